@@ -162,7 +162,7 @@ def test_topic_that_is_away_with_its_broker_holds_the_hours_of_its_pattern(
         mq.writer.create_topic(topic, {mq.endpoint.brokers[broker]: 1})
         mq.writer.send(mq.endpoint.brokers[broker], topic, 0, [row(0, SEVEN_MS)])
     text = _HOURS.replace("topics: [{topic}]", 'topics: "{topic}_."')
-    mq = replace(mq, text=text.replace("run: {{", "run: {{discover_interval: 1s, "))
+    mq = replace(mq, text=text.replace("run: {{", "run: {{discover_interval: 20s, "))
     assert mq.catch_up().exit_code == 0
     mq.writer.send(mq.endpoint.brokers["broker-b"], two, 0, [row(1, SEVEN_MS + 1)])
     mq.writer.send(mq.endpoint.brokers["broker-a"], one, 0, [row(2, SEVEN_MS + 2 * HOUR_MS)])
@@ -179,6 +179,8 @@ def test_topic_that_is_away_with_its_broker_holds_the_hours_of_its_pattern(
             mq.writer.send(mq.endpoint.brokers["broker-b"], two, 0, [row(3, SEVEN_MS + HOUR_MS)])
             running.wait_until(lambda: operator.ready() == [SEVEN], "an hour that is ready")
             assert len(mq.rows()) == 5
+            # Seconds pass in which the broker is back and the list of topics is an old one.
+            assert running.events("sources_pinned") == [], "it was given up and taken up again"
     finally:
         mq.lab.start_server("broker-b")
     assert_verified(mq.job())

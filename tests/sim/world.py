@@ -53,7 +53,7 @@ from sluiceway.ledger import (
 )
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
-from sluiceway.operate import replay, reset_offsets, retire_partitions, short_driver
+from sluiceway.operate import operator_record, replay, short_driver
 from sluiceway.route import background, route_plan, route_session, takeover
 from sluiceway.schedule import pieces, runner, steady_clock
 from sluiceway.sinks.change_judge import ChangeJudge
@@ -503,8 +503,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (runner, "open_storage", _open_storage),
     (run, "open_source", _open_source),
     (run, "open_sink", _open_sink),
-    (reset_offsets, "open_sink", _open_sink),
-    (retire_partitions, "open_sink", _open_sink),
+    (operator_record, "open_sink", _open_sink),
     (replay, "open_sink", _open_sink),
     (short_driver, "open_sink", _open_sink),
     (short_driver, "open_source", _open_source),

@@ -286,11 +286,9 @@ def _measured(status: RouteStatus, fold: Fold | None, view: SourceView) -> Route
     if fold is None:
         return status
     live = {key: known for key, known in fold.sources.items() if not known.retired}
-    others = sorted(
-        key[0]
-        for key, known in live.items()
-        if key[0] in view.by_topic and not is_same_log(SourcePartition(*key), known, view)
-    )
+    # One that is gone is none: the others are read without it.
+    there = {one: known for key, known in live.items() if view.has(one := SourcePartition(*key))}
+    others = sorted(one.topic for one, known in there.items() if not is_same_log(one, known, view))
     if not others:
         known_all = _all_answered(fold, view.bounds)
         return replace(status, lag_records=lag_records(fold, view.bounds)) if known_all else status

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show committed ends; move them; retire partitions.")
 
+_Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")]
+_Partitions = Annotated[
+    list[str] | None,
+    typer.Option("--partition", metavar="TOPIC:N", help="Only this one; repeatable."),
+]
+_Execute = Annotated[
+    bool, typer.Option("--execute", help="Do it; without this it only says what it would do.")
+]
+
 _HEADS = ("PARTITION", "START", "HOW", "COMMITTED", "LOG START", "LOG END", "LAG", "NEWEST EVENT")
 _MAX_REASON = 500
 _WOULD_HALT = 1
@@ -114,12 +123,9 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
         str,
         typer.Option("--to", help="earliest, latest, an offset, or a time with a zone."),
     ],
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
+    reason: _Reason,
     route: OneRoute = None,
-    partition: Annotated[
-        list[str] | None,
-        typer.Option("--partition", metavar="TOPIC:N", help="Only this one; repeatable."),
-    ] = None,
+    partition: _Partitions = None,
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Offsets in between are never read.")
     ] = False,
@@ -130,9 +136,7 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
         bool,
         typer.Option("--accept-identity", help="Read another log of the same name in its place."),
     ] = False,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Do it; without this it only says what it would do.")
-    ] = False,
+    execute: _Execute = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Move committed ends of a stopped route; rows that are in the table stay there.
@@ -150,7 +154,7 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     wish = ResetWish(
         target=_target(to),
         reason=_reason(reason),
-        operator=f"{getpass.getuser()}@{socket.gethostname()}",
+        operator=_operator(),
         partitions=tuple(_partition(text) for text in partition or ()),
         accepted=frozenset(name for name, yes in given.items() if yes),
     )
@@ -176,18 +180,13 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
 @app.command()
 def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
     job_file: JobFile,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
+    reason: _Reason,
     route: OneRoute = None,
-    partition: Annotated[
-        list[str] | None,
-        typer.Option("--partition", metavar="TOPIC:N", help="Only this one; repeatable."),
-    ] = None,
+    partition: _Partitions = None,
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="What was not read of them is never read.")
     ] = False,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Do it; without this it only says what it would do.")
-    ] = False,
+    execute: _Execute = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Give up partitions that the cluster has no more; a stopped route goes on without them.
@@ -204,7 +203,7 @@ def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
 
     wish = RetireWish(
         reason=_reason(reason),
-        operator=f"{getpass.getuser()}@{socket.gethostname()}",
+        operator=_operator(),
         partitions=tuple(_partition(text) for text in partition or ()),
         accepts_gap=accept_gap,
     )
@@ -270,6 +269,10 @@ def _chosen_route(job_file: Path, route: str | None) -> "RouteConfig":
 
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     return pick_route(routes, route)
+
+
+def _operator() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _reason(text: str) -> str:

@@ -323,14 +323,16 @@ def _environment(wanted: Wanted) -> str:
     root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     archives = root.absolute() / "sluiceway" / "environments"
     path = archives / f"{environment_label()}{SUFFIX}"
-    if not path.is_file():
+    if path.is_file():
+        path.touch()
+    else:
         pack_environment(path)
         _forget_old(archives)
     return str(path)
 
 
 def _forget_old(archives: Path) -> None:
-    """Keep the archives that were made last, and those with which a job may be started again."""
+    """Keep the archives that were taken last, and those with which a job may be started again."""
     used = {application.environment for _, application in all_submitted()}
     found = sorted(archives.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     for path in found[:-_KEPT_ARCHIVES]:

@@ -1,11 +1,8 @@
 """`offsets reset`: an operator moves committed ends of a route that nobody runs."""
 
-from collections.abc import Callable
-
 from sluiceway.config.config import RouteConfig
-from sluiceway.errors import StorageUnavailableError
 from sluiceway.ledger.fold import Fold
-from sluiceway.observe.steps import ignore_step
+from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.operate.offset_moves import (
     OffsetMove,
     ResetWish,
@@ -15,12 +12,9 @@ from sluiceway.operate.offset_moves import (
     refuse_stale,
     refuse_unaccepted,
 )
-from sluiceway.route.clients import open_sink
-from sluiceway.route.takeover import TakeoverHooks, take_over
+from sluiceway.operate.operator_record import put_operator_record
 from sluiceway.schedule.source_view import look
 from sluiceway.sources.contract import SourceClient
-
-_PUT_TRIES = 8
 
 
 def planned_moves(fold: Fold, wish: ResetWish, source: SourceClient) -> tuple[OffsetMove, ...]:
@@ -61,29 +55,10 @@ def reset_route(
         SluicewayError: As at a driver's start.
     """
     refuse_unaccepted(moves, wish.accepted)
-    sink = open_sink(config)
-    try:
-        owned = take_over(
-            config, sink, TakeoverHooks(ignore_step, give_up_after(_PUT_TRIES, config.route))
-        )
-        try:
-            refuse_stale(owned.fold, moves, look(source, {each.partition.topic for each in moves}))
-            return owned.writer.commit(record_of(owned.fold, wish, moves)).seq
-        finally:
-            owned.lease.release()
-    finally:
-        sink.close()
+    topics = {each.partition.topic for each in moves}
 
+    def record(fold: Fold) -> ResetRecord | SourceChangeRecord:
+        refuse_stale(fold, moves, look(source, topics))
+        return record_of(fold, wish, moves)
 
-def give_up_after(tries: int, route: str) -> Callable[[int, StorageUnavailableError], None]:
-    """What a command does about a put that is repeated: it ends some time, and says so."""
-
-    def on_wait(attempts: int, error: StorageUnavailableError) -> None:
-        if attempts >= tries:
-            raise StorageUnavailableError(
-                f"the record may have landed or not: {error}",
-                hint="put the storage right and look with "
-                f"`sluiceway ledger show JOB --route {route}`",
-            ) from error
-
-    return on_wait
+    return put_operator_record(config, record)

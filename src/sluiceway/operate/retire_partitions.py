@@ -7,15 +7,10 @@ from sluiceway.config.config import RouteConfig
 from sluiceway.errors import ResetRefusedError, TopicNotFoundError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
-from sluiceway.observe.steps import ignore_step
-from sluiceway.operate.reset_offsets import give_up_after
-from sluiceway.route.clients import open_sink
-from sluiceway.route.takeover import TakeoverHooks, take_over
+from sluiceway.operate.operator_record import put_operator_record
 from sluiceway.schedule.source_view import SourceView, look
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.types.strict_json import BigInt
-
-_PUT_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +103,10 @@ def retire_partitions(
         SluicewayError: As at a driver's start.
     """
     refuse_unaccepted(retirements, wish)
-    sink = open_sink(config)
-    try:
-        hooks = TakeoverHooks(ignore_step, give_up_after(_PUT_TRIES, config.route))
-        owned = take_over(config, sink, hooks)
-        try:
-            view = look(source, {each.partition.topic for each in retirements})
-            return owned.writer.commit(record_of(owned.fold, wish, retirements, view)).seq
-        finally:
-            owned.lease.release()
-    finally:
-        sink.close()
+    topics = {each.partition.topic for each in retirements}
+    return put_operator_record(
+        config, lambda fold: record_of(fold, wish, retirements, look(source, topics))
+    )
 
 
 def record_of(

@@ -337,7 +337,8 @@ def plan_splits(
             new_leader=epoch is not None and leader != epoch,
         )
         planned.append(PlannedSplit(split, known.end, leader_epoch=leader))
-    if not planned and not any(SourcePartition(*key) in bounds for key in fold.sources):
+    live = sum(not known.retired for known in fold.sources.values())
+    if not planned and len(left) == live:
         check_described(left, bounds, fold)
     return planned
 

@@ -124,6 +124,45 @@ def test_job_that_cannot_be_started_anew_runs_on(
         assert is_running(driver)
 
 
+def test_job_that_is_started_anew_has_ended_before(
+    folder: ApplicationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _process() as driver:
+        folder.write(Application("orders", "orders.yaml", "local[1]", "client", "", 0, driver))
+        folder.write_driver(DriverState("running", 1, None, 0, driver))
+
+        def begin(_: ApplicationFolder, application: Application, __: object) -> Application:
+            assert not is_running(driver)
+            return application
+
+        monkeypatch.setattr(submission, "begin_supervised", begin)
+        assert resubmit(folder, WANTED, patience_s=20).master == "local[1]"
+
+
+def test_supervisor_alone_is_told_to_end_for_it_hands_that_on(
+    folder: ApplicationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[ProcessIdentity] = []
+    with _process() as keeper, _process() as driver:
+        application = Application("orders", "orders.yaml", "local[1]", "client", "", 0, keeper)
+        folder.write_driver(DriverState("running", 1, None, 0, driver))
+
+        def hands_it_on(one: ProcessIdentity, number: signal.Signals) -> None:
+            told.append(one)
+            os.kill(driver.pid, number)
+            os.kill(keeper.pid, number)
+
+        monkeypatch.setattr(supervised, "_signal", hands_it_on)
+        supervised.end_supervised(folder, application, patience_s=20)
+    assert told == [keeper]
+
+
+def test_folder_that_others_could_read_is_for_its_owner_now(folder: ApplicationFolder) -> None:
+    folder.path.chmod(0o755)
+    folder.make()
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+
+
 def test_job_of_another_machine_is_neither_ended_nor_begun_twice(
     folder: ApplicationFolder,
 ) -> None:
@@ -211,6 +250,23 @@ def test_archive_with_which_a_job_may_start_again_is_kept(
     folder.write(Application("orders", "orders.yaml", "yarn", "client", used, 0))
     submission._forget_old(archives)
     assert sorted(path.name[0] for path in archives.iterdir()) == ["1", "3", "4", "5"]
+
+
+def test_archive_that_is_taken_again_counts_as_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(submission, "environment_label", lambda: "here")
+    archives = tmp_path / "sluiceway/environments"
+    archives.mkdir(parents=True)
+    for number, name in enumerate(("here", "a", "b", "c")):
+        path = archives / f"{name}.tar.gz"
+        path.touch()
+        os.utime(path, (number, number))
+    taken = submission._environment(replace(WANTED, master="yarn"))
+    # Another command packs another one before this one's job is written down.
+    submission._forget_old(archives)
+    assert Path(taken).is_file()
 
 
 def test_machine_without_java_begins_no_job(

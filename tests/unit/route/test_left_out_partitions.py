@@ -145,7 +145,10 @@ def test_bounded_run_is_not_caught_up_before_the_leader_has_told_its_end(
     assert route.session.caught_up
 
 
-def test_bounded_run_reads_a_copy_to_its_end(route: SessionOnDisk) -> None:
+@pytest.mark.parametrize("plans_before", [0, 1])
+def test_bounded_run_reads_a_copy_to_its_end(route: SessionOnDisk, plans_before: int) -> None:
+    for _ in range(plans_before):
+        planned_starts(route, bounded=True)
     route.source.silent = frozenset({TWO})
     route.source.held[TWO] = LogBounds(0, 8, 8)
     planned = route.session.plan(route.view(), bounded=True)

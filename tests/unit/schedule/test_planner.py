@@ -198,6 +198,12 @@ def test_partition_that_the_cluster_does_not_describe_is_waited_for() -> None:
         plan_splits(read_up_to(7), {}, None)
 
 
+def test_one_that_was_given_up_is_none_to_go_on_with() -> None:
+    fold = fold_of(fence(), sources(0, 1), sources(1, retired=True))
+    with pytest.raises(SourceUnavailableError, match=r"orders\[0\]"):
+        plan_splits(fold, bounds(p1=(0, 5)), None)
+
+
 def test_truncated_log_halts() -> None:
     with pytest.raises(OffsetsLostError, match="truncated"):
         plan_splits(read_up_to(7), bounds(p0=(0, 6)), None)

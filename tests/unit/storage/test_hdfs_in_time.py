@@ -1,5 +1,6 @@
 """Calls of the HDFS library that are waited for no longer than they may take."""
 
+import queue
 import threading
 import time
 from functools import partial
@@ -7,11 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from sluiceway.storage.hdfs import in_time as in_time_module
+from sluiceway.storage.hdfs.closing import close_file
 from sluiceway.storage.hdfs.in_time import begun, in_time
 from sluiceway.storage.hdfs.storage import RawFile
 
 if TYPE_CHECKING:
-    from hdfs_native import FileWriter
+    from hdfs_native import Client, FileWriter
 
 
 def _calls() -> list[threading.Thread]:
@@ -53,7 +56,7 @@ def test_threads_are_used_again() -> None:
     assert len(_calls()) <= before + 2
 
 
-def test_what_a_call_holds_does_not_outlive_it() -> None:
+def test_what_a_call_holds_or_gives_does_not_outlive_it() -> None:
     class Held:
         gone = threading.Event()
 
@@ -64,6 +67,22 @@ def test_what_a_call_holds_does_not_outlive_it() -> None:
     assert begun(partial(id, held)).result(30) == id(held)
     del held
     assert Held.gone.wait(30)
+    Held.gone.clear()
+    assert isinstance(begun(Held).result(30), Held)
+    assert Held.gone.wait(30)
+
+
+def test_a_call_is_made_here_where_no_thread_begins_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(in_time_module, "_idle", queue.LifoQueue())
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert in_time(threading.get_ident) == threading.get_ident()
+    with pytest.raises(ValueError, match="no such file"):
+        in_time(lambda: int("no such file"))
 
 
 def test_a_write_that_never_comes_back_is_an_error_of_its_file() -> None:
@@ -80,5 +99,28 @@ def test_a_write_that_never_comes_back_is_an_error_of_its_file() -> None:
     try:
         with pytest.raises(OSError, match="has not answered"):
             file.write(b"x")
+    finally:
+        gate.set()
+
+
+def test_an_end_of_a_file_that_never_comes_is_an_error_also_where_the_file_never_gets_whole() -> (
+    None
+):
+    gate = threading.Event()
+
+    class Hangs:
+        def close(self) -> None:
+            assert gate.wait(60)
+
+    class Half:
+        """What the name node tells of a file whose last block no data node has reported."""
+
+        def read(self, path: str) -> bytes:
+            assert path == "/t/f"
+            return b"ha"
+
+    try:
+        with pytest.raises(TimeoutError, match="within 0 s"):
+            close_file(cast("Client", Half()), cast("FileWriter", Hangs()), "/t/f", 4, 0.3)
     finally:
         gate.set()

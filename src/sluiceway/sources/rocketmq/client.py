@@ -19,7 +19,7 @@ from sluiceway.sources.rocketmq.frames import Reply
 from sluiceway.sources.rocketmq.messages import read_messages
 from sluiceway.sources.rocketmq.options import RocketMqOptions
 from sluiceway.sources.rocketmq.pulls import pull_fields, queue_fields
-from sluiceway.sources.rocketmq.routes import queue_of
+from sluiceway.sources.rocketmq.routes import MASTER, queue_of
 
 _ENDS: Final = (Ask.MIN_OFFSET, Ask.MAX_OFFSET)
 _REPORT_TIMEOUT_S: Final = 5.0
@@ -88,12 +88,9 @@ class RocketMqSourceClient(SourceClient):
             SourceUnavailableError: No master answers.
         """
         own = [one for one in partitions if self._is_awake(queue_of(one)[0])]
-        began_s = time.monotonic()
-        replies, failures = self._brokers.try_brokers(
+        replies, failures = self._ask_masters(
             [(queue_of(one)[0], code, queue_fields(one)) for one in own for code in _ENDS]
         )
-        for broker in failures:
-            self._shun(broker, time.monotonic() - began_s)
         found = {}
         for index, one in enumerate(own):
             first, last = replies.get(2 * index), replies.get(2 * index + 1)
@@ -127,13 +124,40 @@ class RocketMqSourceClient(SourceClient):
         return found
 
     def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
-        """Those of brokers that are registered; with a broker its topics leave the list.
+        """Those of which a master says that it has no such topic; see the contract.
+
+        With a broker its topics leave the list, and a list that was read before it came back says
+        nothing: only the broker itself knows.
 
         Raises:
             SourceUnavailableError: No name server answers.
         """
         brokers = self._brokers.registered()
-        return frozenset(one for one in partitions if queue_of(one)[0] in brokers)
+        asked = [
+            one
+            for one in partitions
+            if (place := brokers.get(queue_of(one)[0])) is not None
+            and MASTER in place.addresses
+            and self._is_awake(queue_of(one)[0])
+        ]
+        replies = self._ask_masters(
+            [
+                (queue_of(one)[0], Ask.PULL, pull_fields(one, 0, wait_ms=0, messages=1))
+                for one in asked
+            ]
+        )[0]
+        codes = {one: replies[index].code for index, one in enumerate(asked) if index in replies}
+        return frozenset(one for one, code in codes.items() if code == Answer.TOPIC_NOT_EXIST)
+
+    def _ask_masters(
+        self, asked: Sequence[tuple[str, Ask, Mapping[str, object]]]
+    ) -> tuple[dict[int, Reply], dict[str, SourceUnavailableError]]:
+        """As `try_brokers`; a master that took long to fail is left alone for a while."""
+        began_s = time.monotonic()
+        replies, failures = self._brokers.try_brokers(asked)
+        for broker in failures:
+            self._shun(broker, time.monotonic() - began_s)
+        return replies, failures
 
     def _copies_at(
         self, address: str, own: Sequence[SourcePartition]

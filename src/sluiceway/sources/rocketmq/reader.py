@@ -347,14 +347,14 @@ class RocketMqSplitReader(SplitReader):
     def _check_before(self, queue: _Queue, rows: list[StoredMessage]) -> list[StoredMessage]:
         """Compare the row below the start with the mark that the ledger has of it."""
         start, wanted = queue.next_offset, queue.check
+        is_told = bool(rows) and rows[0].offset == start - 1
+        if self._is_replica(queue.broker) and not (is_told and rows[0].mark == wanted):
+            # It may have a past of its own; what the log has its master alone can say.
+            queue.pause(time.monotonic())
+            self._shun(queue.broker)
+            return []
         queue.check = None
-        if rows and rows[0].offset == start - 1:
-            if rows[0].mark != wanted and self._is_replica(queue.broker):
-                # It may have a past of its own; what the log has its master alone can say.
-                queue.check = wanted
-                queue.pause(time.monotonic())
-                self._shun(queue.broker)
-                return []
+        if is_told:
             if rows[0].mark != wanted:
                 first, last = self._bounds(queue)
                 raise OffsetsLostError(
@@ -377,7 +377,13 @@ class RocketMqSplitReader(SplitReader):
         return rows
 
     def _is_hole(self, queue: _Queue, end: int) -> bool:
-        """Whether a hole was met twice, by two connections; the first time it is read again."""
+        """Whether a hole was met twice, by two connections; the first time it is read again.
+
+        What a replica lacks its master may have: it has lost more, or copied less.
+        """
+        if self._is_replica(queue.broker):
+            self._shun(queue.broker)
+            return False
         if queue.hole_end == end:
             queue.hole_end = None
             return True

@@ -23,7 +23,9 @@ _MOST_WAITING = 64
 _waiting = threading.BoundedSemaphore(_MOST_WAITING)
 
 
-def close_file(client: Client, file: FileWriter, path: str, size_bytes: int) -> None:
+def close_file(
+    client: Client, file: FileWriter, path: str, size_bytes: int, longest_s: float = LONGEST_S
+) -> None:
     """End a file: the name node has written down that it is whole, and how long it is.
 
     Args:
@@ -31,28 +33,30 @@ def close_file(client: Client, file: FileWriter, path: str, size_bytes: int) -> 
         file: Was written whole, and synced.
         path: Of the file, without the service.
         size_bytes: That were written.
+        longest_s: How long it may take.
 
     Raises:
         OSError: And what else the library raises (`FOREIGN`): nothing is known of the file.
     """
     if not _waiting.acquire(blocking=False):
-        in_time(file.close)
+        in_time(file.close, longest_s)
         return
-    ending = begun(file.close)
+    began_s, ending = time.monotonic(), begun(file.close)
     ending.add_done_callback(lambda _: _waiting.release())
-    if not _closed_early(client, ending, path, size_bytes):
-        waited_for(ending)
+    if not _closed_early(client, ending, (path, size_bytes), began_s + longest_s):
+        waited_for(ending, longest_s, over_s=time.monotonic() - began_s)
 
 
-def _closed_early(client: Client, ending: "Future[None]", path: str, size_bytes: int) -> bool:
+def _closed_early(
+    client: Client, ending: "Future[None]", whole: tuple[str, int], until_s: float
+) -> bool:
     """Have the name node close the file once it can; False when the library's own end decides.
 
     For a reader a file is as long as its blocks that the writer has given back *and* a data node
     has reported. Of such a file nothing is left to recover: the name node closes it at once.
     """
-    pause_s = _FIRST_LOOK_S
-    until = time.monotonic() + LONGEST_S
-    while not wait({ending}, pause_s).done and time.monotonic() < until:
+    (path, size_bytes), pause_s = whole, _FIRST_LOOK_S
+    while not wait({ending}, pause_s).done and time.monotonic() < until_s:
         with suppress(*FOREIGN):
             if len(client.read(path)) == size_bytes:
                 return client.recover_lease(path)

@@ -26,7 +26,13 @@ def begun(call: Callable[[], T]) -> "Future[T]":
         helper = _idle.get_nowait()
     except queue.Empty:
         helper = queue.SimpleQueue()
-        threading.Thread(target=_help, args=(helper,), name="hdfs-call", daemon=True).start()
+        thread = threading.Thread(target=_help, args=(helper,), name="hdfs-call", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The process is ending, or may have no more of them.
+            _answer(answer, call)
+            return answer
     helper.put((answer, call))  # type: ignore[arg-type]
     return answer
 
@@ -41,10 +47,16 @@ def in_time(call: Callable[[], T], longest_s: float = LONGEST_S) -> T:
     return waited_for(begun(call), longest_s)
 
 
-def waited_for(answer: "Future[T]", longest_s: float = LONGEST_S) -> T:
-    """What a call has given; raises as `in_time`."""
+def waited_for(answer: "Future[T]", longest_s: float = LONGEST_S, *, over_s: float = 0.0) -> T:
+    """What a call has given; raises as `in_time`.
+
+    Args:
+        answer: Of `begun`.
+        longest_s: How long it may take.
+        over_s: What of that is over.
+    """
     try:
-        return answer.result(longest_s)
+        return answer.result(max(0.0, longest_s - over_s))
     except TimeoutError:
         if answer.done():
             raise
@@ -53,13 +65,15 @@ def waited_for(answer: "Future[T]", longest_s: float = LONGEST_S) -> T:
 
 def _help(calls: "queue.SimpleQueue[tuple[Future[object], Callable[[], object]]]") -> None:
     while True:
-        answer, call = calls.get()
-        try:
-            result = call()
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
-            answer.set_exception(error)
-        else:
-            answer.set_result(result)
-        # What it holds must not live on while nothing is asked.
-        del answer, call
+        _answer(*calls.get())
         _idle.put(calls)
+
+
+def _answer(answer: "Future[T]", call: Callable[[], T]) -> None:
+    """Make a call. What it holds and gives does not live on in the thread when this has ended."""
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+        answer.set_exception(error)
+    else:
+        answer.set_result(result)

@@ -70,10 +70,18 @@ def test_client_tells_what_a_replica_has_apart_from_the_log(fake: FakeRocketMq) 
     client.close()
 
 
-def test_topic_that_is_missed_may_be_away_with_its_broker(fake: FakeRocketMq) -> None:
+def test_topic_that_is_missed_is_gone_when_its_master_says_so(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
     client = client_of(fake)
     other = SourcePartition("t", "broker-b/0")
+    assert client.gone([LOG, other]) == frozenset(), "the list of topics is older than the broker"
+    fake.answer = lambda ask: reply_frame(ask.opaque, NO_TOPIC) if ask.code == PULL else None
     assert client.gone([LOG, other]) == {LOG}
+    fake.replica_only = True
+    assert client.gone([LOG, other]) == frozenset(), "a replica knows what it was told"
+    fake.replica_only = False
+    client._shun("broker-a", 5.0)
+    assert client.gone([LOG, other]) == frozenset(), "it would hold up the others again"
     client.close()
 
 

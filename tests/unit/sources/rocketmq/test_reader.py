@@ -375,6 +375,38 @@ def test_hole_is_believed_when_a_second_connection_meets_it(fake: FakeRocketMq) 
     assert fake.connections == 2
 
 
+def test_hole_of_a_replica_is_none_of_the_log(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(6))
+    log, cleaned = fake.queues[0], FakeQueue()
+    cleaned.add(*bodies(6))
+    del cleaned.messages[2], cleaned.messages[3]
+    fake.queues[0], fake.replica_only = cleaned, True
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=6))
+    assert read_rows(reader, 2).offsets() == [0, 1]
+    assert reader.read(2.5) == []
+    fake.queues[0], fake.replica_only = log, False
+    assert read_to_stop(reader).offsets() == [2, 3, 4, 5]
+    (end,) = reader.ends()
+    reader.close(reusable=True)
+    assert (end.rows, end.gaps) == (6, 0)
+
+
+def test_replica_without_the_row_below_the_start_gives_nothing_until_its_master_is_back(
+    fake: FakeRocketMq,
+) -> None:
+    fake.queues[0].add(*bodies(4))
+    mark = read_messages(fake.queues[0].messages[2])[0].mark
+    log, cleaned = fake.queues[0], FakeQueue()
+    cleaned.add(*bodies(4))
+    del cleaned.messages[2]
+    fake.queues[0], fake.replica_only = cleaned, True
+    reader = reader_of(fake, Split(LOG, 3, stop_offset=4, leader_epoch=mark))
+    assert reader.read(1.5) == []
+    fake.queues[0], fake.replica_only = log, False
+    assert read_to_stop(reader).offsets() == [3]
+    reader.close(reusable=True)
+
+
 def test_rows_that_one_answer_left_out_are_read(fake: FakeRocketMq) -> None:
     fake.queues[0].add(*bodies(6))
     fake.answer = Once((0, fake.queues[0].messages[4]))

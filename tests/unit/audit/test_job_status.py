@@ -1,0 +1,37 @@
+"""What is said of the lag of a route that no driver runs."""
+
+from dataclasses import replace
+
+from sluiceway.audit.job_status import _measured
+from sluiceway.ledger.fold import Fold
+from sluiceway.route.status import RouteState, RouteStatus
+from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.sources.contract import LogBounds, SourcePartition
+from tools.ledger_records import fence, fold_of, sources
+from tools.session_on_disk import SmallSource
+
+TWO = SourcePartition("orders", 1)
+STOPPED = RouteStatus(route="r", table="t", state=RouteState.STOPPED)
+
+
+def fold() -> Fold:
+    return fold_of(fence(), sources(0, 1))
+
+
+def view(topic_id: str = "t1", rest: dict[SourcePartition, LogBounds] | None = None) -> SourceView:
+    return look(SmallSource(LogBounds(0, 10, 10), topic_id, rest or {}), ["orders"])
+
+
+def test_lag_is_that_of_all_logs_or_not_known() -> None:
+    both = view(rest={TWO: LogBounds(0, 5, 5)})
+    assert _measured(STOPPED, fold(), both) == replace(STOPPED, lag_records=15)
+
+
+def test_partition_that_is_gone_is_not_called_another_log() -> None:
+    assert _measured(STOPPED, fold(), view()) == STOPPED
+
+
+def test_topic_that_was_created_again_is_told_also_with_fewer_partitions() -> None:
+    told = _measured(STOPPED, fold(), view("t2"))
+    assert told.code == "SW455"
+    assert "another log of this name" in (told.message or "")
