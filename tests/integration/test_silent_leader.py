@@ -10,9 +10,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluiceway.errors import TableNotFoundError
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
+from sluiceway.observe import metrics
+from sluiceway.observe.figures import FigureLimits
 from sluiceway.route.status import RouteState, RouteStatus
+from sluiceway.service.metrics_page import MetricsPage
 from tools.job_files import event, write_routes
 from tools.lab_fixture import LabStarter
+from tools.metrics_truth import read_page
 from tools.route_faults import wait_until
 from tools.route_runs import RouteRun
 from tools.second_broker import SECOND, second_broker
@@ -125,6 +129,9 @@ def test_route_goes_on_with_the_partitions_whose_leaders_answer(
             broker.fall_silent()
             wait_until(lambda: status().left_out_count == 1)
             assert f"{name}[1]" in status().left_out
+            page = MetricsPage("silent", board, FigureLimits())
+            left_out = metrics.PARTITIONS_LEFT_OUT.full_name
+            assert read_page(page.render("")[0].decode())[left_out] == {(): 1.0}
             write(0, 2, 3)
             wait_until(lambda: rows() == 4)
             assert status().state is RouteState.RUNNING
@@ -132,6 +139,7 @@ def test_route_goes_on_with_the_partitions_whose_leaders_answer(
             write(1, 4)
             wait_until(lambda: rows() == 5)
             wait_until(lambda: status().left_out_count == 0)
+            assert read_page(page.render("")[0].decode())[left_out] == {(): 0.0}
         finally:
             broker.go_on()
             stop.ask()

@@ -44,6 +44,12 @@ SITUATIONS: dict[str, Situation] = {
         fires_at=45,
         clear_at=100,
     ),
+    # Three, then one, then all are back.
+    "PartitionsLeftOut": Situation(
+        {f"sluiceway_source_partitions_left_out{{{_OF}}}": "0x5 3x8 1x20 0x30"},
+        fires_at=20,
+        clear_at=45,
+    ),
     "DirtyRate": Situation(
         {
             f'sluiceway_records_read_total{{{_OF},topic="a"}}': "0+1000x90",

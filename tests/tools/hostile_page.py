@@ -86,7 +86,7 @@ class HostileAnswers:
             watermark_us=253_402_300_799_999_999,
             rows_dirty_open=number,
             epochs=(EpochTold(1, NEVER_MS, 1, 1, 0, 1, {"run": 1.0, bad: 2.0}),),
-            followers=(FollowerState(bad, 1, 7, 9e9, bad),),
+            followers=(FollowerState(bad, 1, 7, 9e9, bad, lags=True),),
         )
         told: dict[str, Any] = in_milliseconds(asdict(status))
         driver = f"host {bad[:100]} pid 1" if self._runs else None

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sluiceway.cli.tables import printable
+from sluiceway.followers.runner import FollowerState
 from sluiceway.job.status_board import MeasuredRoute
 from sluiceway.observe import metrics
 from sluiceway.observe.metrics import EpochPhase, EpochResult
@@ -27,7 +28,6 @@ _COLOURS = {
 }
 _WORST_FIRST = (RouteState.HALTED, RouteState.WAITING, RouteState.STARTING)
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
-_BEHIND_WORTH_TELLING_S = 5.0
 _LEAST_MESSAGE_LINES = 4
 _NARROW = 100
 _LEAST_ROUTE, _STATE_WIDTH, _BETWEEN = 8, 9, 2
@@ -271,13 +271,12 @@ def _reason_words(routes: Sequence[MeasuredRoute]) -> tuple[str, str]:
 
 
 def _follower_words(route: MeasuredRoute) -> tuple[str, str]:
-    def told(name: str, slots: int, seconds: float) -> str:
-        if not slots or seconds < _BEHIND_WORTH_TELLING_S:
-            return f"{name} up to date"
-        return f"{name} {slots:,} behind for {span(seconds)}"
+    def told(one: FollowerState) -> str:
+        if not one.lags:
+            return f"{one.name} up to date"
+        return f"{one.name} {one.behind_slots:,} behind for {span(one.behind_s)}"
 
-    seen = route.status.followers
-    return "followers", "  ".join(told(one.name, one.behind_slots, one.behind_s) for one in seen)
+    return "followers", "  ".join(map(told, route.status.followers))
 
 
 def _announced_words(routes: Sequence[MeasuredRoute]) -> tuple[str, str]:

@@ -26,12 +26,12 @@ def logs(
     $ sluiceway logs orders -f
     """
     from sluiceway.cluster.applications import submitted  # noqa: PLC0415
-    from sluiceway.cluster.submission import DriverLog  # noqa: PLC0415
+    from sluiceway.cluster.driver_log import DriverLog  # noqa: PLC0415
 
-    log = DriverLog(*submitted(named_job(job)))
-    for line in log.last(lines):
-        print(line)
-    while follow:
-        sys.stdout.flush()
-        time.sleep(_POLL_S)
-        sys.stdout.write(log.more())
+    with DriverLog(*submitted(named_job(job))) as log:
+        for line in log.last(lines):
+            print(line)
+        while follow:
+            sys.stdout.flush()
+            time.sleep(_POLL_S)
+            sys.stdout.write(log.more())

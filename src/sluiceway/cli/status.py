@@ -17,6 +17,7 @@ from sluiceway.errors import WrongUsageError
 if TYPE_CHECKING:
     from sluiceway.audit.job_status import SeenJob, SeenRoute
     from sluiceway.cli.typed_commands import Fill
+    from sluiceway.followers.runner import FollowerState
 
 app = typer.Typer()
 
@@ -109,13 +110,20 @@ def _table(seen: "SeenJob", job_file: str) -> str:
 
 
 def _behind_lines(route: "SeenRoute") -> list[str]:
-    """What follows the commits and waits for something."""
+    """What follows the commits and is behind, or waits for something."""
     return [
-        f"  {each.name} is {each.behind_slots:,} records ({each.behind_s:,.0f} s) behind: "
-        f"{_printable(each.waits_for)}"
+        f"  {each.name} {_how(each)}"
         for each in route.status.followers
-        if each.waits_for
+        if each.waits_for or each.lags
     ]
+
+
+def _how(each: "FollowerState") -> str:
+    why = _printable(each.waits_for)
+    if not each.lags:
+        return f"waits: {why}"
+    behind = f"is {each.behind_slots:,} records ({each.behind_s:,.0f} s) behind"
+    return f"{behind}: {why}" if why else behind
 
 
 def _left_out_lines(route: "SeenRoute", job_file: str) -> list[str]:

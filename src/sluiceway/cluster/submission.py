@@ -18,7 +18,7 @@ from sluiceway.cluster.environment_pack import SUFFIX, environment_label, pack_e
 from sluiceway.cluster.parcel import collect
 from sluiceway.cluster.spark_conf import write_spark_conf
 from sluiceway.cluster.supervised import begin_supervised, end_supervised
-from sluiceway.cluster.yarn import YarnUser, kill_on_yarn, submit_to_yarn, yarn_log, yarn_state
+from sluiceway.cluster.yarn import YarnUser, kill_on_yarn, submit_to_yarn, yarn_state
 from sluiceway.errors import SubmissionError, WrongUsageError
 from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin
@@ -28,7 +28,6 @@ from sluiceway.spec.values import Secret, revealed
 NO_ENVIRONMENT = "none"
 _KUBERNETES = "k8s://"
 _KEPT_ARCHIVES = 3
-_LOG_BLOCK_BYTES = 1 << 16
 _OVER = frozenset({"ended", "finished", "failed", "killed", "forgotten"})
 
 
@@ -210,74 +209,6 @@ def look_at(folder: ApplicationFolder, application: Application) -> Seen:
         # Its supervisor was killed, or the machine started anew: nobody starts it again.
         state = "ended" if pid is None else "unsupervised"
     return Seen(state, driver.starts, driver.exit_code, pid)
-
-
-class DriverLog:
-    """What the driver of a job has written: the end of it, and then what comes.
-
-    A log of this machine may be of months, so only what is asked for is read of it.
-
-    Args:
-        folder: Of the job.
-        application: Its last submission.
-    """
-
-    def __init__(self, folder: ApplicationFolder, application: Application) -> None:
-        self._path = folder.log
-        self._application = application
-        self._end = 0
-        self._seen = ""
-
-    def last(self, lines: int) -> list[str]:
-        """The last lines so far. Called once, before `more`.
-
-        Raises:
-            SubmissionError: There is no log, or not yet.
-        """
-        if self._application.deploy == "cluster":
-            self._seen = self._of_cluster()
-            return self._seen.splitlines()[-lines:]
-        try:
-            with self._path.open("rb") as log:
-                at = self._end = log.seek(0, os.SEEK_END)
-                found = b""
-                # One more, for the first of them is cut.
-                while at > 0 and found.count(b"\n") <= lines:
-                    begin = max(0, at - max(_LOG_BLOCK_BYTES, len(found)))
-                    log.seek(begin)
-                    found, at = log.read(at - begin) + found, begin
-        except OSError as error:
-            raise self._unreadable(error) from error
-        return found.decode(errors="replace").splitlines()[-lines:]
-
-    def more(self) -> str:
-        """What has come since the last call; empty when nothing has.
-
-        Raises:
-            SubmissionError: The log is gone, or the cluster does not answer.
-        """
-        if self._application.deploy == "cluster":
-            before, self._seen = self._seen, self._of_cluster()
-            # Another driver of the cluster has a log of its own.
-            return self._seen[len(before) :] if self._seen.startswith(before) else self._seen
-        try:
-            with self._path.open("rb") as log:
-                if log.seek(0, os.SEEK_END) < self._end:
-                    # It was cut, to save space.
-                    self._end = 0
-                log.seek(self._end)
-                # A line at a time, so that no character of several bytes is cut.
-                whole, newline, _ = log.read().rpartition(b"\n")
-        except OSError as error:
-            raise self._unreadable(error) from error
-        self._end += len(whole + newline)
-        return (whole + newline).decode(errors="replace")
-
-    def _of_cluster(self) -> str:
-        return yarn_log(self._application.cluster_id, _user(self._application))
-
-    def _unreadable(self, error: OSError) -> SubmissionError:
-        return SubmissionError(f"the log cannot be read: {error}", where=str(self._path))
 
 
 def _user(application: Application) -> YarnUser:

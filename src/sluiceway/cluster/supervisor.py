@@ -2,7 +2,7 @@
 
 It is a process of its own, `python -m sluiceway.cluster.supervisor JOB_NAME`, that outlives the
 shell which began it. A driver that it starts again is a standby: should another one have taken the
-job over meanwhile, it waits for that one's end.
+job over meanwhile, it waits for that one's end. What both of them write goes through a `LogPipe`.
 """
 
 import signal
@@ -10,10 +10,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from sluiceway.cluster.applications import ApplicationFolder, DriverState, now_ms
+from sluiceway.cluster.log_pipe import LogPipe
 from sluiceway.host.process import identity_of
 from sluiceway.observe.log import LogFormat, stderr_log
 
@@ -33,11 +34,18 @@ class Supervisor:
     Args:
         folder: Of the job; its driver's state is written there.
         command: Runs the driver.
+        look: Called a few times a second while the driver runs.
     """
 
-    def __init__(self, folder: ApplicationFolder, command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        folder: ApplicationFolder,
+        command: Sequence[str],
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
         self._folder = folder
         self._command = command
+        self._look = look
         self._log = stderr_log(log_format=LogFormat.JSON)
         self._told = threading.Event()
         self._driver: subprocess.Popen[bytes] | None = None
@@ -57,7 +65,7 @@ class Supervisor:
                 pause_s = FIRST_PAUSE_S
             self._note("waiting", code)
             self._log.warning("driver_died", exit_code=code, next_start_in_s=pause_s)
-            if self._told.wait(pause_s):
+            if self._waited(pause_s):
                 self._note("ended", code)
                 return code
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -69,6 +77,15 @@ class Supervisor:
         driver = self._driver
         if driver is not None and driver.poll() is None:
             driver.send_signal(number)
+
+    def _waited(self, pause_s: float) -> bool:
+        """Whether it was told to end meanwhile."""
+        until = time.monotonic() + pause_s
+        while not self._told.wait(max(0.0, min(_POLL_S, until - time.monotonic()))):
+            self._look()
+            if time.monotonic() >= until:
+                return False
+        return True
 
     def _run_once(self) -> int:
         # A process group of its own: the two are told apart by whoever kills one of them.
@@ -89,7 +106,7 @@ class Supervisor:
             try:
                 return self._driver.wait(_POLL_S)
             except subprocess.TimeoutExpired:
-                continue
+                self._look()
 
     def _note(self, state: str, code: int | None) -> None:
         driver = self._driver
@@ -105,11 +122,20 @@ class Supervisor:
 def main() -> int:
     """Supervise the job that the arguments name."""
     job, *command = sys.argv[1:]
-    supervisor = Supervisor(ApplicationFolder(job), command)
+    folder = ApplicationFolder(job)
+    output = LogPipe(folder.log)
+    supervisor = Supervisor(folder, command, output.look)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return supervisor.run()
+    try:
+        output.begin()
+    except OSError as error:
+        # Better a log without a bound than a job that does not run.
+        stderr_log(log_format=LogFormat.JSON).warning("log_not_bounded", error=str(error))
+    code = supervisor.run()
+    output.end()
+    return code
 
 
 if __name__ == "__main__":

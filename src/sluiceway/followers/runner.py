@@ -29,6 +29,7 @@ LAST_PIECE_S = 5.0
 """How long a piece that goes on is waited for when a route is left."""
 
 _MOST_DATES = 4096
+_LEAST_LAG_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class FollowerState:
         behind_s: How long ago the first of them was committed, as far as this driver knows; 0.0
             when it is through.
         waits_for: Why it does not go on, in words; empty when nothing keeps it.
+        lags: Whether it is called behind: for longer than an epoch takes. For less each one is,
+            after each commit.
     """
 
     name: str
@@ -49,6 +52,7 @@ class FollowerState:
     behind_slots: int
     behind_s: float
     waits_for: str
+    lags: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -91,6 +95,7 @@ class FollowerRunner:
         log: Of the route, to read.
         events: To tell a person.
         pool: Gives the turns; that of the process.
+        epoch_s: How long an epoch takes.
 
     Raises:
         InvariantError: They wait for each other in a circle, or two have one name.
@@ -102,9 +107,11 @@ class FollowerRunner:
         log: LedgerLog,
         events: Log,
         pool: WorkPool | None = None,
+        epoch_s: float = 0.0,
     ) -> None:
         self._log = log
         self._events = events
+        self._lag_s = max(_LEAST_LAG_S, epoch_s)
         self._all = {each.name: _Followed(each) for each in in_order(followers)}
         self._changed = threading.Condition()
         self._through = 0
@@ -252,9 +259,8 @@ class FollowerRunner:
         place = min(each.follower.place(), self._through)
         behind = self._through - place
         behind_s = self._dates.age_s(place) if behind else 0.0
-        return FollowerState(
-            each.follower.name, place, behind, round(behind_s, 1), self._reason(each)
-        )
+        reason, lags = self._reason(each), behind_s > self._lag_s
+        return FollowerState(each.follower.name, place, behind, round(behind_s, 1), reason, lags)
 
     def _reason(self, each: _Followed) -> str:
         said = each.follower.waits()

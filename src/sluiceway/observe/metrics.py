@@ -112,6 +112,10 @@ RECOVERIES = _counter("recoveries_total", "What a start has picked up.", "kind")
 
 LAG_RECORDS = _gauge("source_lag_records", "Records in the logs that are not committed.", "topic")
 LAG_SECONDS = _gauge("source_lag_seconds", "All records that are older than this are committed.")
+PARTITIONS_LEFT_OUT = _gauge(
+    "source_partitions_left_out",
+    "Source partitions that the route goes on without, as no leader answers or they are gone.",
+)
 COMMITTED_OFFSET = _gauge(
     "source_committed_offset",
     "First offset that is not committed; source partitions with the greatest lag.",

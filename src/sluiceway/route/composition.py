@@ -91,7 +91,12 @@ def compose(
         followers.append(teller_of_lineage)
     servers = source_namespace(config.source)
     followers.append(GroupOffsets(parts.source, config.group, f"source {servers}"))
-    return Composed(FollowerRunner(followers, owned.log, log), feeders, catalog, moved)
+    return Composed(
+        FollowerRunner(followers, owned.log, log, epoch_s=config.interval_s),
+        feeders,
+        catalog,
+        moved,
+    )
 
 
 def _followed(config: RouteConfig, owned: OwnedTable, log: Log) -> FollowedRoute:

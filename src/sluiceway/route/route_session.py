@@ -313,7 +313,8 @@ class RouteSession:
     def _pin(self, record: SourcesRecord) -> None:
         owned = self._now.owned
         committed = owned.writer.commit(record)
-        self._now.note_records()
+        # It asks nothing of the catalog, which would count as behind until the next one does.
+        self._now.want_partitions(committed.seq)
         self.meter.advance(owned.fold)
         self._parts.observe(Step.PINNED)
         self._log.info("sources_pinned", seq=committed.seq, partitions=len(record.partitions))

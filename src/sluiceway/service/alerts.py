@@ -71,6 +71,14 @@ ALERTS: tuple[Alert, ...] = (
         "Give the job more slots, or look for what has become slow: `run --profile`.",
     ),
     Alert(
+        "PartitionsLeftOut",
+        f"max by ({_ROUTE}) ({metrics.PARTITIONS_LEFT_OUT.full_name}) > 0",
+        "10m",
+        Severity.PAGE,
+        f"{_HERE}: {{{{ $value }}}} source partitions are left out, and no lag tells of their rows",
+        "Look at the brokers that lead them: `sluiceway status JOB` names them and says why.",
+    ),
+    Alert(
         "DirtyRate",
         f"sum by ({_ROUTE}) (rate({metrics.RECORDS_DIRTY.full_name}[10m]))"
         f" / sum by ({_ROUTE}) (rate({metrics.RECORDS_READ.full_name}[10m])) > 0.01",

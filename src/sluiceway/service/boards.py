@@ -147,6 +147,12 @@ FLEET_BOARD = Board(
             (_ALL.top(_ALL.most(metrics.LAG_SECONDS, _BY_ROUTE)), "{{job_name}} {{route}}"),
         ),
         _panel(
+            "Source partitions left out",
+            "short",
+            "No leader answers for them, or they are gone; lag does not count their rows.",
+            (_ALL.top(_ALL.most(metrics.PARTITIONS_LEFT_OUT, _BY_ROUTE)), "{{job_name}} {{route}}"),
+        ),
+        _panel(
             "Since the last commit",
             "s",
             "Rises where nothing comes, too.",
@@ -328,6 +334,12 @@ ROUTE_BOARD = Board(
             "short",
             "Records in the logs that are not committed.",
             (_ROUTE.total(metrics.LAG_RECORDS, "topic"), "{{topic}}"),
+        ),
+        _panel(
+            "Source partitions left out",
+            "short",
+            "No leader answers for them, or they are gone; they hold the watermark.",
+            (_ROUTE.most(metrics.PARTITIONS_LEFT_OUT, "route"), "{{route}}"),
         ),
         _panel(
             "Committed offsets, furthest behind",

@@ -161,6 +161,8 @@ def _numbers_of(route: MeasuredRoute, metric: Metric) -> dict[Labels, float]:
         return {} if status.lag_ms is None else {_NO_LABELS: status.lag_ms / 1000}
     if metric.name == metrics.LAST_COMMIT.name and status.last_commit_ms is not None:
         return {_NO_LABELS: status.last_commit_ms / 1000}
+    if metric.name == metrics.PARTITIONS_LEFT_OUT.name:
+        return {_NO_LABELS: status.left_out_count}
     if metric.name == metrics.FOLLOWER_BEHIND_SLOTS.name:
         return {(each.name,): each.behind_slots for each in status.followers}
     if metric.name == metrics.FOLLOWER_BEHIND_SECONDS.name:

@@ -33,7 +33,7 @@ def route(name: str, state: RouteState = RouteState.RUNNING, lag: int = 5) -> Me
         rows_per_s=250.0,
         dirty_reasons={"missing id": 2, "missing ts": 1, "broken": 9},
         last_commit_ms=int(time.time() * 1000) - 4000,
-        followers=(FollowerState("catalog", 5, 4, 90.0, ""),),
+        followers=(FollowerState("catalog", 5, 4, 90.0, "", lags=True),),
     )
     announced = (("dt=20261120/hr=11", time.time() - 30),)
     return MeasuredRoute(status, figures.read(), announced, {"run": 2.04, "commit": 0.012})
@@ -151,3 +151,9 @@ def test_names_of_others_cannot_move_the_cursor() -> None:
 def test_stop_that_was_asked_for_is_told() -> None:
     of = Scene("orders", 1.0, "", (route("a"),), {}, stopping="stopping: the epoch ends early")
     assert shown(of)[1] == "stopping: the epoch ends early"
+
+
+def test_follower_that_is_behind_for_less_than_an_epoch_is_up_to_date() -> None:
+    status = RouteStatus(route="a", followers=(FollowerState("catalog", 1, 1, 12.0, ""),))
+    text = "\n".join(shown(scene(MeasuredRoute(status, Figures().read()))))
+    assert "catalog up to date" in text

@@ -7,6 +7,7 @@ from typing import Any, cast
 from sluiceway.audit.job_status import SeenJob, SeenRoute
 from sluiceway.cli.status import _table, status_document
 from sluiceway.cli.typed_commands import typed_fields
+from sluiceway.followers.runner import FollowerState
 from sluiceway.route.status import RouteState, RouteStatus, decode_status, encode_status
 
 WHY = "it is gone; when it is gone for good: `sluiceway offsets retire JOB --reason TEXT`"
@@ -47,3 +48,18 @@ def test_nothing_is_said_of_a_route_that_reads_all() -> None:
 
 def test_drivers_file_tells_of_them() -> None:
     assert decode_status(encode_status(STATUS)) == STATUS
+
+
+def test_follower_is_called_behind_once_it_lags_and_else_says_what_it_waits_for() -> None:
+    seen = (
+        FollowerState("files", 9, 1, 2.0, ""),
+        FollowerState("catalog", 4, 6, 41.0, "", lags=True),
+        FollowerState("offsets", 4, 6, 41.0, "no right to the group", lags=True),
+        FollowerState("announcements", 9, 1, 2.0, "the receiver is away"),
+    )
+    shown = _table(job(replace(STATUS, left_out={}, left_out_count=0, followers=seen)), "my.yaml")
+    assert shown.splitlines()[2:] == [
+        "  catalog is 6 records (41 s) behind",
+        "  offsets is 6 records (41 s) behind: no right to the group",
+        "  announcements waits: the receiver is away",
+    ]

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cluster import applications, submission, supervised
+from sluiceway.cluster import applications, driver_log, submission, supervised
 from sluiceway.cluster.applications import (
     Application,
     ApplicationFolder,
@@ -22,7 +22,8 @@ from sluiceway.cluster.applications import (
     all_submitted,
     is_running,
 )
-from sluiceway.cluster.submission import DriverLog, Wanted, end, look_at, resubmit, submit
+from sluiceway.cluster.driver_log import DriverLog
+from sluiceway.cluster.submission import Wanted, end, look_at, resubmit, submit
 from sluiceway.cluster.yarn import YarnState
 from sluiceway.errors import SubmissionError, UnhealthyEnvironmentError, WrongUsageError
 from sluiceway.host.process import ProcessIdentity, identity_of
@@ -37,6 +38,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApplicationFolder
     found = ApplicationFolder("orders")
     found.make()
     return found
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
 def test_a_driver_whose_supervisor_was_killed_is_not_left_behind(folder: ApplicationFolder) -> None:
@@ -299,14 +306,14 @@ def test_list_tells_a_driver_that_failed(
     assert shown in capsys.readouterr().out
 
 
-def test_log_of_months_is_read_from_its_end(folder: ApplicationFolder) -> None:
+def test_log_of_months_is_read_from_its_end(folder: ApplicationFolder, opened: ExitStack) -> None:
     application = Application("orders", "orders.yaml", "local[1]", "client", "", 0)
     with folder.log.open("wb") as made:
         made.write(b"first\n")
         # A hole: who reads all of it has a terabyte of nothing.
         made.seek(1 << 40)
         made.write("\nü1\nü2\nü3".encode())
-    log = DriverLog(folder, application)
+    log = opened.enter_context(DriverLog(folder, application))
     assert log.last(2) == ["ü2", "ü3"]
     assert log.more() == ""
     with folder.log.open("ab") as made:
@@ -314,7 +321,8 @@ def test_log_of_months_is_read_from_its_end(folder: ApplicationFolder) -> None:
     assert log.more() == "\nnext\n"
     folder.log.write_bytes(b"anew\n")
     assert log.more() == "anew\n"
-    assert DriverLog(folder, application).last(100) == ["anew"]
+    another = opened.enter_context(DriverLog(folder, application))
+    assert another.last(100) == ["anew"]
     folder.log.unlink()
     with pytest.raises(SubmissionError, match="cannot be read"):
         log.more()
@@ -324,6 +332,6 @@ def test_log_of_the_cluster_goes_on_with_another_driver(
     folder: ApplicationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = iter(["1\n2\n", "1\n2\n3\n", "of another\n"])
-    monkeypatch.setattr(submission, "yarn_log", lambda *_: next(said))
+    monkeypatch.setattr(driver_log, "yarn_log", lambda *_: next(said))
     log = DriverLog(folder, Application("orders", "o.yaml", "yarn", "cluster", "", 0))
     assert [log.last(1), log.more(), log.more()] == [["2"], "3\n", "of another\n"]

@@ -14,6 +14,7 @@ from sluiceway.errors import (
     FileLostError,
     InvariantError,
     MetastoreUnavailableError,
+    Retriable,
     SluicewayError,
 )
 from sluiceway.followers import runner as under_test
@@ -64,9 +65,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FollowerRunne
     monkeypatch.setattr(under_test, "FIRST_PAUSE_S", 0.02)
     made: list[FollowerRunner] = []
 
-    def begin(*followers: Follower) -> FollowerRunner:
+    def begin(*followers: Follower, epoch_s: float = 0.0) -> FollowerRunner:
         log = LedgerLog(LocalStorage(), LedgerLayout("/t", "r"))
-        runner = FollowerRunner(followers, log, stderr_log(level="error"), WorkPool())
+        runner = FollowerRunner(followers, log, stderr_log(level="error"), WorkPool(), epoch_s)
         runner.begin(fold(0))
         made.append(runner)
         return runner
@@ -226,3 +227,18 @@ def test_pauses_grow_up_to_the_longest(monkeypatch: pytest.MonkeyPatch, run: Run
     pauses = [after - before for before, after in pairwise(begun)]
     assert pauses[0] >= 0.02 * 0.8
     assert min(pauses[3:]) >= 0.1 * 0.8
+
+
+@pytest.mark.parametrize(("epoch_s", "after_s"), [(0.0, 5.0), (30.0, 30.0)])
+def test_follower_lags_when_it_is_behind_for_longer_than_an_epoch(
+    run: Run, epoch_s: float, after_s: float
+) -> None:
+    one = Outside("one")
+    one.errors = [Retriable("it is away") for _ in range(1000)]
+    runner = run(one, epoch_s=epoch_s)
+    runner.note(fold(1))
+    dates = runner._dates.known
+    for age_s, lags in ((after_s - 1, False), (after_s + 1, True)):
+        dates[-1] = (1, time.monotonic() - age_s)
+        (state,) = runner.states()
+        assert (state.behind_slots, state.lags) == (1, lags)

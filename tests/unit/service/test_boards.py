@@ -105,8 +105,8 @@ def test_exported_rules_are_well_formed(exported: Path) -> None:
 def test_alerts_are_those_of_the_design_each_with_a_situation_and_a_paragraph() -> None:
     names = [alert.name for alert in ALERTS]
     assert names == [
-        *("StaleCommit", "Lag", "LagGrowing", "DirtyRate", "PartitionOverdue"),
-        *("EpochFailing", "FollowerBehind", "RestartLoop", "NoData"),
+        *("StaleCommit", "Lag", "LagGrowing", "PartitionsLeftOut", "DirtyRate"),
+        *("PartitionOverdue", "EpochFailing", "FollowerBehind", "RestartLoop", "NoData"),
     ]
     assert list(SITUATIONS) == names
     runbook = (ROOT / "docs/runbook.md").read_text()

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from sluiceway.job.status_board import MeasuredRoute, StatusBoard
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import FigureLimits, Figures
@@ -45,6 +47,14 @@ def test_figures_stand_under_their_route() -> None:
     assert f"sluiceway_source_lag_seconds{{{first}}} 1.5" in text
     assert f"sluiceway_last_commit_timestamp_seconds{{{first}}} 7.0" in text
     assert 'route="r2",state="halted",table="ods.r2"} 1.0' in text
+
+
+def test_source_partitions_that_are_left_out_are_counted_also_when_there_is_none() -> None:
+    name = "sluiceway_source_partitions_left_out"
+    status = RouteStatus(route="r", left_out={"a[3]": "no leader answers for it"})
+    for count in (0, 3):
+        told = replace(status, left_out_count=count)
+        assert read_page(page(MeasuredRoute(told, Figures().read())))[name] == {(): float(count)}
 
 
 def test_buckets_add_up() -> None:

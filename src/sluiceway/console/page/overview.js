@@ -129,7 +129,7 @@ function followers(route) {
   if (!route.followers) return empty("Looking …");
   if (!route.followers.length) return empty("Nothing has followed yet.");
   const rows = route.followers.map((each) => h("tr", { "data-key": each.name },
-    h("th", { scope: "row" }, each.name), h("td", {}, each.behind_slots ? badge("behind", "warn") : badge("through", "good")),
+    h("th", { scope: "row" }, each.name), h("td", {}, each.lags ? badge("behind", "warn") : badge("up to date", "good")),
     number(each.place), number(count(each.behind_slots)), number(span(each.behind_ms)), h("td", {}, each.waits_for || "nothing")));
   return table(`Followers of ${route.route}`, [["Follower"], ["State"], ["Place", "number"], ["Behind, slots", "number"], ["For", "number"], ["Waits for"]], rows);
 }

@@ -1,0 +1,126 @@
+"""The supervisor's end of the pipe through which a driver's output gets into a bounded log.
+
+Driver, JVM and supervisor write to the pipe; a keeper, a process of its own, reads it. When the
+supervisor is killed, the keeper goes on. When the keeper is killed, the supervisor, which has the
+reading end too, begins another one, so that nobody meets a broken pipe or waits at a full one.
+"""
+
+import fcntl
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from sluiceway.cluster.log_keeper import LogKeeper
+from sluiceway.host.bounded_log import PART_BYTES, BoundedLog
+
+_PIPE_BYTES = 1 << 20
+"""What may wait while the disk is slow, before a driver does."""
+_BLOCK_BYTES = 1 << 16
+_PAUSE_S = 5.0
+_END_S = 3.0
+
+
+class LogPipe:
+    """Standard output and error of this process, and of all that it starts, from `begin` on.
+
+    Args:
+        path: Of the log.
+        part_bytes: As `BoundedLog` takes it.
+    """
+
+    def __init__(self, path: Path, *, part_bytes: int = PART_BYTES) -> None:
+        self._path = path
+        self._part_bytes = part_bytes
+        self._source: int | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """Called once, before anything else is started.
+
+        Raises:
+            OSError: There is no process or descriptor left; output goes where it went.
+        """
+        source, sink = os.pipe()
+        # macOS has no such call, and a pipe of 64 KiB.
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._source = source
+        try:
+            self._start_keeper()
+        except OSError:
+            os.close(source)
+            os.close(sink)
+            self._source = None
+            raise
+        _put_in_place(sink)
+        os.close(sink)
+
+    def look(self) -> None:
+        """See that somebody listens. Called a few times a second; never raises."""
+        if self._source is None or self._listens():
+            return
+        self._drain(self._source)
+        if time.monotonic() - self._began >= _PAUSE_S:
+            try:
+                self._start_keeper()
+            except OSError:
+                # It is tried again; meanwhile this process writes what it finds.
+                self._began = time.monotonic()
+
+    def end(self) -> None:
+        """Write nothing any more, and let the keeper come to the end. Called once, as the last."""
+        if self._source is None:
+            return
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        _put_in_place(nothing)
+        os.close(nothing)
+        if not self._listens():
+            self._drain(self._source)
+        os.close(self._source)
+        self._source = None
+        if self._keeper is not None:
+            try:
+                # A process that the driver has left behind may hold the pipe for longer.
+                self._keeper.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                return
+
+    def _listens(self) -> bool:
+        return self._keeper is not None and self._keeper.poll() is None
+
+    def _start_keeper(self) -> None:
+        self._began = time.monotonic()
+        self._keeper = subprocess.Popen(  # noqa: S603
+            [
+                *(sys.executable, "-m", "sluiceway.cluster.log_keeper"),
+                *(str(self._path), str(self._part_bytes)),
+            ],
+            stdin=self._source,
+            # With the pipe itself it would never see the end.
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _drain(self, source: int) -> None:
+        log = BoundedLog(self._path, part_bytes=self._part_bytes)
+        keeper = LogKeeper(log)
+        ready = select.poll()
+        ready.register(source, select.POLLIN)
+        # Who looks has more to do than to listen to a driver that never stops.
+        for _ in range(_PIPE_BYTES // _BLOCK_BYTES):
+            if not any(event & select.POLLIN for _, event in ready.poll(0)):
+                break
+            keeper.keep(os.read(source, _BLOCK_BYTES))
+        log.close()
+
+
+def _put_in_place(descriptor: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    for number in (1, 2):
+        os.dup2(descriptor, number)
