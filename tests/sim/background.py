@@ -53,7 +53,10 @@ class SimBackground:
         # With readiness the product's own planner closes and announces.
         timed = self._world.timed
         counts = timed is not None and bool(timed.counts)
-        weights = (8, 8, 0 if self._world.is_timed else 6, 1, 24 if counts else 0)
+        # Rows that come to a place after it was let go are published in a new folder, and no
+        # commit waits for that: of these there are to be enough where folders take no files.
+        let_go = 8 if self._world.doubts.naming else 1
+        weights = (8, 8, 0 if self._world.is_timed else 6, let_go, 24 if counts else 0)
         while True:
             self._world.scheduler.wait(None, self._rng.random() * _PAUSE_S)
             if self._closed:

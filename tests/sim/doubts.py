@@ -1,7 +1,8 @@
 """What some seeds add, by dice of their own: the other seeds go as they always did.
 
-A store that loses what a task has closed, a leader that knows less than the one before, logs that
-have no leader for a while, and a metastore that does not do what it is told.
+A store that loses what a task has closed, folders that take no files for minutes, a leader that
+knows less than the one before, logs that have no leader for a while, and a metastore that does not
+do what it is told.
 """
 
 import random
@@ -15,6 +16,7 @@ from sluiceway.sources.contract import LogBounds, SourcePartition
 _SHARE = 0.15
 _LONGEST_LAG_S = 2.0
 _LONGEST_WITHOUT_LEADER_S = 30.0
+_LONGEST_WITHOUT_NAMES_S = 180.0
 _SILENT, _COPIED, _VANISHED = "silent", "copied", "vanished"
 _LED = (-1.0, "")
 
@@ -29,6 +31,8 @@ class Doubts:
         refusing: How often a partition cannot be changed in the metastore for a while.
         leaving: How often a log has no leader from now on, for a while; some of them have a copy,
             and some are not described at all.
+        naming: How often a folder of the table takes no file's final name at first, for a while:
+            publishing stands still, commits and the rest of the table do not.
     """
 
     rng: random.Random
@@ -37,6 +41,9 @@ class Doubts:
     lagging: float = 0.0
     refusing: float = 0.0
     leaving: float = 0.0
+    naming: float = 0.0
+    _names: random.Random = field(default_factory=random.Random)
+    _nameless_until: dict[str, float] = field(default_factory=dict)
     _without_leader: dict[tuple[str, int], tuple[float, str]] = field(default_factory=dict)
     _behind_until: dict[tuple[str, int], float] = field(default_factory=dict)
     _refused_until: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -52,11 +59,14 @@ class Doubts:
         # By dice of their own again: these came later.
         leaders = random.Random(f"{seed} leaders")  # noqa: S311 - repeatable, not secret
         leaving = leaders.random() * 0.2 if leaders.random() < _SHARE else 0.0
-        return cls(rng, clock, vanishing, lagging, refusing, leaving)
+        names = random.Random(f"{seed} names")  # noqa: S311 - repeatable, not secret
+        naming = names.random() if names.random() < _SHARE else 0.0
+        return cls(rng, clock, vanishing, lagging, refusing, leaving, naming, names)
 
     def heal(self) -> None:
         """From now on there is none of it."""
         self.vanishing = self.lagging = self.refusing = self.leaving = 0.0
+        self.naming = 0.0
         self._without_leader.clear()
         self._behind_until.clear()
         self._refused_until.clear()
@@ -127,6 +137,19 @@ class Doubts:
             self._refused_until[values] = now + self.rng.random() * 40
             return True
         return False
+
+    def takes_no_name(self, folder: str) -> bool:
+        """Whether no file can get its final name in this folder now."""
+        if not self.naming:
+            return False
+        now = self.clock()
+        if folder not in self._nameless_until:
+            # Those that partitions were given later are few, and few rows ever wait for them.
+            often = 1.0 if "/_sluiceway-" in folder else 0.2
+            closed = self._names.random() < self.naming * often
+            lasts_s = self._names.random() * _LONGEST_WITHOUT_NAMES_S if closed else -1.0
+            self._nameless_until[folder] = now + lasts_s
+        return self._nameless_until[folder] >= now
 
 
 def leave_logs(

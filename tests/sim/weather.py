@@ -94,6 +94,7 @@ class Weather:
     Attributes:
         until: Kind of trouble -> step at which it is over.
         under_way: Requests that have not arrived yet.
+        takes_no_name: Whether no file can get its final name in a folder of the table now.
         trace: Told of what happens; None when nobody reads it.
     """
 
@@ -102,6 +103,7 @@ class Weather:
     note: Callable[[str], None]
     until: dict[str, int] = field(default_factory=dict)
     under_way: list[Late] = field(default_factory=list)
+    takes_no_name: Callable[[str], bool] = lambda _: False
     arrived: int = 0
 
     def heal(self) -> None:
@@ -139,6 +141,10 @@ class Weather:
     def _lasts(self, kind: str) -> bool:
         return bool(self.until) and self.until.get(kind, -1) >= self.scheduler.steps
 
+    def _is_nameless(self, call: str, path: str) -> bool:
+        names = call in ("link", "publish") and "/_sluiceway/" not in path
+        return names and self.takes_no_name(path.rpartition("/")[0])
+
     def _hit(self, rate: float) -> bool:
         return rate > 0.0 and self.scheduler.rng.random() < rate
 
@@ -161,7 +167,8 @@ class Weather:
         self._take_time(process)
         if self._lasts("full") and call in ("write", "mkdir", "link", "open xb"):
             raise OSError(errno.ENOSPC, "no space left on device", path)
-        if self._lasts("storage") or self._hit(self.rates.failed):
+        nameless = self._is_nameless(call, path)
+        if nameless or self._lasts("storage") or self._hit(self.rates.failed):
             self.note(f"{who}: {call} {path} FAILS")
             raise OSError(errno.EIO, "input/output error", path)
 
@@ -200,6 +207,7 @@ class Weather:
             self._stand_still(process)
         self._take_time(process)
         full = changes and request != "remove" and self._lasts("full")
+        full = full or self._is_nameless(request, path)
         if full or self._lasts("storage") or self._hit(self.rates.failed):
             self.note(f"{who}: {what} FAILS")
             if changes:

@@ -95,7 +95,9 @@ class World:
         self.trace: list[str] | None = [] if traced else None
         self.scheduler = Scheduler(self.rng)
         rates = Rates.drawn(self.rng)
-        self.weather = Weather(self.scheduler, rates, self.note)
+        self.weather = Weather(
+            self.scheduler, rates, self.note, takes_no_name=self._takes_no_name
+        )
         self.broker = Broker(self.rng, self.weather, lambda: self.scheduler.now)
         self.store = self.rng.choice(STORES)
         self.table = SimTable(ROUTE, ROOT)
@@ -247,6 +249,12 @@ class World:
         said = self.doubts.seen((one.topic, one.number), place, known.end, elect)
         self.seen["leaders_behind"] += said is not place
         return said
+
+    def _takes_no_name(self, folder: str) -> bool:
+        """Whether a folder of the table takes no file now."""
+        closed = self.doubts.takes_no_name(folder)
+        self.seen["nameless"] += closed
+        return closed
 
     def all_files(self) -> list[str]:
         """Names of all files of the table."""
