@@ -95,9 +95,7 @@ class World:
         self.trace: list[str] | None = [] if traced else None
         self.scheduler = Scheduler(self.rng)
         rates = Rates.drawn(self.rng)
-        self.weather = Weather(
-            self.scheduler, rates, self.note, takes_no_name=self._takes_no_name
-        )
+        self.weather = Weather(self.scheduler, rates, self.note, takes_no_name=self._takes_no_name)
         self.broker = Broker(self.rng, self.weather, lambda: self.scheduler.now)
         self.store = self.rng.choice(STORES)
         self.table = SimTable(ROUTE, ROOT)
