@@ -1,5 +1,6 @@
 """An archive of before, or another installation: plans of this version are not for it."""
 
+import io
 import pickle
 from collections.abc import Iterator
 from dataclasses import make_dataclass
@@ -11,7 +12,9 @@ import pytest
 from sluiceway import __version__
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.job import low_jobs, spark_task
+from sluiceway.job.spark_runner import SparkRunner
 from sluiceway.job.spark_task import of_this_version
+from sluiceway.observe.log import stderr_log
 
 
 def _ran(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -59,3 +62,49 @@ def test_tasks_of_upkeep_are_of_this_version_too(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(spark_task, "__version__", "0.0.9")
     with pytest.raises(UnhealthyEnvironmentError):
         list(ran[0](iter(())))
+
+
+class Session:
+    """Keeps what executors would be given."""
+
+    defaultParallelism = 1  # noqa: N815 - Spark's name
+    master = "local[1]"
+
+    def __init__(self) -> None:
+        self.sparkContext = self
+        self.tasks: list[spark_task.RunTask] = []
+
+    def setJobGroup(self, *_: object, **__: object) -> None:  # noqa: N802
+        return
+
+    def setLocalProperty(self, *_: object) -> None:  # noqa: N802
+        return
+
+    def range(self, *_: int, numPartitions: int) -> "Session":  # noqa: N803
+        assert numPartitions == 1
+        return self
+
+    def mapInArrow(self, task: spark_task.RunTask, _: str) -> "Session":  # noqa: N802
+        self.tasks.append(task)
+        return self
+
+    def collect(self) -> list[object]:
+        return []
+
+    def stop(self) -> None:
+        return
+
+
+def test_tasks_of_epochs_and_those_that_warm_up_are_of_this_version_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session: Any = Session()
+    runner = SparkRunner(session, stderr_log(stream=io.StringIO()))
+    runner.warm_up(lambda: False)
+    runner.run([()], wait=lambda: None, give_up_after_s=30)
+    runner.close()
+    assert len(session.tasks) == 2
+    monkeypatch.setattr(spark_task, "__version__", "0.0.9")
+    for task in session.tasks:
+        with pytest.raises(UnhealthyEnvironmentError, match="this executor has"):
+            list(task(iter(())))
