@@ -110,9 +110,12 @@ impl Records {
         Span { start, length: bytes.map_or(ABSENT, |bytes| bytes.len() as u32) }
     }
 
+    fn bytes_of(&self, span: Span) -> Option<&[u8]> {
+        (span.length != ABSENT).then(|| &self.extra[span.start..][..span.length as usize])
+    }
+
     fn kept<'py>(&self, py: Python<'py>, span: Span) -> Option<Bytes<'py>> {
-        let end = span.start + span.length as usize;
-        (span.length != ABSENT).then(|| PyBytes::new(py, &self.extra[span.start..end]))
+        self.bytes_of(span).map(|bytes| PyBytes::new(py, bytes))
     }
 
     fn check(&self, row: usize) -> PyResult<()> {
@@ -196,9 +199,7 @@ impl Records {
                 timestamp_ms: self.timestamps[row],
                 leader_epoch: self.leader_epochs[row],
             };
-            let end = key.start + if key.length == ABSENT { 0 } else { key.length as usize };
-            let value = (key.length != ABSENT).then(|| &self.extra[key.start..end]);
-            records.push(place, None, value);
+            records.push(place, None, self.bytes_of(*key));
         }
         records.finish();
         records

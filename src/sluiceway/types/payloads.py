@@ -44,6 +44,16 @@ class JoinedPayloads(Sequence[Payload]):
                 yield part[row]
 
 
+def taken_out(payloads: Sequence[Payload], rows: Rows) -> list[bytes]:
+    """Some payloads as objects.
+
+    Args:
+        payloads: Of one batch.
+        rows: Positions of those, none of which is empty.
+    """
+    return [payload for row in rows.tolist() if (payload := payloads[row])]
+
+
 def rows_with(payloads: Sequence[Payload], texts: Sequence[bytes]) -> Rows:
     """Positions of payloads that hold one of these texts, rising.
 

@@ -34,7 +34,7 @@ from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
 from sluiceway.formats.tombstones import add_tombstones, settle_tombstones
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.payloads import JoinedPayloads, rows_with
+from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Schema, inner_settings
 
@@ -142,11 +142,11 @@ class ChangeLogDecoder(RowDecoder):
             collected.notes[TOMBSTONE] += collected.skipped
         for form in forms:
             if len(left):
-                found = form.read(_held(payloads, left), left, collected)
+                found = form.read(taken_out(payloads, left), left, collected)
                 self._prefer_others(len(left), len(left) - len(found))
                 left = np.delete(left, found)
         left = np.concatenate([told, left])
-        self._decode_exactly(_held(payloads, left), left.tolist(), collected)
+        self._decode_exactly(taken_out(payloads, left), left.tolist(), collected)
         return self._with_kinds(payloads, collected.decoded())
 
     def _told_by_schema(self, payloads: Sequence[bytes | None]) -> Rows:
@@ -208,11 +208,6 @@ class ChangeLogDecoder(RowDecoder):
             self._extra.settle(form.row(found))
         left_behind = form.left_behind(found)
         return [values] if left_behind is None else [left_behind, values]
-
-
-def _held(payloads: Sequence[bytes | None], rows: Rows) -> list[bytes]:
-    """Some payloads, none of which is empty."""
-    return [payload for row in rows.tolist() if (payload := payloads[row])]
 
 
 def open_debezium(schema: Schema, options: Mapping[str, str]) -> RowDecoder:

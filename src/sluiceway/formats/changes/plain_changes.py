@@ -14,7 +14,7 @@ from sluiceway.convert.native_blocks import NativeReader
 from sluiceway.formats.changes.envelopes import Envelope
 from sluiceway.formats.changes.forms import MessageForm
 from sluiceway.formats.collected_rows import CollectedRows, Rows
-from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.payloads import JoinedPayloads, taken_out
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import Field, Schema, StringType
 
@@ -181,8 +181,7 @@ class PlainChanges:
         """
         taken, empty = self._first.read_fetched(payloads, doubted, collected)
         left = np.delete(np.arange(len(payloads)), np.concatenate([taken, empty, doubted]))
-        held = [payload for row in left.tolist() if (payload := payloads[row]) is not None]
-        found = self._read_rest(held, left, _NONE, collected)
+        found = self._read_rest(taken_out(payloads, left), left, _NONE, collected)
         return np.delete(left, found), empty
 
     def _read_rest(

@@ -17,7 +17,7 @@ from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.tombstones import add_tombstones
 from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.payloads import JoinedPayloads, taken_out
 from sluiceway.types.schema import Schema, inner_settings
 
 Engine = Literal["auto", "native", "library", "exact"]
@@ -116,8 +116,7 @@ class JsonDecoder(RowDecoder):
             add_tombstones(empty.tolist(), collected, skipped=self._skips_tombstones)
         left = fast.suspects
         if len(left):
-            suspects = [payload for row in left.tolist() if (payload := payloads[row])]
-            self._decode_exactly(suspects, left, collected)
+            self._decode_exactly(taken_out(payloads, left), left, collected)
 
     def _decode_fast(
         self, path: FastPath, payloads: list[bytes], rows: Rows, collected: CollectedRows
