@@ -1,5 +1,7 @@
 """Leader epochs: what stands beside an end, and what a truncated log is told by."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from sluiceway.conformance.reading import log_of, read_for, read_to_end, read_to_stop, row_values
@@ -21,7 +23,8 @@ class Tasks:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._servers = bootstrap_servers
-        self.cache = ConsumerCache()
+        # A server on a slow machine is away for longer than a consumer rests by default.
+        self.cache = ConsumerCache(idle_close_s=600.0)
 
     def reader(self, split: Split) -> KafkaSplitReader:
         return KafkaSplitReader(
@@ -44,8 +47,10 @@ class Tasks:
 
 
 @pytest.fixture
-def tasks(bootstrap_servers: str) -> Tasks:
-    return Tasks(bootstrap_servers)
+def tasks(bootstrap_servers: str) -> Iterator[Tasks]:
+    tasks = Tasks(bootstrap_servers)
+    yield tasks
+    tasks.cache.close()
 
 
 def _elect_anew(lab: Lab) -> None:
