@@ -101,7 +101,9 @@ function daysOf(heads, zone) {
     if (groups.at(-1)?.name === name) groups.at(-1).size += 1;
     else groups.push({ name, size: 1 });
   }
-  return groups.map((each) => h("th", { scope: "colgroup", colspan: each.size, class: "day" }, each.size > 2 ? each.name : ""));
+  // A name is wider than two columns; a screen reader is told it all the same.
+  return groups.map((each) =>
+    h("th", { scope: "colgroup", colspan: each.size, class: "day" }, each.size > 2 ? each.name : h("span", { class: "unseen" }, each.name)));
 }
 
 function line(route, { first, unit, columns, wanted, link }) {
