@@ -306,7 +306,7 @@ def _is_for_people(node: ast.stmt) -> bool:
     owner = function.value
     name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
     told = {"info", "warning", "error", "debug"}
-    return name.lstrip("_") in {"log", "logger", "events"} and function.attr in told
+    return name.lstrip("_") in {"log", "logger", "events", "eyes"} and function.attr in told
 
 
 def _called(node: ast.Call) -> str:
