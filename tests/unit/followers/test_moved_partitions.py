@@ -246,6 +246,8 @@ def test_old_folder_goes_when_each_look_for_an_hour_has_found_the_new_one(
     assert pass_an_hour(moved, rival, clock) == 0
     assert not file.exists()
     assert moved.take_gone() == {"dt=20261120"}
+    # Nobody has to look after it any more.
+    assert moved.pause_s() is None
 
 
 def test_old_folder_stays_while_another_driver_sends_readers_there_again_and_again(

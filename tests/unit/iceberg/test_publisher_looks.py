@@ -12,9 +12,12 @@ from sluiceway.errors import FencedError, MetastoreUnavailableError, TableHistor
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.sinks.iceberg import merging
 from sluiceway.sinks.iceberg import publisher as publisher_module
 from sluiceway.sinks.iceberg.catalogs import Identifier, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import append_request
+from sluiceway.sinks.iceberg.lake_batch import LakeBatch
+from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan
 from sluiceway.sinks.iceberg.publisher import LakePublisher
 from tools.lake_under_test import BY_APP, LakeUnderTest, PublisherUnderTest
 from tools.ledger_records import fence, sources
@@ -202,6 +205,43 @@ def test_fenced_driver_whose_table_is_ahead_of_its_log_is_told_that_it_is_fenced
         first.commit(sources(1))
 
 
+def test_new_driver_of_a_table_that_never_had_a_row_does_not_miss_any(driven: Driven) -> None:
+    driven.commit()
+    driven.follow()
+    # The next record says that the table has all that came before it: nothing.
+    driven.commit()
+    assert driven.lake.writer.fold.effects_through > 0
+    driven.driver = driven.new_publisher()
+    seq = driven.commit(1)
+    assert driven.follow() == seq + 1
+    driven.lake.assert_exact()
+
+
+def test_new_driver_looks_once_for_what_the_last_one_has_seen_in_the_table(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven.commit(1)
+    driven.follow()
+    driven.commit(2)
+    later = driven.new_publisher()
+    starts: list[int] = []
+    read = LedgerLog.records
+
+    def noted(log: LedgerLog, start: int = 0) -> Any:
+        starts.append(start)
+        return read(log, start)
+
+    monkeypatch.setattr(LedgerLog, "records", noted)
+    later.publish()
+    assert 0 in starts
+    starts.clear()
+    driven.commit(3)
+    later.publish()
+    assert starts
+    assert 0 not in starts
+    driven.lake.assert_exact()
+
+
 def test_lag_is_counted_from_when_the_oldest_missing_row_was_committed(tmp_path: Path) -> None:
     driven = Driven(tmp_path, max_lag_s=100.0, publish_interval_s=3600.0)
     driven.commit(1)
@@ -296,3 +336,61 @@ def test_metadata_that_goes_while_it_is_read_is_read_anew(
             driven.follow()
         driven.follow()
     driven.lake.assert_exact()
+
+
+def test_hour_that_is_announced_waits_for_no_interval(tmp_path: Path) -> None:
+    driven = Driven(tmp_path, publish_interval_s=3600.0)
+    driven.commit(1)
+    driven.follow()
+    view = driven.lake.view()
+    assert not driven.table._is_time(driven.now_s + 1.0, LakeBatch(3), view)
+    ready = LakeBatch(3, ready=[("dt=20261120", 1)])
+    assert driven.table._is_time(driven.now_s + 1.0, ready, view)
+
+
+def test_table_says_its_watermark_and_tags_only_what_it_is_asked_to(driven: Driven) -> None:
+    batch = LakeBatch(3, ready=[("dt=20261120", 1)], watermark_us=17)
+    told = driven.table._ready_properties(batch, {})
+    assert told == {"sluiceway.orders.ready": "dt=20261120", "sluiceway.orders.watermark": "17"}
+    assert driven.table._ready_tags(batch) == {}
+
+
+def test_old_metadata_of_a_table_that_keeps_few_goes(driven: Driven) -> None:
+    with driven.lake.table().transaction() as change:
+        change.set_properties(
+            {
+                "write.metadata.delete-after-commit.enabled": "true",
+                "write.metadata.previous-versions-max": "2",
+            }
+        )
+    for row in range(6):
+        driven.commit(row)
+        driven.follow()
+    files = [name for name in driven.lake.in_table() if name.endswith(".metadata.json")]
+    assert len(files) <= 4
+    driven.lake.assert_exact()
+
+
+def test_files_of_a_partition_that_are_not_merged_are_linked_beside_those_that_are(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge = merging.merge_in_process
+
+    def all_but_the_first(plan: MergePlan) -> tuple[MergedOne | None, ...]:
+        return (None, *merge(plan)[1:])
+
+    monkeypatch.setattr(publisher_module, "merge_in_process", all_but_the_first)
+    for row in range(4):
+        driven.lake.commit(row, app="a" if row % 2 else "b")
+    driven.driver.publish()
+    driven.lake.assert_exact()
+    files = [task.file.record_count for task in driven.lake.table().scan().plan_files()]
+    assert sorted(files) == [1, 1, 2]
+
+
+def test_each_look_is_told_with_what_it_has_found(driven: Driven) -> None:
+    seen: list[int | None] = []
+    driven.table._table._on_look = lambda found: seen.append(found.current_snapshot_id)
+    driven.commit(1)
+    driven.follow()
+    assert (seen[0], seen[-1]) == (None, driven.lake.table().metadata.current_snapshot_id)
