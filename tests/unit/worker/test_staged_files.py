@@ -244,6 +244,7 @@ def test_names_have_the_prefix_and_suffix_and_still_tell_who_wrote_them(tmp_path
     assert file_origin("orders", name) == FileOrigin(1, 1)
     assert file_origin("orders", dirty.final.rpartition("/")[2]) == FileOrigin(1, 1)
     assert "part." not in dirty.final
+    assert ".c000" not in dirty.final
 
 
 def test_open_files_are_bounded_and_the_idle_one_is_closed(
@@ -388,6 +389,23 @@ def test_file_that_is_not_what_was_written_fails_the_attempt(
     for number in range(closed_at_once):
         files.write((str(number),), _rows(number))
     _cut_when_sealed(monkeypatch, attested=False)
+    with pytest.raises(TaskFailedError):
+        files.close()
+
+
+def test_dirty_file_is_checked_for_its_rows_whatever_the_table_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, _ = _files(tmp_path, choice=JSON_FILES)
+    files.write_dirty(_dirty_rows())
+    sealed = LateWriter.seal
+
+    def damaged(writer: LateWriter) -> FileSeal:
+        seal = sealed(writer)
+        Path(writer.path).write_bytes(b"x" * seal.size_bytes)
+        return seal
+
+    monkeypatch.setattr(LateWriter, "seal", damaged)
     with pytest.raises(TaskFailedError):
         files.close()
 
