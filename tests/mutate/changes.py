@@ -22,7 +22,7 @@ _WIDER: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Gt: ast.GtE,
     ast.GtE: ast.Gt,
 }
-_TOLD = frozenset({"observe", "reach", "tell", "tell_epoch"})
+_TOLD = frozenset({"observe", "reach", "tell", "tell_epoch", "_tell_published"})
 # Figures for whoever asks how it goes; nothing is decided by them.
 _FIGURES = frozenset({"meter", "seconds", "lag_records"})
 _JUMPS = (ast.Raise, ast.Continue, ast.Break)
@@ -143,7 +143,10 @@ class _Finder:
         if isinstance(node, ast.Assign):
             kept = isinstance(node.targets[0], ast.Attribute | ast.Subscript)
             return kept and not self._is_init
-        return isinstance(node, ast.AugAssign | ast.Delete)
+        if isinstance(node, ast.Delete):
+            # A name that goes only tells that it is not used.
+            return not all(isinstance(target, ast.Name) for target in node.targets)
+        return isinstance(node, ast.AugAssign)
 
     def _handler(self, handler: ast.ExceptHandler) -> None:
         self._line = handler.lineno
@@ -303,7 +306,7 @@ def _is_for_people(node: ast.stmt) -> bool:
     owner = function.value
     name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
     told = {"info", "warning", "error", "debug"}
-    return name.lstrip("_") in {"log", "logger"} and function.attr in told
+    return name.lstrip("_") in {"log", "logger", "events", "eyes"} and function.attr in told
 
 
 def _called(node: ast.Call) -> str:

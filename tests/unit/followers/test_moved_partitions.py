@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from sluiceway.errors import FencedError
+from sluiceway.errors import FencedError, InvariantError
 from sluiceway.followers import moved_partitions
 from sluiceway.followers.moved_partitions import READERS_GRACE_S, MovedPartitions, OldFolder
 from sluiceway.ledger.layout import LedgerLayout
@@ -185,6 +185,8 @@ def test_file_that_no_record_names_keeps_its_folder(
 def test_driver_that_stood_still_waits_for_readers_anew() -> None:
     waiting = moved_partitions._Waiting(OldFolder("dt=20261120", 3, NOW), 4)
     assert [waiting.shown(float(at)) for at in (0, 60, 120, 240)] == [0.0, 60.0, 120.0, 240.0]
+    # Three minutes are no more than two looks that were missed.
+    assert waiting.shown(420.0) == 420.0
     # Whoever has replaced it meanwhile may have sent readers back to the old folder.
     assert [waiting.shown(float(at)) for at in (4_000, 4_060)] == [0.0, 60.0]
 
@@ -244,6 +246,8 @@ def test_old_folder_goes_when_each_look_for_an_hour_has_found_the_new_one(
     assert pass_an_hour(moved, rival, clock) == 0
     assert not file.exists()
     assert moved.take_gone() == {"dt=20261120"}
+    # Nobody has to look after it any more.
+    assert moved.pause_s() is None
 
 
 def test_old_folder_stays_while_another_driver_sends_readers_there_again_and_again(
@@ -307,3 +311,78 @@ def test_place_that_stays_is_looked_at_while_others_are_committed(
         moved.take([], [OldFolder("dt=20261120", 3, NOW)], through)
         clock[0] += 60.0
         assert moved.due(readers, through - 1) == [NOW]
+
+
+@pytest.mark.parametrize("location", [NOW.location, "/t/dt=20261120"], ids=["new", "old"])
+def test_folder_of_an_expired_partition_stays_while_readers_are_sent_anywhere(
+    tmp_path: Path, clock: list[float], location: str
+) -> None:
+    moved, file = left_folder(tmp_path)
+    gone = replace(NOW, exists=False)
+    moved.take([], [OldFolder("dt=20261120", 3, gone)], 4)
+    rival = Rival()
+    rival.location = location
+    assert pass_an_hour(moved, rival, clock) == 63
+    assert file.exists()
+    for _ in range(62):
+        clock[0] += 60.0
+        _look(moved, _sink({}))
+    assert not file.exists()
+
+
+def test_look_that_comes_late_is_a_look(tmp_path: Path, clock: list[float]) -> None:
+    moved, file = left_folder(tmp_path)
+    for _ in range(60):
+        clock[0] += 61.5
+        assert moved.pause_s() == 0.0
+        _look(moved, _sink({NOW.values: NOW.location}))
+    assert not file.exists()
+
+
+def test_partition_that_has_moved_and_is_shown_there_is_not_told_of(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    now = replace(NOW, first="/t/dt=20261120")
+    moved.take([now], [], 4)
+    clock[0] += 60.0
+    assert moved.due(_sink({NOW.values: NOW.location}), 4) == []
+    clock[0] += 60.0
+    assert [each.values for each in moved.due(_sink({}), 4)] == [now.values]
+
+
+def test_partition_without_an_old_folder_is_compared_once_its_files_have_their_names(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved = MovedPartitions(
+        LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders")), stderr_log()
+    )
+    now = replace(NOW, first="/t/dt=20261120")
+    moved.take([now], [], 4)
+    # No folder waits for readers to leave it, so the catalog is not asked where they are sent.
+    nobody = cast("Any", SimpleNamespace())
+    clock[0] += 60.0
+    assert moved.due(nobody, 3) == []
+    clock[0] += 60.0
+    assert moved.due(nobody, 4) == [now]
+
+
+def test_old_folder_that_was_announced_goes_whole(tmp_path: Path, clock: list[float]) -> None:
+    moved, file = left_folder(tmp_path)
+    (file.parent / "_SUCCESS").touch()
+    rival = Rival()
+    rival.location = NOW.location
+    pass_an_hour(moved, rival, clock)
+    assert not file.parent.exists()
+
+
+def test_folder_whose_record_is_gone_stays_and_the_route_is_told(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, file = left_folder(tmp_path)
+    Path(LedgerLayout(str(tmp_path), "orders").record(3)).unlink()
+    rival = Rival()
+    rival.location = NOW.location
+    with pytest.raises(InvariantError, match="slot 3 names no files of dt=20261120"):
+        pass_an_hour(moved, rival, clock)
+    assert file.exists()

@@ -81,6 +81,7 @@ def test_value_is_changed(line: str, wrong: list[str]) -> None:
     "line",
     [
         "self._log.info('done', rows=a + 1)",
+        "self._events.warning('late', rows=a + 1)",
         "raise FencedError(f'{a} of {b + 1}') from a",
         "self._told = f'{a} of {b}'",
     ],
@@ -88,6 +89,11 @@ def test_value_is_changed(line: str, wrong: list[str]) -> None:
 def test_what_only_people_read_stays(line: str) -> None:
     wrong = [each for each in _bodies("self.go()", line, "self.end()") if line not in each]
     assert all("pass" in each for each in wrong)
+
+
+def test_names_that_are_not_used_are_no_step() -> None:
+    assert _bodies("del a, b", "self.go()") == ["del a, b; pass"]
+    assert _bodies("del self.a[b]") == ["pass"]
 
 
 def test_loop_is_never_made_endless() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.errors import OffsetsLostError, ResetRefusedError
+from sluiceway.errors import OffsetsLostError, ResetRefusedError, SourceUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.records import encode_record
@@ -117,6 +117,25 @@ def test_same_offset_under_the_same_leader_epoch_is_none() -> None:
 def test_wish_that_cannot_be_is_refused(wish: ResetWish, view: SourceView, match: str) -> None:
     with pytest.raises(ResetRefusedError, match=match):
         _plan(wish, view)
+
+
+def test_partition_without_a_leader_is_not_moved_and_the_operator_may_try_again() -> None:
+    view = _view((0, 20, 25), (0, 4, 4))
+    silent = SourceView(view.by_topic, {_ONE: view.bounds[_ONE]}, {})
+    with pytest.raises(SourceUnavailableError, match="no leader answers") as refused:
+        _plan(_wish("latest", "gap"), silent)
+    assert refused.value.where == str(_ZERO)
+    # Nor are the others of the same wish: it is carried out whole.
+    with pytest.raises(SourceUnavailableError):
+        _plan(_wish("latest", "gap", partitions=()), silent)
+    assert len(_plan(_wish("latest", "gap", partitions=(_ONE,)), silent)) == 1
+
+
+def test_logs_that_are_others_are_moved_before_those_that_are_not() -> None:
+    found = _view().by_topic["orders"]
+    other = DiscoveredPartition(_ONE, SourceIdentity("c1", "t2"), 0)
+    view = SourceView({"orders": (found[0], other)}, _view((0, 20, 25), (0, 4, 4)).bounds, {})
+    assert [move.partition for move in _plan(_wish("latest", partitions=()), view)] == [_ONE]
 
 
 def test_ledger_without_a_source_partition_is_refused() -> None:

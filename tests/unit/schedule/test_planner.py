@@ -163,6 +163,14 @@ def test_split_starts_at_the_committed_end() -> None:
     )
 
 
+def test_partition_without_a_leader_fails_no_run_whose_others_are_at_their_targets() -> None:
+    fold = fold_of(fence(), sources(0, 1), data(1, 0, span(0, 0, 10)))
+    targets = {part(0): 10, part(1): 5}
+    assert plan_splits(fold, bounds(p0=(0, 20)), targets) == []
+    with pytest.raises(SourceUnavailableError, match="no leader answers"):
+        plan_splits(fold, {}, targets)
+
+
 def test_bounded_run_plans_only_what_is_below_its_targets() -> None:
     fold = read_up_to(7)
     (planned,) = plan_splits(fold, bounds(p0=(0, 20)), {part(0): 15})

@@ -1,6 +1,7 @@
 """Files of an attempt: few of them open, memory bounded, every row in a file of its partition."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.errors import StorageUnavailableError
+from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.formats.registry import JSON
 from sluiceway.ledger.file_names import FileOrigin, file_origin
 from sluiceway.ledger.layout import LedgerLayout
@@ -16,18 +17,21 @@ from sluiceway.sinks.files import line_file
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice, FileFormat
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
-from sluiceway.storage.contract import StagedWriter
+from sluiceway.storage.contract import FileSeal, StagedWriter
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.worker import staged_files
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
+from sluiceway.worker.late_writer import LateWriter
 from sluiceway.worker.open_files import SharedRows
+from sluiceway.worker.places import LatePlace
 from sluiceway.worker.plan import PLAIN_FILES, FileRules, PartitionRule, RoutePlan, TaskPlan
 from sluiceway.worker.staged_files import StagedFiles
 
 SCHEMA = pa.schema([("id", pa.int64())])
 COLUMNS = Schema((Field("id", IntegerType(64)),))
 JSON_FILES = FileChoice(FileFormat.JSON, "none", COLUMNS)
+BY_APP = PartitionRule("app", None, "app")
 FORMATS = [
     pytest.param(PARQUET_FILES, id="parquet"),
     pytest.param(FileChoice(FileFormat.ORC, "zstd", COLUMNS), id="orc"),
@@ -39,12 +43,22 @@ FORMATS = [
 
 
 class _Watched(LocalStorage):
-    """Counts files that were begun and are not closed, and the most there were."""
+    """Notes files that were begun, folders that were made durable, and what was expected."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.synced: list[str] = []
+        self.expected: list[str] = []
         self.refused = ""
         self.now_s = 0.0
+
+    def sync_folder(self, folder: str) -> None:
+        super().sync_folder(folder)
+        self.synced.append(folder)
+
+    def expect_files(self, folder: str) -> None:
+        super().expect_files(folder)
+        self.expected.append(folder)
 
     def create_staged(self, path: str) -> StagedWriter:
         self.begun.append(path)
@@ -58,10 +72,13 @@ def _open_now(root: Path) -> int:
 
 
 def _files(
-    root: Path, rolling: FileRules = PLAIN_FILES, choice: FileChoice = PARQUET_FILES
+    root: Path,
+    rolling: FileRules = PLAIN_FILES,
+    choice: FileChoice = PARQUET_FILES,
+    rule: PartitionRule = BY_APP,
 ) -> tuple[StagedFiles, _Watched]:
     layout = LedgerLayout(str(root), "orders")
-    Path(layout.stage).mkdir(parents=True)
+    Path(layout.stage).mkdir(parents=True, exist_ok=True)
     route = RoutePlan(
         ledger="orders",
         term=1,
@@ -72,7 +89,7 @@ def _files(
         schema_version="1",
         meta=(),
         event_time=None,
-        partitions=(PartitionRule("app", None, "app"),),
+        partitions=(rule,),
         files=choice,
         rolling=rolling,
     )
@@ -227,6 +244,7 @@ def test_names_have_the_prefix_and_suffix_and_still_tell_who_wrote_them(tmp_path
     assert file_origin("orders", name) == FileOrigin(1, 1)
     assert file_origin("orders", dirty.final.rpartition("/")[2]) == FileOrigin(1, 1)
     assert "part." not in dirty.final
+    assert ".c000" not in dirty.final
 
 
 def test_open_files_are_bounded_and_the_idle_one_is_closed(
@@ -292,3 +310,139 @@ def test_memory_that_a_store_holds_is_counted_and_freed_by_ending_files(
     files.shed(1500)
     assert files.held_bytes <= 1500
     assert _ids(tmp_path, files) == {str(n): [n] for n in range(3)}
+
+
+def test_each_attempt_has_a_folder_of_its_own_that_tells_term_and_epoch(tmp_path: Path) -> None:
+    attempts = [_files(tmp_path)[0] for _ in range(2)]
+    for files in attempts:
+        files.write(("a",), _rows(1))
+    folders = {file.staged.partition("/")[0] for each in attempts for file in each.close()[0]}
+    assert folders == {each.attempt for each in attempts}
+    assert len(folders) == 2
+    assert all(re.fullmatch("1-1-[0-9a-f]{32}", folder) for folder in folders)
+
+
+def test_files_are_durable_under_their_folder_and_it_under_stage_before_they_are_told(
+    tmp_path: Path,
+) -> None:
+    files, storage = _files(tmp_path)
+    for number in range(3):
+        files.write((str(number),), _rows(number))
+    files.close()
+    stage = LedgerLayout(str(tmp_path), "orders").stage
+    # It is made ready once, however many files come.
+    assert storage.expected == [f"{stage}/{files.attempt}"]
+    assert storage.synced[-2:] == [f"{stage}/{files.attempt}", stage]
+
+
+def test_attempt_without_a_row_makes_nothing(tmp_path: Path) -> None:
+    files, storage = _files(tmp_path)
+    assert files.close() == ((), (), ())
+    assert (storage.expected, storage.synced, storage.begun) == ([], [], [])
+
+
+def test_late_rows_are_in_files_of_their_own_that_readers_do_not_see(tmp_path: Path) -> None:
+    files, _ = _files(tmp_path)
+    files.write(("a",), _rows(1, 2))
+    files.write(LatePlace(("a",)), _rows(3))
+    (clean,), dirty, (late,) = files.close()
+    assert (int(clean.rows), dirty, int(late.rows)) == (2, (), 1)
+    assert clean.final.startswith("app=a/")
+    assert late.final.startswith("_sluiceway/orders/late/app=a/")
+    assert clean.values == late.values == ("a",)
+
+
+def test_dirty_rows_are_parquet_whatever_the_table_holds_and_have_no_bounds(tmp_path: Path) -> None:
+    files, _ = _files(tmp_path, choice=JSON_FILES)
+    files.write(("a",), _rows(1))
+    files.write_dirty(_dirty_rows())
+    (clean,), (dirty,), _ = files.close()
+    stage = Path(LedgerLayout(str(tmp_path), "orders").stage)
+    assert pq.read_table(stage / dirty.staged)["message"].to_pylist() == ["x"]
+    assert (dirty.final.startswith("_sluiceway/orders/dirty/"), dirty.values) == (True, ())
+    assert dirty.bounds == {}
+    assert clean.final.endswith(".json")
+
+
+def test_bounds_of_columns_are_told_of_files_of_the_table(tmp_path: Path) -> None:
+    files, _ = _files(tmp_path)
+    files.write(("a",), _rows(7, 3))
+    ((clean,), _, _) = files.close()
+    assert "id" in clean.bounds
+
+
+def test_column_that_only_the_partition_says_is_in_each_file(tmp_path: Path) -> None:
+    rule = PartitionRule("dt", "%Y%m%d", None, in_files=True)
+    files, _ = _files(tmp_path, rule=rule)
+    files.write(("20261120",), _rows(1, 2))
+    ((clean,), _, _) = files.close()
+    stage = Path(LedgerLayout(str(tmp_path), "orders").stage)
+    table = pq.ParquetFile(stage / clean.staged).read()
+    assert table["dt"].to_pylist() == ["20261120", "20261120"]
+
+
+@pytest.mark.parametrize("closed_at_once", [1, 3])
+def test_file_that_is_not_what_was_written_fails_the_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed_at_once: int
+) -> None:
+    files, _ = _files(tmp_path)
+    for number in range(closed_at_once):
+        files.write((str(number),), _rows(number))
+    _cut_when_sealed(monkeypatch, attested=False)
+    with pytest.raises(TaskFailedError):
+        files.close()
+
+
+def test_dirty_file_is_checked_for_its_rows_whatever_the_table_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, _ = _files(tmp_path, choice=JSON_FILES)
+    files.write_dirty(_dirty_rows())
+    sealed = LateWriter.seal
+
+    def damaged(writer: LateWriter) -> FileSeal:
+        seal = sealed(writer)
+        Path(writer.path).write_bytes(b"x" * seal.size_bytes)
+        return seal
+
+    monkeypatch.setattr(LateWriter, "seal", damaged)
+    with pytest.raises(TaskFailedError):
+        files.close()
+
+
+def test_file_that_its_store_has_compared_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, _ = _files(tmp_path)
+    files.write(("a",), _rows(1))
+    _cut_when_sealed(monkeypatch, attested=True)
+    (clean,) = files.close()[0]
+    assert int(clean.rows) == 1
+
+
+def _cut_when_sealed(monkeypatch: pytest.MonkeyPatch, *, attested: bool) -> None:
+    """What lies on the disk is shorter than what was written."""
+    sealed = LateWriter.seal
+
+    def cut(writer: LateWriter) -> FileSeal:
+        seal = sealed(writer)
+        with Path(writer.path).open("r+b") as stream:
+            stream.truncate(seal.size_bytes - 1)
+        return replace(seal, attested=attested)
+
+    monkeypatch.setattr(LateWriter, "seal", cut)
+
+
+def test_file_that_cannot_be_made_durable_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(writer: LateWriter) -> FileSeal:
+        raise StorageUnavailableError("ENOSPC", where=writer.path)
+
+    monkeypatch.setattr(LateWriter, "seal", refused)
+    files, _ = _files(tmp_path)
+    files.write(("a",), _rows(1))
+    with pytest.raises(StorageUnavailableError, match="ENOSPC"):
+        files.close()
+    # Nobody calls `abort` for it any more: it is out of the attempt.
+    assert _open_now(tmp_path) == 0

@@ -205,7 +205,7 @@ class LakePublisher(Follower):
         if not batch.is_due:
             # Behind so many slots that bring nothing there may be others that do.
             self._clear, self._waits = batch.last + 1 if batch.more else view.through, ""
-            self._route.note_effects(self.place())
+            self._note_effects(view)
         elif self._is_time(now_s, batch, view):
             self._publish(batch, view)
         else:
@@ -422,10 +422,13 @@ class LakePublisher(Follower):
         if look.next_slot != self._place:
             self._clear = 0
         self._place = look.next_slot
-        if self._place > view.through:
-            # Another publisher knows a longer log than this view shows.
-            return
-        self._route.note_effects(self.place())
+        self._note_effects(view)
+
+    def _note_effects(self, view: LogView) -> None:
+        # Another publisher may know a longer log than this view shows: none of this one's records
+        # speaks of slots behind its own.
+        if self._place <= view.through:
+            self._route.note_effects(self.place())
 
     def _note_published(
         self, batch: LakeBatch, before: TableLook, after: TableLook, view: LogView
