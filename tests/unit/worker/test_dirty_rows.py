@@ -47,7 +47,7 @@ def test_record_without_a_value_is_counted_whichever_way_it_goes(rule: str) -> N
     batch = MadeBatch(0, [good.values[0], None, good.values[0], None], [0, 1, 2, 3])
     found = run_task([[batch]], format=FormatChoice("json", (("tombstones", rule),)))
     counts = found.written.counts
-    assert counts.balanced
+    assert counts.balanced()
     assert (int(counts.read), int(counts.written)) == (4, 2)
     left = (int(counts.skipped), int(counts.dirty))
     assert left == ((2, 0) if rule == "skip" else (0, 2))
