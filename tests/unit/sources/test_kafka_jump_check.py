@@ -6,7 +6,12 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from sluiceway.errors import OffsetsLostError, SourceUnavailableError, TaskFailedError
+from sluiceway.errors import (
+    OffsetsLostError,
+    SluicewayError,
+    SourceUnavailableError,
+    TaskFailedError,
+)
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka import jump_check
 from sluiceway.sources.kafka.jump_check import check_jumps
@@ -91,6 +96,11 @@ def test_row_in_the_hole_fails_the_task(consumer: Consumer, offset: int) -> None
     assert consumer.closed == 1
 
 
+def test_row_below_the_hole_is_none_that_was_skipped(consumer: Consumer) -> None:
+    consumer.parts = [[Message(LOG, 9), Message(LOG, 20)]]
+    check()
+
+
 def test_rows_between_two_holes_are_none_that_were_skipped(consumer: Consumer) -> None:
     consumer.parts = [[Message(LOG, 20), Message(LOG, 29)], [end_of(LOG, 40)]]
     check((Jump(10, 20), Jump(30, 40)))
@@ -123,3 +133,26 @@ def test_hole_that_retention_has_taken_meanwhile_is_a_loss(consumer: Consumer) -
     consumer.starts = {0: 11}
     with pytest.raises(OffsetsLostError, match="nothing is known of offsets 10 to 11"):
         check()
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (KafkaError.OFFSET_OUT_OF_RANGE, OffsetsLostError),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, SluicewayError),
+        (KafkaError._BAD_MSG, TaskFailedError),
+    ],
+)
+def test_hole_of_a_log_that_cannot_be_read_is_not_believed(
+    consumer: Consumer, failure: int, error: type[SluicewayError]
+) -> None:
+    consumer.starts = {0: 15}
+    consumer.parts = [[Message(LOG, 10, KafkaError(failure)), Message(LOG, 20)]]
+    with pytest.raises(error):
+        check()
+
+
+def test_broker_that_is_away_for_a_moment_is_waited_for(consumer: Consumer) -> None:
+    consumer.parts = [[Message(LOG, 0, KafkaError(KafkaError._TRANSPORT))], [Message(LOG, 20)]]
+    check()
+    assert consumer.parts == []
