@@ -79,14 +79,13 @@ def route_plan(
         term=1,
         layout=LedgerLayout(root, "orders"),
         source=SourceAccess("kafka", ()),
-        format=JSON,
         schema=SCHEMA,
         schema_version="1",
         meta=(),
         event_time=event_time,
         partitions=partitions,
         files=PARQUET_FILES,
-        **more,  # type: ignore[arg-type]
+        **{"format": JSON, **more},  # type: ignore[arg-type]
     )
 
 
@@ -146,5 +145,6 @@ def _read_back(stage: Path, written: Written) -> Outcome:
     dirty: list[tuple[object, str]] = []
     for file in written.dirty_files:
         for row in pq.read_table(stage / file.staged).to_pylist():
-            dirty.append((json.loads(row["value"])["id"], row["reason"]))
+            raw = row["value"]
+            dirty.append((None if raw is None else json.loads(raw)["id"], row["reason"]))
     return Outcome(written, ids, dirty)

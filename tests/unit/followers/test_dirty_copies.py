@@ -14,6 +14,7 @@ from sluiceway.followers.dirty_table import DirtyTable
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.storage.contract import StagedWriter
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import LEDGER, data, fence, fold_of, record, sources, span
@@ -136,6 +137,20 @@ def test_what_a_feeder_that_died_has_staged_goes_when_the_next_one_opens(
     list(_table(days).feed(_committed(tmp_path), 0))
     assert list(stage.iterdir()) == []
     assert len(_copies(days)) == 1
+
+
+def test_copy_is_begun_where_the_next_feeder_takes_it_away(tmp_path: Path, days: Days) -> None:
+    begun: list[str] = []
+
+    class Noting(LocalStorage):
+        def create_staged(self, path: str) -> StagedWriter:
+            begun.append(path)
+            return super().create_staged(path)
+
+    days.storage = Noting()
+    list(_table(days).feed(_committed(tmp_path), 0))
+    (stage,) = Path(days.root).glob("_sluiceway_dirty/*/stage")
+    assert [Path(path).parent for path in begun] == [stage]
 
 
 def test_place_that_cannot_be_read_is_told_and_never_taken_for_the_beginning(days: Days) -> None:

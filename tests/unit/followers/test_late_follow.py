@@ -18,6 +18,7 @@ from sluiceway.errors import (
 )
 from sluiceway.followers import late_follow, runner
 from sluiceway.followers.late_follow import LateTableFollower
+from sluiceway.ledger.follower import PIECE_S, LogView
 from sluiceway.ledger.placing import placed
 from sluiceway.observe.log import stderr_log
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
@@ -43,6 +44,7 @@ class Shown(LateTable):
         self.failure: SluicewayError | None = None
         self.show_failure: SluicewayError | None = None
         self.refused: dict[tuple[str, ...], str] = {}
+        self.on_show: Callable[[], None] = lambda: None
 
     def find(self) -> bool:
         if self.failure is not None:
@@ -63,6 +65,7 @@ class Shown(LateTable):
 
     def show(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         self.calls.append(["/".join(each.values) for each in partitions])
+        self.on_show()
         if self.show_failure is not None:
             raise self.show_failure
         for each in partitions:
@@ -332,3 +335,97 @@ def test_late_table_gets_the_columns_of_the_other_before_anything_is_shown_in_it
     route.late("06")
     assert follower.settle(PATIENCE_S)
     assert route.shown.followed == 3
+
+
+class Clock:
+    """Time that only the test moves."""
+
+    now_s = 10_000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(late_follow, "time", made)
+    return made
+
+
+def _called(route: Route) -> Callable[..., int]:
+    """One piece of work of a follower that the test calls itself."""
+    log, eyes = route.disk.log, stderr_log(stream=route.lines)
+    follower = LateTableFollower(log, route.shown, eyes)
+
+    def follow(*, over: bool = False) -> int:
+        through = route.disk.writer.fold.next_seq
+        return follower.follow(LogView(log, through, over=lambda: over))
+
+    return follow
+
+
+def test_piece_of_work_ends_behind_the_batch_at_which_its_time_is_over(
+    route: Route, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_follow, "_MOST", 1)
+    for hour in ("05", "06", "07"):
+        route.late(hour)
+    follow = _called(route)
+    follow(over=True)
+    assert route.shown.hours == ["05"]
+    route.shown.on_show = lambda: clock.pass_s(PIECE_S / 2)
+    follow()
+    assert route.shown.hours == ["05", "06", "07"]
+    for hour in ("08", "09"):
+        route.late(hour)
+    route.shown.on_show = lambda: clock.pass_s(PIECE_S)
+    follow()
+    assert route.shown.hours[-1] == "08"
+    assert follow() == route.disk.writer.fold.next_seq
+    assert route.shown.hours[-1] == "09"
+
+
+def test_tables_are_compared_twice_a_minute_while_no_row_is_late(
+    route: Route, clock: Clock
+) -> None:
+    route.late("05")
+    follow = _called(route)
+    follow()
+    followed = route.shown.followed
+    for _ in range(6):
+        clock.pass_s(10.0)
+        follow()
+    assert route.shown.followed == followed + 2
+
+
+def test_partition_that_was_left_alone_is_tried_again_once_a_minute(
+    route: Route, clock: Clock
+) -> None:
+    route.shown.refused[DAY, "05"] = "location is /elsewhere"
+    route.late("05")
+    follow = _called(route)
+    follow()
+    for _ in range(12):
+        clock.pass_s(10.0)
+        follow()
+    assert route.shown.calls == [[f"{DAY}/05"]] * 3
+
+
+def test_partitions_that_were_shown_are_remembered_in_bounded_memory(
+    route: Route, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_follow, "_MOST_REMEMBERED", 2)
+    follow = _called(route)
+    for hour in ("05", "06", "07", "08"):
+        route.late(hour)
+        follow()
+    # They were forgotten with the fourth, so the first is looked at once more, and then no more.
+    route.late("05")
+    follow()
+    route.late("05")
+    follow()
+    assert [call[0][-2:] for call in route.shown.calls] == ["05", "06", "07", "08", "05"]

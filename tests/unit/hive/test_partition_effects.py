@@ -111,7 +111,9 @@ class Metastore(MetastoreClient):
         """A partition of this table, in its own folder unless another one is given."""
         first = f"{self.root}/dt={value}"
         place = f"{self.root}/{folder}" if folder else first
-        return DesiredPartition((value,), place, first=first, moves=f"{self.root}/_sluiceway-")
+        return DesiredPartition(
+            (value,), place, first=first, moves=f"file://{self.root}/_sluiceway-"
+        )
 
 
 @pytest.fixture
@@ -183,6 +185,25 @@ def test_partition_of_another_format_is_left_alone(metastore: Metastore) -> None
     (parked,) = metastore.apply(metastore.wanted("1", "_sluiceway-3-x/dt=1"))
     assert "SerDe is x.Y" in parked.reason
     assert metastore.writes == 0
+
+
+def test_partition_whose_rows_are_written_in_another_way_is_left_alone(
+    metastore: Metastore,
+) -> None:
+    layout = replace(
+        metastore.table.layout,
+        serde="org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+        input_format="org.apache.hadoop.mapred.TextInputFormat",
+        output_format="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+    )
+    metastore.table = replace(metastore.table, layout=layout)
+    found = metastore.partition("1", f"file:{metastore.root}/dt=1")
+    other = replace(found.layout, serde_parameters={"field.delim": ";"})
+    metastore.held["1",] = replace(found, layout=other)
+    (parked,) = metastore.apply(metastore.wanted("1"))
+    assert "other delimiters" in parked.reason
+    metastore.held["1",] = found
+    assert metastore.apply(metastore.wanted("1")) == ()
 
 
 @pytest.mark.parametrize("folder", ["dt=1", "_sluiceway-3-x/dt=1", "_sluiceway-2-w/dt=1"])

@@ -7,6 +7,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.records import encode_record
 from sluiceway.operate.offset_moves import (
+    OPTIONS,
     OffsetMove,
     ResetTarget,
     ResetWish,
@@ -72,8 +73,11 @@ def test_target_is_resolved_and_its_consequence_named(
     (move,) = _plan(wish)
     assert (move.old_end, move.new_end, move.accepts, move.offsets) == (10, new_end, accepts, moved)
     assert move.generation == 1
-    with pytest.raises(ResetRefusedError, match=str(moved)):
+    with pytest.raises(ResetRefusedError, match=str(moved)) as refused:
         refuse_unaccepted([move], {"gap", "twice"} - {accepts})
+    assert OPTIONS[accepts] in refused.value.hint
+    # Nothing has changed meanwhile: the end of the log is a place to go on at, too.
+    refuse_stale(_fold(), [move], _view())
     refuse_unaccepted([move], {accepts})
 
 
@@ -90,7 +94,7 @@ def test_same_offset_under_another_leader_epoch_is_a_move(leader_epoch: int | No
     wish = _wish("offset", "gap", offset=10)
     (move,) = plan_moves(fold, wish, SourceView(view.by_topic, bounds, {}), {})
     assert (move.new_end, move.accepts, move.offsets, move.generation) == (10, "gap", 0, 1)
-    with pytest.raises(ResetRefusedError, match="--accept-gap"):
+    with pytest.raises(ResetRefusedError, match=r"truncated would never be read.*--accept-gap"):
         refuse_unaccepted([move], {"twice"})
     made = record(fold, record_of(fold, wish, [move]))
     fold.apply(made, encode_record(made))
@@ -166,6 +170,17 @@ def test_another_log_is_planned_and_refused_until_it_is_accepted() -> None:
         refuse_unaccepted([move], {"gap", "twice"})
     assert "--accept-identity" in refused.value.hint
     refuse_unaccepted([move], {"identity"})
+
+
+def test_another_log_is_one_to_accept_also_at_the_offset_that_was_reached() -> None:
+    (move,) = _plan(_wish("offset", offset=10), _view(topic_id="t2"))
+    assert (move.accepts, move.new_end) == ("identity", 10)
+
+
+def test_move_in_a_log_without_a_leader_is_refused_behind_the_fence() -> None:
+    moves, view = _plan(_wish("latest")), _view()
+    with pytest.raises(ResetRefusedError, match="moved on"):
+        refuse_stale(_fold(), moves, SourceView(view.by_topic, {}, {}))
 
 
 def test_identity_that_is_accepted_moves_only_logs_that_are_others() -> None:

@@ -107,6 +107,10 @@ def test_other_time_is_believed_when_all_looks_have_agreed_on_it_for_long(clocks
     clocks.passed_s = BELIEVE_AFTER_S + 1.0
     assert seconds(clock) == pytest.approx(BELIEVE_AFTER_S + 3601.0)
     assert [news.event for news in clock.take_news()] == ["clock_stepped", "clock_believed"]
+    # From then on it is the time, and nothing of the one before is held against it.
+    clocks.passed_s = BELIEVE_AFTER_S + 2.0
+    assert seconds(clock) == pytest.approx(BELIEVE_AFTER_S + 3602.0)
+    assert clock.take_news() == []
 
 
 def test_clock_that_keeps_stepping_is_never_believed(clocks: Clocks) -> None:

@@ -5,7 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from sluiceway.errors import OffsetsLostError, SluicewayError, TaskFailedError
+from sluiceway.errors import (
+    OffsetsLostError,
+    SluicewayError,
+    SourceUnavailableError,
+    TaskFailedError,
+)
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.kafka.log_cuts import LogCut, cut_failure, log_cut
 
@@ -48,6 +53,19 @@ def test_leader_that_knows_no_such_epoch_is_a_loss_without_a_place() -> None:
     assert isinstance(failure, OffsetsLostError)
     assert "cut_at" not in failure.evidence
     assert "knows no leader epoch up to 9" in str(failure)
+
+
+def test_log_that_was_cut_to_its_very_begin_is_told_with_the_place() -> None:
+    failure = _failure(6, LogCut(6, 9, 0, 3))
+    assert isinstance(failure, OffsetsLostError)
+    assert failure.evidence["cut_at"] == "0"
+
+
+def test_cut_of_a_log_whose_leader_does_not_answer_is_looked_at_again() -> None:
+    consumer = cast("Any", SimpleNamespace(get_watermark_offsets=lambda *_, **__: None))
+    split = Split(SourcePartition("orders", 0), 10)
+    failure = cut_failure(consumer, split, LogCut(10, 4, 6, 3))
+    assert isinstance(failure, SourceUnavailableError)
 
 
 @pytest.mark.parametrize("start", [5, 6])

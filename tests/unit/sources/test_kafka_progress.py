@@ -31,6 +31,16 @@ def test_progress_end_of_log_after_last_row_is_the_end_of_the_range() -> None:
     assert progress.end() == SplitEnd(end_offset=13, rows=2, gaps=1, leader_epoch=None)
 
 
+def test_epoch_of_the_last_row_is_kept_when_the_log_ends_right_behind_it() -> None:
+    progress = _progress(10)
+    progress.take([10, 11])
+    progress.note_epoch(11, 4)
+    progress.reach_end(12)
+    assert progress.end() == SplitEnd(end_offset=12, rows=2, gaps=0, leader_epoch=4)
+    progress.reach_end(13)
+    assert progress.end().leader_epoch is None
+
+
 @pytest.mark.parametrize("event_offset", [10, 12])
 def test_progress_end_of_log_before_last_row_changes_nothing(event_offset: int) -> None:
     progress = _progress(10)

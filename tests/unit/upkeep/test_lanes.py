@@ -157,9 +157,25 @@ def test_replay_whose_executor_hangs_waits_and_is_not_begun_beside_it(
     owned.request(REPLAY, 0, 4)
     lanes.turn()
     assert (lanes.trouble, lanes.pressing) == (executors.answer, False)
+    # Nor at each turn of the driver.
+    lanes.turn()
+    assert executors.asked == 1
     clock.now_s += 100
     lanes.turn()
     assert executors.asked == 2
+
+
+def test_lane_waits_while_too_much_of_the_log_is_unpublished(tmp_path: Path, clock: _Clock) -> None:
+    owned = _Owned(tmp_path)
+    lanes, full = _lanes(owned), [True]
+    lanes._hooks = replace(lanes._hooks, held_up=lambda: full[0])
+    asked = owned.request(PURGE, 0, 10)
+    lanes.turn()
+    assert lanes.trouble is None
+    assert not owned.fold.lanes.lanes[asked.id].finished
+    full[0] = False
+    lanes.turn()
+    assert owned.fold.lanes.lanes[asked.id].finished
 
 
 def test_request_that_cannot_be_taken_away_holds_up_neither_its_lane_nor_others(

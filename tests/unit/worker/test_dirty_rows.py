@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sluiceway.formats.registry import FormatChoice
 from sluiceway.sources.contract import Headers, RawRecords
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA, dirty_batch
@@ -38,6 +39,19 @@ def test_records_of_several_reads_and_logs_are_kept_in_order() -> None:
     assert found.dirty == [("no", "bad_text")] * 4
     assert found.written.dirty_reasons == {"bad_text id": 4}
     assert int(found.written.counts.dirty) == 4
+
+
+@pytest.mark.parametrize("rule", ["skip", "dirty"])
+def test_record_without_a_value_is_counted_whichever_way_it_goes(rule: str) -> None:
+    good = made_batch(0, [GOOD])
+    batch = MadeBatch(0, [good.values[0], None, good.values[0], None], [0, 1, 2, 3])
+    found = run_task([[batch]], format=FormatChoice("json", (("tombstones", rule),)))
+    counts = found.written.counts
+    assert counts.balanced()
+    assert (int(counts.read), int(counts.written)) == (4, 2)
+    left = (int(counts.skipped), int(counts.dirty))
+    assert left == ((2, 0) if rule == "skip" else (0, 2))
+    assert len(found.dirty) == left[1]
 
 
 def test_dirty_row_has_its_record_beside_the_reason() -> None:
