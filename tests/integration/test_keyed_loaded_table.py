@@ -27,7 +27,7 @@ def _load(job: LakeJob, source: ChangeSource) -> None:
     catalog = job.catalog()
     catalog.create_namespace_if_not_exists("ods")
     rows = [
-        {"id": row[0], "name": row[1], "amount": Decimal(row[2]), "city": row[3]}
+        {"id": row[0], "name": row[1], "amount": Decimal(str(row[2])), "city": row[3]}
         for row in source.wanted()
     ]
     catalog.create_table(job.table, LOADED).append(pa.Table.from_pylist(rows, schema=LOADED))
