@@ -99,6 +99,7 @@ def test_row_in_the_hole_fails_the_task(consumer: Consumer, offset: int) -> None
 def test_rows_below_and_behind_the_hole_are_none_that_were_skipped(consumer: Consumer) -> None:
     consumer.parts = [[Message(LOG, 9), Message(LOG, 20), Message(LOG, 21)]]
     check()
+    assert consumer.closed == 1
 
 
 def test_rows_between_two_holes_are_none_that_were_skipped(consumer: Consumer) -> None:
