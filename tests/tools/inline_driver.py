@@ -1,18 +1,18 @@
 """`sluiceway run` as it is, but with tasks in threads instead of Spark: a driver to be stopped."""
 
-import sys
+from typing import NoReturn
 
-from sluiceway.cli.app import run_command
+from sluiceway.cli import app
 from sluiceway.job import run
 from tools.inline_runner import InlineRunner
 
 
-def main() -> int:
-    """Run the process's arguments; the exit code."""
+def main() -> NoReturn:
+    """Run the process's arguments and exit."""
     # A process of its own, so that nobody else meets this.
     run._start_spark = lambda spec, log, *, borrow: (InlineRunner(), None)
-    return run_command(sys.argv[1:])
+    app.main()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,10 +3,12 @@
 A verb's module is imported when the verb is used, so that help and mistakes answer at once.
 """
 
+import atexit
 import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -91,7 +93,24 @@ def main() -> NoReturn:
     if sys.stdout is None:
         # Closed by the caller, who wants none of it.
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
-    sys.exit(run_command(sys.argv[1:]))
+    code = [EXIT_FAILED]
+    # The first that is registered is the last that is called.
+    atexit.register(_end, code)
+    code[0] = run_command(sys.argv[1:])
+    sys.exit(code[0])
+
+
+def _end(code: Sequence[int]) -> None:
+    """End the process with the interpreter as it is.
+
+    A thread that nobody can end may be in a library, in a call to a store that does not answer.
+    When it comes back while the interpreter is taken down it is ended by force, which a library in
+    C++ or Rust takes for a fault: the process would abort, with another code than its own.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code[0])
 
 
 def run_command(args: Sequence[str]) -> int:
