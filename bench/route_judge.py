@@ -1,6 +1,7 @@
 """The independent reader over many tables: every row of every route once, unchanged."""
 
 import dataclasses
+import json
 import multiprocessing
 import os
 import sys
@@ -69,7 +70,7 @@ def _judge_one(place: Place, topic: Topic) -> Report:
     )
     records: Iterable[BrokerRecord] = broker_records(place.bootstrap_servers, [topic.name])
     if topic.dropped:
-        view = _view_of_folder(place.warehouse / f"{place.database}.db" / topic.name, topic)
+        view = view_of_folder(place.warehouse / f"{place.database}.db" / topic.name, topic)
         ends = _ends(view)
         records = (each for each in records if each.offset < ends.get(each.partition, 0))
     else:
@@ -77,20 +78,40 @@ def _judge_one(place: Place, topic: Topic) -> Report:
     return check(records, view, expectation)
 
 
-def _view_of_folder(root: Path, topic: Topic) -> TableView:
-    """A table that the metastore no longer has, as its folders show it."""
+def view_of_folder(root: Path, topic: Topic) -> TableView:
+    """A table that the metastore no longer has, as its folders and its ledger show it.
+
+    A route that halts because of it may have published a part of its last epoch.
+    """
     keys = tuple(topic.partition_by())
     pattern = "/".join(["*=*"] * len(keys) + ["[!_.]*"])
+    rows = {
+        str(path.relative_to(root)): path for path in root.glob(pattern) if path.is_file()
+    } | dict(_unpublished(root, topic.route, "files"))
     files = [
-        TableFile(
-            str(path),
-            tuple(part.partition("=")[2] for part in path.relative_to(root).parts[: len(keys)]),
-        )
-        for path in sorted(root.glob(pattern))
-        if path.is_file()
+        TableFile(str(path), tuple(part.partition("=")[2] for part in final.split("/")[:-1]))
+        for final, path in sorted(rows.items())
     ]
-    dirty = sorted(str(path) for path in root.glob("_sluiceway/*/dirty/**/*.parquet"))
+    published = root.glob("_sluiceway/*/dirty/**/*.parquet")
+    staged = (path for _, path in _unpublished(root, topic.route, "dirty_files"))
+    dirty = sorted(str(path) for path in (*published, *staged))
     return TableView({**topic.columns(), **META_COLUMNS}, keys, tuple(files), tuple(dirty))
+
+
+def _unpublished(root: Path, route: str, named: str) -> Iterator[tuple[str, Path]]:
+    """Final name and place of each committed file that is still staged.
+
+    Args:
+        root: The table's folder.
+        route: Whose ledger.
+        named: Under which key a record names them.
+    """
+    system = root / "_sluiceway" / route
+    for record in sorted(system.glob("log/*/*.json")):
+        for file in json.loads(record.read_bytes())["body"].get(named, ()):
+            staged = system / "stage" / file["staged"]
+            if not (root / file["final"]).exists() and staged.exists():
+                yield file["final"], staged
 
 
 def _ends(view: TableView) -> dict[int, int]:
