@@ -1,4 +1,7 @@
-"""How long each test took: kept in `build/test-durations`, a file a run of pytest.
+"""How long each test took, and its CPU: kept in `build/test-durations`, a file a run of pytest.
+
+CPU is that of the test's process and of processes that ended in the test; servers that go on are
+left out.
 
 What fails is written there at once, to `failed.txt` and how to `failures.txt`: a run of all tests
 takes long.
@@ -9,6 +12,7 @@ python -m tools.durations clear  before a run of all tests
 
 import json
 import os
+import resource
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -25,6 +29,7 @@ class Durations:
 
     def __init__(self) -> None:
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._cpu_s: dict[str, float] = {}
         # A test that runs others expects their failures, as of mutants.
         self._inside = "PYTEST_CURRENT_TEST" in os.environ
 
@@ -38,21 +43,38 @@ class Durations:
             with FAILURES.open("a") as file:
                 file.write(f"{report.nodeid} ({report.when})\n{report.longreprtext}\n\n")
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Called by pytest before each test."""
+        self._cpu_s[nodeid] = -_cpu_s()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Called by pytest after each test."""
+        self._cpu_s[nodeid] += _cpu_s()
+
     def pytest_sessionfinish(self) -> None:
         """Called by pytest at its end."""
         if self._inside:
             return
         FOLDER.mkdir(parents=True, exist_ok=True)
-        rounded = {name: round(seconds, 2) for name, seconds in self._seconds.items()}
-        (FOLDER / f"{os.getpid()}.json").write_text(json.dumps(rounded))
+        took = {
+            name: (round(seconds, 2), round(self._cpu_s[name], 2))
+            for name, seconds in self._seconds.items()
+        }
+        (FOLDER / f"{os.getpid()}.json").write_text(json.dumps(took))
 
 
-def longest() -> list[tuple[float, str]]:
-    """(seconds, test) of those that took longest, the longest first."""
+def _cpu_s() -> float:
+    """CPU seconds of this process and of the children that it has waited for."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def longest() -> list[tuple[float, float, str]]:
+    """(seconds, CPU seconds, test) of those that took longest, the longest first."""
     found = [
-        (seconds, name)
+        (seconds, cpu_s, name)
         for path in FOLDER.glob("*.json")
-        for name, seconds in json.loads(path.read_text()).items()
+        for name, (seconds, cpu_s) in json.loads(path.read_text()).items()
     ]
     return sorted(found, reverse=True)[:_SHOWN]
 
@@ -65,9 +87,9 @@ def main(arguments: list[str]) -> int:
         for path in (FAILED, FAILURES):
             path.unlink(missing_ok=True)
         return 0
-    print(f"the {_SHOWN} longest tests, in seconds:")
-    for seconds, name in longest():
-        print(f"{seconds:8.1f}  {name}")
+    print(f"the {_SHOWN} longest tests, in seconds, and their CPU:")
+    for seconds, cpu_s, name in longest():
+        print(f"{seconds:8.1f} {cpu_s:8.1f}  {name}")
     if FAILED.exists():
         print("failed:", *FAILED.read_text().splitlines(), sep="\n  ")
     return 0
