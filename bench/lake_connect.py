@@ -18,6 +18,7 @@ It does less than ours and Flink's: no columns of day and hour, nothing but JSON
 folder for plug-ins is made of the sink's jars and all that they need, by `mvn`, once, in the cache.
 """
 
+import hashlib
 import os
 import shutil
 import signal
@@ -52,12 +53,15 @@ CONNECT = "connect"
 SINK = (
     "org.apache.iceberg:iceberg-kafka-connect:1.11.0",
     "org.apache.iceberg:iceberg-parquet:1.11.0",
+    # Without it no writer of Parquet is found either.
+    "org.apache.iceberg:iceberg-orc:1.11.0",
     "org.apache.hadoop:hadoop-client-runtime:3.4.2",
 )
 COMMITS_MS = 10_000
 RECORDS_A_POLL = 5_000
 PATIENCE_S = 120.0
 _POLL_S = 0.5
+_LINES = 30
 # The JVM's own, when it ends as SIGTERM asks.
 _ENDED_AS_TOLD = 128 + signal.SIGTERM
 _RECORD_COLUMNS = dict(
@@ -134,7 +138,8 @@ def fetch_sink(cache: Path) -> Path:
     Raises:
         ServerFailedError: `mvn` is not installed, or failed.
     """
-    home = cache / "iceberg-connect-1.11.0"
+    digest = hashlib.sha256("".join((*WORKER, *SINK)).encode()).hexdigest()
+    home = cache / f"iceberg-connect-1.11.0-{digest[:12]}"
     if not (home / "whole").exists():
         shutil.rmtree(home, ignore_errors=True)
         copy_with_dependencies(WORKER, home / "worker")
@@ -177,7 +182,7 @@ def run_connect(
             _end(pid, running)
     usage = running.result()
     if usage.exit_code not in (0, _ENDED_AS_TOLD):
-        raise WrongOutputError(f"{table} ended with {usage.exit_code}:\n{_tail(log)}")
+        raise WrongOutputError(f"{table} ended with {usage.exit_code}:\n{_told(log)}")
     return usage
 
 
@@ -240,7 +245,7 @@ def _wait_for_rows(
     held, changed_s = 0, time.monotonic()
     while held < rows:
         if running.done() or time.monotonic() - changed_s > PATIENCE_S:
-            raise WrongOutputError(f"{table} has {held} rows of {rows}:\n{_tail(log)}")
+            raise WrongOutputError(f"{table} has {held} rows of {rows}:\n{_told(log)}")
         time.sleep(_POLL_S)
         snapshot = catalog.load_table(f"{NAMESPACE}.{table}").current_snapshot()
         if snapshot is not None and snapshot.summary is not None:
@@ -260,8 +265,11 @@ def _end(pid: Path, running: Future[TreeUsage]) -> None:
         wait([running], timeout=PATIENCE_S)
 
 
-def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-3_000:]
+def _told(log: Path) -> str:
+    """What stopped it: from the first error on, or else the end."""
+    lines = log.read_text(errors="replace").splitlines()
+    first = next((n for n, line in enumerate(lines) if " ERROR " in line), len(lines) - _LINES)
+    return "\n".join(lines[max(first, 0) :][:_LINES])
 
 
 def _catalog(servers: Servers) -> Catalog:
