@@ -5,7 +5,6 @@ columns of the record by Connect's own `InsertField`. The release of Iceberg is 
 and of Flink's sink. Fair settings, found by trying:
 
 - tasks = cores, the heap that Flink has, a commit every 10 s as the others have
-- 5,000 records a poll, not 500
 - `offset.flush.interval.ms` of a second: a task that waits for records hears of a commit only when
   that is over, a minute by default
 - the table is there before the worker starts, so that nothing is found out from records; by its
@@ -58,7 +57,6 @@ SINK = (
     "org.apache.hadoop:hadoop-client-runtime:3.4.2",
 )
 COMMITS_MS = 10_000
-RECORDS_A_POLL = 5_000
 PATIENCE_S = 120.0
 _POLL_S = 0.5
 _LINES = 30
@@ -196,7 +194,6 @@ def worker_settings(servers: Servers, jars: Path, folder: Path) -> dict[str, str
         "value.converter.schemas.enable": "false",
         "offset.storage.file.filename": f"{folder}/offsets",
         "offset.flush.interval.ms": "1000",
-        "consumer.max.poll.records": str(RECORDS_A_POLL),
         "plugin.path": f"{jars}/plugins",
         "plugin.discovery": "service_load",
         "listeners": f"http://127.0.0.1:{free_port()}",
