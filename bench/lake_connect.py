@@ -6,12 +6,14 @@ and of Flink's sink. Fair settings, found by trying:
 
 - tasks = cores, the heap that Flink has, a commit every 10 s as the others have
 - `offset.flush.interval.ms` of a second: a task that waits for records hears of a commit only when
-  that is over, a minute by default
+  that is over, a minute by default; 600,000 records took 125 s with it, and 31 to 41 s with this
+- 500 records a poll, as it comes: 5,000 took as much CPU
 - the table is there before the worker starts, so that nothing is found out from records; by its
   hidden partitions it is cut by the hour, and no record is changed for that
 
 The worker does not end by itself. It is told to when the catalog has as many rows as the topic.
-It does less than ours and Flink's: no columns of day and hour, nothing but JSON's own types.
+It does less than ours: no columns of day and hour, no dirty rows. A record that does not parse or
+fit ends its task.
 
 `iceberg-kafka-connect-runtime`, the archive to unpack, is not in Maven's central repository. So a
 folder for plug-ins is made of the sink's jars and all that they need, by `mvn`, once, in the cache.
