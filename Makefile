@@ -252,7 +252,7 @@ e2e-iceberg: $(STAMP) ## Iceberg tables of REST and Hive catalogs under kills an
 	@$(BIN)/python -m bench.e2e_iceberg --seconds $(or $(SECONDS),1200) --kills $(or $(KILLS),50) \
 	  --outages $(or $(OUTAGES),10) --rate $(or $(RATE),5000)
 
-bench-iceberg: $(STAMP) ## Lake tables: ours and Flink's Iceberg sink on one topic; append to readable: LARGE=1500000
+bench-iceberg: $(STAMP) ## Lake tables: ours, Flink's Iceberg sink and Kafka Connect's on one topic; append to readable: LARGE=1500000
 	@$(BIN)/python -m bench.lake_compare --small $(or $(SMALL),300000) --large $(or $(LARGE),1500000) \
 	  --results bench/results/lake_compare.jsonl
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tarfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 DEBEZIUM = "io.debezium:debezium-connector-mariadb:3.5.0.Final:tar.gz:plugin"
@@ -57,22 +58,37 @@ def fetch(cache: Path) -> Path:
             packed.extractall(home / "plugins", filter="data")
     for jar in SPARK_JARS:
         _maven(_COPY, f"-Dartifact={jar}", f"-DoutputDirectory={home / 'spark'}")
-    wanted = "".join(
-        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId>"
-        f"<version>{v}</version></dependency>"
-        for g, a, v in (each.split(":") for each in CONNECT)
-    )
-    (home / "pom.xml").write_text(
-        "<project><modelVersion>4.0.0</modelVersion>"
-        "<groupId>bench</groupId><artifactId>connect</artifactId><version>1</version>"
-        f"<packaging>pom</packaging><dependencies>{wanted}</dependencies></project>"
-    )
-    _maven(
-        *("-f", str(home / "pom.xml"), "dependency:copy-dependencies"),
-        *(f"-DoutputDirectory={home / 'connect'}", "-DincludeScope=runtime"),
-    )
+    copy_with_dependencies(CONNECT, home / "connect")
     (home / "whole").touch()
     return home
+
+
+def copy_with_dependencies(wanted: Sequence[str], folder: Path) -> None:
+    """Have jars in a folder, and all that they need when they run.
+
+    Args:
+        wanted: Each as `group:artifact:version`.
+        folder: Is made; a description for Maven is written beside it.
+
+    Raises:
+        ServerFailedError: `mvn` is not installed, or failed.
+    """
+    listed = "".join(
+        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId>"
+        f"<version>{v}</version></dependency>"
+        for g, a, v in (each.split(":") for each in wanted)
+    )
+    folder.mkdir(parents=True)
+    description = folder.with_name(f"{folder.name}.xml")
+    description.write_text(
+        "<project><modelVersion>4.0.0</modelVersion>"
+        "<groupId>bench</groupId><artifactId>connect</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{listed}</dependencies></project>"
+    )
+    _maven(
+        *("-f", str(description), "dependency:copy-dependencies"),
+        *(f"-DoutputDirectory={folder}", "-DincludeScope=runtime"),
+    )
 
 
 def _maven(*arguments: str) -> None:

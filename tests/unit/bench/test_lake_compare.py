@@ -1,4 +1,4 @@
-"""The comparison of lake tables: what its closing line says of its runs, and Flink's own SQL."""
+"""The comparison of lake tables: its closing line, Flink's own SQL, Kafka Connect's settings."""
 
 import importlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[dict[str, Any]]:
-    names = ("lake_compare", "lake_runs", "lake_trino", "process_tree", "workloads")
+    names = ("lake_compare", "lake_connect", "lake_runs", "lake_trino", "process_tree", "workloads")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[3])
         yield {name: importlib.import_module(f"bench.{name}") for name in names}
@@ -25,17 +25,98 @@ def run(bench: dict[str, Any], cpu_s: float, wall_s: float, snapshots: int, file
     return bench["lake_runs"].LakeRun(usage, snapshots, files)
 
 
-def test_closing_line_has_slopes_ratios_and_what_an_hour_makes(bench: dict[str, Any]) -> None:
-    runs = {
+def runs_of_three(bench: dict[str, Any]) -> dict[str, list[Any]]:
+    return {
         "native": [run(bench, 10.0, 20.0, 1, 24), run(bench, 12.0, 36.0, 3, 30)],
         "library": [run(bench, 10.0, 20.0, 1, 24), run(bench, 16.0, 40.0, 4, 40)],
         "flink": [run(bench, 12.0, 20.0, 2, 24), run(bench, 22.0, 60.0, 6, 90)],
     }
-    told = bench["lake_compare"].closing((100_000, 1_100_000), runs)
-    assert told["cpu_us"] == {"native": 2.0, "library": 6.0, "flink": 10.0}
+
+
+def test_closing_line_has_slopes_ratios_and_what_an_hour_makes(
+    bench: dict[str, Any], tmp_path: Path
+) -> None:
+    connect = bench["lake_connect"].ConnectSide(tmp_path)
+    connect.runs += [run(bench, 15.0, 30.0, 2, 48), run(bench, 31.0, 72.0, 7, 200)]
+    told = bench["lake_compare"].closing((100_000, 1_100_000), runs_of_three(bench), connect)
+    assert told["cpu_us"] == {"native": 2.0, "library": 6.0, "flink": 10.0, "connect": 16.0}
     assert (told["cpu_ratio_native"], told["cpu_ratio_library"]) == (5.0, 1.667)
-    assert told["snapshots_an_hour"] == {"native": 300, "library": 360, "flink": 360}
-    assert told["files_an_hour"] == {"native": 3_000, "library": 3_600, "flink": 5_400}
+    hourly = {"native": 300, "library": 360, "flink": 360, "connect": 350}
+    assert told["snapshots_an_hour"] == hourly
+    files = {"native": 3_000, "library": 3_600, "flink": 5_400, "connect": 10_000}
+    assert told["files_an_hour"] == files
+    assert {name: value for name, value in told.items() if name.startswith("connect_")} == {
+        "connect_cpu_us": 16.0,
+        "connect_ratio_native": 8.0,
+        "connect_ratio_library": 2.667,
+        "connect_rows_exact": True,
+        "connect_files": 200,
+        "connect_snapshots": 7,
+    }
+
+
+def test_closing_line_says_why_connect_was_not_measured_and_has_the_others(
+    bench: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(cache: Path) -> Path:
+        raise bench["lake_connect"].ServerFailedError("mvn: it said no")
+
+    monkeypatch.setattr(bench["lake_connect"], "fetch_sink", missing)
+    connect = bench["lake_connect"].ConnectSide(tmp_path)
+    wanted = bench["workloads"].Totals(2, 2, 3, 4, (), 1)
+    servers = bench["lake_runs"].Servers("broker:1", "http://catalog")
+    assert connect.take_in(servers, "topic", "t", wanted, tmp_path / "t") is None
+    told = bench["lake_compare"].closing((100_000, 1_100_000), runs_of_three(bench), connect)
+    assert told["connect_not_measured"] == "Maven did not fetch its jars"
+    assert told["cpu_us"] == {"native": 2.0, "library": 6.0, "flink": 10.0}
+    assert told["verified"]
+
+
+def test_a_table_of_connect_that_is_not_its_topic_is_told(
+    bench: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = bench["lake_connect"]
+
+    def doubled(*_: object) -> None:
+        raise side.WrongOutputError("t: (3,) instead of (2,)")
+
+    monkeypatch.setattr(side, "fetch_sink", lambda cache: cache)
+    monkeypatch.setattr(side, "run_connect", lambda *_: None)
+    monkeypatch.setattr(side, "load_catalog", MagicMock())
+    monkeypatch.setattr(side, "checked", doubled)
+    connect = side.ConnectSide(tmp_path)
+    wanted = bench["workloads"].Totals(2, 2, 3, 4, (), 1)
+    servers = bench["lake_runs"].Servers("broker:1", "http://catalog")
+    assert connect.take_in(servers, "topic", "t", wanted, tmp_path / "t") is None
+    assert connect.figures({}) == {
+        "connect_not_measured": "its table is not its topic",
+        "connect_rows_exact": False,
+    }
+
+
+def test_connect_has_a_group_of_its_own_and_the_columns_of_the_record(
+    bench: dict[str, Any],
+) -> None:
+    side = bench["lake_connect"]
+    servers = bench["lake_runs"].Servers("broker:1", "http://catalog")
+    told = side.sink_settings(servers, "topic", "t", "control")
+    assert (told["name"], told["topics"], told["iceberg.tables"]) == ("t", "topic", "bench.t")
+    assert told["iceberg.control.commit.interval-ms"] == "10000"
+    assert told["transforms.record.offset.field"] == "kafka_offset"
+
+
+def test_table_of_connect_has_the_same_columns_and_hidden_partitions_by_the_hour(
+    bench: dict[str, Any],
+) -> None:
+    catalog = MagicMock()
+    bench["lake_connect"].create_table(catalog, "t")
+    (name, schema), given = catalog.create_table.call_args
+    assert name == "bench.t"
+    assert str(schema.find_type("amount")) == "decimal(18, 2)"
+    assert str(schema.find_type("kafka_timestamp")) == "timestamptz"
+    (hour,) = given["partition_spec"].fields
+    assert schema.find_column_name(hour.source_id) == "ts"
+    assert hour.transform.transform(schema.find_type("ts"))(7_200_001) == 7_200_000
 
 
 def test_flink_writes_the_same_columns_and_partitions_without_a_shuffle(
