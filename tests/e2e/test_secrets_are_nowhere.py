@@ -1,8 +1,8 @@
 """A job with a secret of each kind of connection: none is seen in what it writes, says or serves.
 
-Two routes fill tables; five more cannot reach what they need and say so, again and again. While the
-driver runs, its processes' command lines and Spark's own pages are read; then every file that it
-and eleven commands have left is searched.
+Three routes fill tables; five more cannot reach what they need and say so, again and again. While
+the driver runs, its processes' command lines, Spark's own pages and the page of `serve` are read;
+then every file that it and eleven commands have left is searched.
 """
 
 import base64
@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,22 +28,28 @@ from tools import avro_bytes
 from tools.driver_process import DriverProcess
 from tools.guarded_broker import PASSWORD, GuardedBroker, guarded_broker
 from tools.job_files import JobFile
+from tools.keytool import STORE_PASSWORD
 from tools.receiving import HookServer
 from tools.registry_server import Registry, registry_server
+from tools.route_faults import wait_until
 from tools.topic_writer import TopicWriter
 
 ROWS = 20
 # A name for each secret; the broker's is its own.
 KINDS = (
     *("registry", "webhook", "lineage", "metrics", "spark", "s3", "session", "rocketmq"),
-    *("rest", "oauth", "sql"),
+    *("rest", "oauth", "sql", "page"),
 )
-SECRETS = {kind: f"canary-{kind}-5f0e9b" for kind in KINDS} | {"kafka": PASSWORD}
+SECRETS = {kind: f"canary-{kind}-5f0e9b" for kind in KINDS}
+SECRETS |= {"kafka": PASSWORD, "keystore": STORE_PASSWORD}
+# They are to hold one.
+SECRET_FILES = ("rocketmq.txt", "page.txt")
 SCHEMA = {
     "type": "record",
     "name": "Row",
     "fields": [{"name": "id", "type": "long"}, {"name": "ts", "type": "long"}],
 }
+FILLED = {"plain", "schema", "mutual"}
 UNREACHABLE = {"bucket", "queue"}
 LAKE_ROUTES = {"rest", "oauth", "laptop"}
 COMMANDS = (
@@ -57,6 +64,8 @@ name: secretive
 connections:
   main:
     kafka: {{bootstrap_servers: "{kafka}", properties: {properties}}}
+  mutual:
+    kafka: {{bootstrap_servers: "{kafka_tls}", properties: {by_certificate}}}
   hms: {{metastore: {{uri: "{metastore}"}}}}
   reg: {{schema_registry: {{url: "{registry}", username: reader, password: "${{env:C_REGISTRY}}"}}}}
   store:
@@ -103,6 +112,10 @@ routes:
     topics: [schema]
     format: {{avro: {{registry: reg}}}}
     table: {{hive: {{connection: hms, name: ods.secretive_schema, location: "{folder}/schema"}}}}
+  - name: mutual
+    topics: [plain]
+    source: {{connection: mutual}}
+    table: {{hive: {{connection: hms, name: ods.secretive_tls, location: "{folder}/mutual"}}}}
   - name: bucket
     topics: [plain]
     table: {{hive: {{connection: bucket, name: ods.secretive_s3}}}}
@@ -175,12 +188,17 @@ def job_files(
     """The jobs of Hive and of lake tables, with `urls` of registry, webhook and lineage."""
     dead, ui = pick_free_ports(2)
     login = dict(broker.login("SCRAM-SHA-512")) | {"sasl.password": "${env:C_KAFKA}"}
-    (folder / "rocketmq.txt").write_text(SECRETS["rocketmq"])
+    certificate = dict(broker.by_certificate()) | {"ssl.keystore.password": "${env:C_KEYSTORE}"}
+    for name in SECRET_FILES:
+        (folder / name).write_text(SECRETS[Path(name).stem])
+        (folder / name).chmod(0o600)
     (folder / "events").mkdir()
     registry, webhook, lineage = urls
     values = {
         "kafka": broker.sasl,
         "properties": json.dumps(login),
+        "kafka_tls": broker.tls,
+        "by_certificate": json.dumps(certificate),
         "metastore": endpoints.metastore_uri,
         "registry": registry,
         "webhook": webhook,
@@ -242,11 +260,47 @@ def metrics_page(driver: DriverProcess) -> bytes:
     return got(f"http://{told['host']}:{told['port']}/metrics", SECRETS["metrics"])
 
 
+def served(job: Path, folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The page of the job and all that it asks for, by who has its token and by who has not."""
+    command = [sys.executable, "-m", "sluiceway", "serve", str(job), "--port", "0"]
+    with (
+        (folder / "serve.log").open("wb") as log,
+        subprocess.Popen(
+            [*command, "--token-file", str(folder / "page.txt")],
+            env={**os.environ, **environment()},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            yield "line of serve", line.encode()
+            address = line.strip().partition("#")[0].rstrip("/")
+            yield "command line of serve", Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            inside = f"/api/jobs/{job.stem}"
+            wait_until(lambda: b"secretive_tls" in got(address + inside, SECRETS["page"]))
+            for path in (
+                *("/", "/api/fleet", inside, f"{inside}/history", f"{inside}/partitions"),
+                *(f"{inside}/dirty", f"{inside}/ledger?route=plain"),
+            ):
+                yield f"serve {path}", got(address + path, SECRETS["page"])
+            for token in ("", f"{SECRETS['page']}-not"):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    got(f"{address}/api/fleet", token)
+                told = f"{refused.value} {refused.value.headers}".encode()
+                yield f"serve refuses {bool(token)}", told + refused.value.read()
+        finally:
+            process.terminate()
+    assert process.returncode == 0, (folder / "serve.log").read_text()
+
+
 def files_below(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """All files, but the one that is to hold a secret, and the broker's own."""
+    """All files, but those that are to hold a secret, and the broker's own."""
     for path in folder.rglob("*"):
         inside = path.relative_to(folder)
-        if path.is_file() and inside.parts[0] != "broker" and path.name != "rocketmq.txt":
+        if path.is_file() and inside.parts[0] != "broker" and path.name not in SECRET_FILES:
             yield str(inside), path.read_bytes()
 
 
@@ -266,11 +320,11 @@ def seen(lab_endpoints: LabEndpoints, tmp_path_factory: pytest.TempPathFactory) 
         path, lakes = job_files(folder, broker, lab_endpoints, urls)
         job = JobFile(path, "ods.secretive_plain")
         with DriverProcess(job, folder, environment=environment()) as driver:
-            driver.wait_until(lambda: {"plain", "schema"} <= committed(driver), "rows")
+            driver.wait_until(lambda: committed(driver) >= FILLED, "rows")
             driver.wait_until(lambda: complained(driver) >= UNREACHABLE, "trouble of all others")
             found.texts["command lines"] = command_lines(driver)
             found.texts["metrics"] = metrics_page(driver)
-            found.texts |= dict(pages(path))
+            found.texts |= dict(pages(path)) | dict(served(path, folder))
             driver.send(signal.SIGTERM)
             driver.wait()
             found.texts["log"] = driver.stderr().encode()
@@ -323,8 +377,13 @@ def told(command: tuple[str, ...], job: Path) -> bytes:
 
 def test_everything_that_could_show_a_secret_was_looked_at(seen: Seen) -> None:
     whole = b"".join(seen.texts.values())
-    for known in (b"access_key", b"sasl.username", b"a.store.secret.key", b"ods.secretive_rest"):
+    for known in (
+        *(b"access_key", b"sasl.username", b"a.store.secret.key", b"ods.secretive_rest"),
+        b"ssl.keystore.location",
+    ):
         assert known in whole
+    assert b"secretive_tls" in seen.texts["serve /api/jobs/job"]
+    assert b"401" in seen.texts["serve refuses True"]
     assert any("events" in place for place in seen.texts), "Spark's event log"
     assert any(place.endswith("status.json") for place in seen.texts)
     assert len(seen.texts) > len(COMMANDS) + 20
