@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
+# Where Python is told to keep no compiled modules, each command would compile ours anew.
+unexport PYTHONDONTWRITEBYTECODE
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/pyproject.toml
 # Conformance of what needs no server.
 SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_format_*.py) \
@@ -42,6 +44,7 @@ $(PACKAGES): requirements.lock pyproject.toml
 	@echo "installing the locked packages into $(VENV) (Spark is large: a minute or two)" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 # The native module is the normal way; where there is no Rust, one line says so and all goes on.

@@ -1,5 +1,7 @@
 """Fixtures of all test folders; servers start only when a test asks for one."""
 
+import gc
+
 import pytest
 
 from tools.durations import Durations
@@ -10,3 +12,9 @@ pytest_plugins = ["tools.lab_fixture"]
 def pytest_configure(config: pytest.Config) -> None:
     """Keep how long each test takes."""
     config.pluginmanager.register(Durations())
+
+
+def pytest_collection_finish() -> None:
+    """Let collections of garbage pass over the thousands of tests that were found."""
+    gc.collect()
+    gc.freeze()

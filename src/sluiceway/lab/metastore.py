@@ -26,6 +26,10 @@ from sluiceway.lab.state import make_private_folder, write_private_file
 
 WAREHOUSE_FOLDER = "warehouse"
 _ASK_TIMEOUT_S = 10.0
+# The server reads Hadoop's lists of defaults anew for each connection: half of what one costs.
+# It needs none of jobs; on local disks the defaults in Hadoop's code are enough besides.
+_UNREAD = ("mapred-default.xml", "yarn-default.xml")
+_UNREAD_ON_LOCAL_DISKS = (*_UNREAD, "core-default.xml")
 _LOG_SETTINGS = """\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -113,6 +117,16 @@ class MetastoreServer(LabServer):
         write_private_file(site.folder / "conf" / "hive-site.xml", hadoop_xml(settings))
         write_private_file(site.folder / "conf" / "core-site.xml", hadoop_xml(common))
         write_private_file(site.folder / "conf" / "hive-log4j2.properties", _LOG_SETTINGS)
+        self._hide_defaults(site.folder / "conf")
+
+    def _hide_defaults(self, folder: Path) -> None:
+        # An empty file here is found before the one in the jars. A lab may get a store later.
+        is_local = self._realm is None and not self._hadoop().settings
+        for name in _UNREAD_ON_LOCAL_DISKS:
+            if is_local or name in _UNREAD:
+                write_private_file(folder / name, hadoop_xml({}))
+            else:
+                (folder / name).unlink(missing_ok=True)
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
         """The metastore's main class on pyspark's jars."""

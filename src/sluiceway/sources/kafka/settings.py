@@ -153,7 +153,9 @@ _FEED: Final[Mapping[str, str | int | bool]] = {
 _TUNING: Final[Mapping[str, str | int | bool]] = {
     # A full queue is looked at again after this pause; the default of a second stalls a reader.
     "fetch.queue.backoff.ms": 5,
-    "fetch.wait.max.ms": 20,
+    # How long an idle broker keeps a question; one with rows answers at once. A consumer that
+    # gets other partitions waits for the answer under way.
+    "fetch.wait.max.ms": 100,
     "fetch.error.backoff.ms": 100,
     # Memory of one consumer: this, and one response more.
     QUEUED_KBYTES: 32_768,
