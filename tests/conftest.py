@@ -18,3 +18,8 @@ def pytest_collection_finish() -> None:
     """Let collections of garbage pass over the thousands of tests that were found."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let libraries find their own objects at the end of the process."""
+    gc.unfreeze()

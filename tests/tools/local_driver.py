@@ -29,6 +29,8 @@ from sluiceway.observe.progress import Progress
 from tools.process_runner import ProcessRunner
 
 _POLL_S = 0.02
+# Of a driver that has ended: hundreds of them are watched at last.
+_ENDED_POLL_S = 1.0
 PAUSES_S = {
     "sluiceway.schedule.patience.FIRST_RETRY_S": 0.1,
     "sluiceway.followers.runner.FIRST_PAUSE_S": 0.3,
@@ -112,7 +114,7 @@ def _watch(order: DriverOrder) -> NoReturn:
     running = True
     # It stays after the driver's end: the group's number must not become another's.
     while os.getppid() == server:
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S if running else _ENDED_POLL_S)
         if running and (ended := os.waitpid(pid, os.WNOHANG))[0]:
             running = False
             _say(name=order.name, exit=os.waitstatus_to_exitcode(ended[1]))

@@ -14,6 +14,11 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from sluiceway.catalog.idle_connections import (
+    PROCESS_CONNECTIONS,
+    IdleConnections,
+    OpenConnection,
+)
 from sluiceway.catalog.kerberos import secured
 from sluiceway.catalog.tls import tls_context
 from sluiceway.errors import (
@@ -86,18 +91,24 @@ class MetastoreConnection:
         uris: `thrift://host:port`, several separated by commas, tried in turn.
         timeout_s: Longest wait for bytes of an answer.
         options: How it is reached besides, see `tls_context` and `kerberos.secured`.
+        idle: Gives an open connection, where there is one, and gets it back.
     """
 
     def __init__(
-        self, uris: str, timeout_s: float, options: Mapping[str, str] = NO_OPTIONS
+        self,
+        uris: str,
+        timeout_s: float,
+        options: Mapping[str, str] = NO_OPTIONS,
+        idle: IdleConnections = PROCESS_CONNECTIONS,
     ) -> None:
         self._uris = uris
         self._options = options
         self._addresses = parse_metastore_uris(uris)
         self._timeout_s = timeout_s
         self._lock = threading.RLock()
-        self._transport: TBufferedTransport | None = None
-        self._client: Any = None
+        self._idle = idle
+        self._server = (uris, timeout_s, *sorted(options.items()))
+        self._opened: OpenConnection | None = None
         self._has_answered = False
 
     def call(
@@ -123,7 +134,10 @@ class MetastoreConnection:
             MethodMissingError: The server's version lacks the method.
         """
         with self._lock:
-            reused = self._client is not None
+            if self._opened is None:
+                self._opened = self._idle.take(self._server)
+            reused = self._opened is not None
+            self._has_answered |= reused
             try:
                 return self._ask(what, ask, tuple(expected))
             except MetastoreUnavailableError as error:
@@ -134,7 +148,7 @@ class MetastoreConnection:
     def _ask(
         self, what: str, ask: Callable[[Any], Answer], expected: tuple[type[Exception], ...]
     ) -> Answer:
-        client = self._client or self._open()
+        client = self._opened.client if self._opened else self._open()
         answered = False
         try:
             with edge(failpoint_of(what), what):
@@ -149,7 +163,7 @@ class MetastoreConnection:
         finally:
             # Without a whole answer the stream may still bring the rest of one.
             if not answered:
-                self.close()
+                self._drop()
         return answer
 
     def _translate(self, what: str, error: Exception) -> SluicewayError:
@@ -191,9 +205,10 @@ class MetastoreConnection:
             wire = TSocket(host, port)
             wire.setTimeout(self._timeout_s * 1000)
             wire.setHandle(handle)
-            self._transport = TBufferedTransport(self._logged_in(wire, host))
-            self._client = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(self._transport))
-            return self._client
+            transport = TBufferedTransport(self._logged_in(wire, host))
+            client = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(transport))
+            self._opened = OpenConnection(handle, transport, client)
+            return client
         raise self._unavailable(f"cannot connect: {'; '.join(failures)}", _hint(cause)) from cause
 
     def _logged_in(self, wire: TSocket, host: str) -> Any:
@@ -207,12 +222,16 @@ class MetastoreConnection:
             raise
 
     def close(self) -> None:
-        """Drop the connection. Safe to repeat; the next call opens another."""
+        """Let others of the process use the connection. Safe to repeat."""
         with self._lock:
-            if self._transport is not None:
-                self._transport.close()
-            self._transport = None
-            self._client = None
+            if self._opened is not None:
+                self._idle.keep(self._server, self._opened)
+            self._opened = None
+
+    def _drop(self) -> None:
+        if self._opened is not None:
+            self._opened.transport.close()
+        self._opened = None
 
 
 def _connect(

@@ -22,7 +22,7 @@ from sluiceway.host.java import JavaHome, find_java
 # Hardly anything is allocated; G1 would take the whole heap in time all the same. Rows do not pass
 # through the JVM, so the second compiler costs more than it gives back, over 300 epochs too.
 QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options with which a driver starts its JVM, with an archive or without."""
+"""Options with which JVMs of a driver and of its executors start, with an archive or without."""
 
 _FOLDER = Path(sys.prefix) / "share" / "sluiceway"
 # What it says of an archive that it does not take would stand among the lines of the log.

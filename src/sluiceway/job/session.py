@@ -20,7 +20,7 @@ from sluiceway.host.java import JavaHome
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.private_folder import private_folder
 from sluiceway.job.class_archive import QUICK_START, archive_options
-from sluiceway.job.spark_login import DRIVER_OPTIONS, login_settings
+from sluiceway.job.spark_login import DRIVER_OPTIONS, EXECUTOR_OPTIONS, login_settings
 from sluiceway.job.spark_words import why_not_started
 from sluiceway.spec.values import HIDDEN_KEYS, is_secret_key
 
@@ -176,6 +176,7 @@ def default_settings() -> dict[str, str]:
         DRIVER_OPTIONS: (
             f'{QUICK_START} -Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
         ),
+        EXECUTOR_OPTIONS: QUICK_START,
         "spark.local.dir": str(temporary),
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.artifact.isolation.enabled": "false",

@@ -8,7 +8,8 @@ from sluiceway.host.kerberos import KerberosLogin, realm_flag
 PRINCIPAL: Final = "spark.kerberos.principal"
 KEYTAB: Final = "spark.kerberos.keytab"
 DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_OTHER_JVMS = ("spark.yarn.am.extraJavaOptions", "spark.executor.extraJavaOptions")
+EXECUTOR_OPTIONS: Final = "spark.executor.extraJavaOptions"
+_OTHER_JVMS = ("spark.yarn.am.extraJavaOptions", EXECUTOR_OPTIONS)
 
 
 def login_settings(login: KerberosLogin, settings: Mapping[str, str]) -> dict[str, str]:
