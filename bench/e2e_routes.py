@@ -293,6 +293,8 @@ class Run:
         return sorted(schedule, key=lambda each: each[0])
 
     def _end_production(self) -> None:
+        # On a busy machine the last topics were added a moment ago.
+        self._wait(self._all_have_events, CATCH_UP_TIMEOUT_S, "an event of each topic")
         self._producer.end()
         _tell(f"produced {self._producer.acked.total()} events; catching up")
 
@@ -360,6 +362,9 @@ class Run:
             and self._ledgers.rows_read(topic) < self._producer.acked[topic.name]
         ]
         return not behind and self._halted_in_last() == self._expected_halts()
+
+    def _all_have_events(self) -> bool:
+        return all(self._producer.acked[topic.name] for topic in self._all)
 
     def _expected_halts(self) -> set[str]:
         return {topic.route for topic in self._first if topic.dropped}

@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
@@ -68,7 +68,7 @@ def storage(
 def proxy_without(uri: str, methods: Sequence[str]) -> Iterator[str]:
     """URI of a metastore that does not know `methods` and asks the one at `uri` for the rest."""
     with raw_client(uri) as client:
-        processor = ThriftHiveMetastore.Processor(client)
+        processor = ThriftHiveMetastore.Processor(_OneAtATime(client))
         for method in methods:
             del processor._processMap[method]
         with _served(processor) as served:
@@ -78,8 +78,10 @@ def proxy_without(uri: str, methods: Sequence[str]) -> Iterator[str]:
 @contextmanager
 def proxy_that_keeps_types(uri: str) -> Iterator[str]:
     """URI of a metastore as the one at `uri`, but with Hive's own default for types of columns."""
-    with raw_client(uri) as client, _served(ThriftHiveMetastore.Processor(_Strict(client))) as made:
-        yield made
+    with raw_client(uri) as client:
+        processor = ThriftHiveMetastore.Processor(_OneAtATime(_Strict(client)))
+        with _served(processor) as served:
+            yield served
 
 
 class _Strict:
@@ -104,15 +106,34 @@ class _Strict:
         self._client.alter_table_with_environment_context(database, name, table, context)
 
 
+class _OneAtATime:
+    """A client that several connections are answered by."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        ask = getattr(self._client, name)
+
+        def call(*arguments: Any) -> Any:
+            with self._lock:
+                return ask(*arguments)
+
+        return call
+
+
 @contextmanager
 def _served(processor: Any) -> Iterator[str]:
+    accepted: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             try:
                 while True:
-                    accepted, _ = server.accept()
-                    _answer_all(processor, accepted)
+                    accepted.append(server.accept()[0])
+                    arguments = (processor, accepted[-1])
+                    threading.Thread(target=_answer_all, args=arguments, daemon=True).start()
             except OSError:
                 return  # the server's socket was shut down
 
@@ -123,6 +144,10 @@ def _served(processor: Any) -> Iterator[str]:
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()
+            for each in accepted:
+                # The other side may have closed it.
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
 
 
 def _answer_all(processor: Any, accepted: socket.socket) -> None:
@@ -133,5 +158,5 @@ def _answer_all(processor: Any, accepted: socket.socket) -> None:
     try:
         while True:
             processor.process(protocol, protocol)
-    except TTransportException:
+    except (TTransportException, OSError):
         transport.close()
