@@ -105,14 +105,6 @@ def test_living_driver_is_replaced_only_by_its_term(
     run.assert_verified()
 
 
-@pytest.mark.parametrize("text", ["", "x", "0", "-1", "orders=", "orders=x"])
-def test_takeover_that_names_no_term_is_a_wrong_usage(
-    new_run: NewRun, start: Start, text: str
-) -> None:
-    run, _ = new_run()
-    assert start(run, "--takeover", text).wait().exit_code == 2
-
-
 def test_takeover_of_a_route_that_is_not_there_is_refused(new_run: NewRun, start: Start) -> None:
     run, _ = new_run()
     ended = start(run, "--takeover", "nobody=1").wait()
