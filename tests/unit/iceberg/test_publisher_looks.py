@@ -394,3 +394,12 @@ def test_each_look_is_told_with_what_it_has_found(driven: Driven) -> None:
     driven.commit(1)
     driven.follow()
     assert (seen[0], seen[-1]) == (None, driven.lake.table().metadata.current_snapshot_id)
+
+
+def test_table_that_was_seen_with_the_first_slot_of_all_and_says_nothing_now_halts(
+    driven: Driven,
+) -> None:
+    driven.table._table.expect(0)
+    assert driven.table._table.was_seen
+    with pytest.raises(TableHistoryError, match="it stood at slot 0"):
+        driven.follow()
