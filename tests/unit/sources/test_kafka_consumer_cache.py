@@ -79,7 +79,7 @@ def test_first_reader_gets_a_new_consumer_at_its_offsets_and_leader_epochs(
 ) -> None:
     leased = lending.acquire(at(FIRST, 10, epoch=4, new=True), at(SECOND, 20))
     (consumer,) = lending.made
-    assert leased.consumer is consumer  # type: ignore[comparison-overlap]
+    assert leased.consumer is consumer
     assert consumer.assigned == [[(0, 10, 4), (1, 20, None)]]
     assert lending.counts() == {"created": 1}
 

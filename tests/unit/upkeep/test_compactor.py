@@ -436,7 +436,12 @@ def test_two_prefixes_that_are_awaited_in_turn_are_each_begun_once(
     route.rewriter.act = wait
     begun: list[object] = []
     add = route.compactor._add
-    monkeypatch.setattr(route.compactor, "_add", lambda order: (begun.append(order), add(order)))
+
+    def noted(order: Any) -> None:
+        begun.append(order)
+        add(order)
+
+    monkeypatch.setattr(route.compactor, "_add", noted)
     assert not route.compactor.is_done(HOURS[0])
     assert entered.wait(PATIENCE_S)
     for _ in range(2):
