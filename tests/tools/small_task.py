@@ -81,11 +81,10 @@ def route_plan(
         source=SourceAccess("kafka", ()),
         schema=SCHEMA,
         schema_version="1",
-        meta=(),
         event_time=event_time,
         partitions=partitions,
         files=PARQUET_FILES,
-        **{"format": JSON, **more},  # type: ignore[arg-type]
+        **{"format": JSON, "meta": (), **more},  # type: ignore[arg-type]
     )
 
 

@@ -77,6 +77,50 @@ def test_work_is_called_again_after_its_pause_and_when_woken_amid_its_turn() -> 
     assert len(turns) == 3
 
 
+def test_pause_is_no_longer_for_threads_that_have_nothing_to_do() -> None:
+    pool, both, turns = WorkPool(), threading.Barrier(2), list[float]()
+
+    def meet() -> None:
+        both.wait(PATIENCE_S)
+
+    def act() -> float | None:
+        turns.append(time.monotonic())
+        return 0.02 if len(turns) < 20 else None
+
+    for _ in range(2):
+        pool.add(meet).wake()
+    wait_for(lambda: pool._idle >= 2)
+    pool.add(act).wake()
+    wait_for(lambda: len(turns) == 20)
+    # A thread that has nothing to do looks again after five seconds only.
+    assert turns[-1] - turns[0] < 4.0
+
+
+def test_pause_is_watched_by_another_thread_while_the_one_that_did_is_busy() -> None:
+    pool, gate, both, turns = WorkPool(), threading.Event(), threading.Barrier(2), list[float]()
+
+    def meet() -> None:
+        both.wait(PATIENCE_S)
+
+    def act() -> float | None:
+        turns.append(time.monotonic())
+        return 0.1 if len(turns) == 1 else None
+
+    def hang() -> None:
+        assert gate.wait(PATIENCE_S)
+
+    for _ in range(2):
+        pool.add(meet).wake()
+    wait_for(lambda: pool._idle >= 2)
+    pool.add(act).wake()
+    wait_for(lambda: len(turns) > 0)
+    # Either of the threads may take it; the other one is left.
+    pool.add(hang).wake()
+    wait_for(lambda: len(turns) == 2)
+    gate.set()
+    assert turns[1] - turns[0] < 4.0
+
+
 class Crash(BaseException):
     """The end of the process."""
 

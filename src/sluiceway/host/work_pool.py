@@ -73,6 +73,8 @@ class WorkPool:
         self._busy: Counter[str] = Counter()
         self._order = count()
         self._threads = self._idle = 0
+        # When the idle thread that watches the timers wakes; None while none does.
+        self._watched: float | None = None
 
     def add(self, act: Callable[[], float | None], connection: str = "") -> Work:
         """A work that is called when it is first woken.
@@ -138,20 +140,31 @@ class WorkPool:
                 if work is not None:
                     self._call_for_help()
                     return work
-                now = time.monotonic()
-                if now - waited_since >= _LINGER_S and (self._idle or not self._timers):
+                if time.monotonic() - waited_since >= _LINGER_S and self._is_spare():
                     self._threads -= 1
                     return None
                 self._idle += 1
-                self._changed.wait(self._pause_s(now))
+                self._rest()
                 self._idle -= 1
 
-    def _pause_s(self, now: float) -> float:
-        """Until something may be due; one of the idle threads waits for that, the others linger."""
-        if not self._timers or self._idle > 1:
-            return _LINGER_S
+    def _is_spare(self) -> bool:
+        """Whether a thread may end: there is no timer, or another one watches."""
+        return not self._timers or self._watched is not None
+
+    def _rest(self) -> None:
+        """Wait until something may be due: one idle thread watches the timers, the others linger.
+
+        Who comes with an earlier timer than the one that is watched watches that.
+        """
+        due = self._timers[0][0] if self._timers else None
+        if due is None or (self._watched is not None and self._watched <= due):
+            self._changed.wait(_LINGER_S)
+            return
+        self._watched = due
         # One that is due waits for its connection, and whoever leaves that looks again.
-        return max(0.0, self._timers[0][0] - now)
+        self._changed.wait(max(0.0, due - time.monotonic()))
+        if self._watched == due:
+            self._watched = None
 
     def _take_due(self) -> None:
         now = time.monotonic()

@@ -173,6 +173,8 @@ def test_partition_that_is_shown_is_not_asked_for_with_each_late_row(route: Rout
     route.late("05")
     route.late("05", "06")
     assert follower.settle(PATIENCE_S)
+    route.late("05", "06")
+    assert follower.settle(PATIENCE_S)
     assert route.shown.calls == [[f"{DAY}/05"], [f"{DAY}/06"]]
 
 
@@ -402,17 +404,93 @@ def test_tables_are_compared_twice_a_minute_while_no_row_is_late(
     assert route.shown.followed == followed + 2
 
 
+def _asked_at(route: Route, clock: Clock) -> list[tuple[float, list[str]]]:
+    """When the table was asked to show which hours, from here on; the first time is 0."""
+    began_s, asked = clock.now_s, []
+
+    def note() -> None:
+        asked.append((clock.now_s - began_s, [name[-2:] for name in route.shown.calls[-1]]))
+
+    route.shown.on_show = note
+    return asked
+
+
 def test_partition_that_was_left_alone_is_tried_again_once_a_minute(
     route: Route, clock: Clock
 ) -> None:
     route.shown.refused[DAY, "05"] = "location is /elsewhere"
+    asked = _asked_at(route, clock)
     route.late("05")
     follow = _called(route)
     follow()
     for _ in range(12):
         clock.pass_s(10.0)
         follow()
-    assert route.shown.calls == [[f"{DAY}/05"]] * 3
+    assert asked == [(0.0, ["05"]), (60.0, ["05"]), (120.0, ["05"])]
+
+
+def test_partition_that_was_left_alone_is_tried_again_though_others_come(
+    route: Route, clock: Clock
+) -> None:
+    route.shown.refused[DAY, "05"] = "location is /elsewhere"
+    asked = _asked_at(route, clock)
+    route.late("05")
+    follow = _called(route)
+    follow()
+    for hour in ("06", "07", "08"):
+        clock.pass_s(25.0)
+        route.late(hour)
+        follow()
+    assert asked == [
+        (0.0, ["05"]),
+        (25.0, ["06"]),
+        (50.0, ["07"]),
+        (75.0, ["05"]),
+        (75.0, ["08"]),
+    ]
+
+
+def test_partition_that_was_left_alone_is_looked_at_with_each_row_that_comes_late_for_it(
+    route: Route, clock: Clock
+) -> None:
+    route.shown.refused[DAY, "05"] = "location is /elsewhere"
+    asked = _asked_at(route, clock)
+    follow = _called(route)
+    for _ in range(2):
+        route.late("05")
+        follow()
+    assert asked == [(0.0, ["05"])] * 2
+
+
+def test_only_partitions_that_are_shown_are_told_as_shown(route: Route, clock: Clock) -> None:
+    route.shown.refused[DAY, "05"] = "location is /elsewhere"
+    follow = _called(route)
+    route.late("05")
+    follow()
+    assert route.events("late_partitions_shown") == []
+    route.late("05", "06", "07")
+    follow()
+    (told,) = route.events("late_partitions_shown")
+    assert (told["partitions"], told["through"]) == (2, route.disk.writer.fold.next_seq)
+
+
+def test_place_is_kept_now_and_then_while_no_row_is_late(
+    route: Route, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_follow, "_KEEP_EVERY", 5)
+    follow = _called(route)
+
+    def kept() -> int:
+        return int(json.loads(route.place().read_bytes())["through"])
+
+    route.late("05")
+    begun = follow()
+    assert kept() == begun
+    for number in range(1, 8):
+        route.late()
+        through = follow()
+        assert through == begun + number
+        assert kept() == (begun if number < 5 else begun + 5)
 
 
 def test_partitions_that_were_shown_are_remembered_in_bounded_memory(

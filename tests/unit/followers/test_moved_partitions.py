@@ -103,6 +103,10 @@ def test_old_folder_stays_while_readers_are_not_sent_to_the_new_one(
         _look(moved, right)
     assert seconds[0] - began == READERS_GRACE_S
     assert moved.take_gone() == {"dt=20261120"}
+    # That was all that had moved.
+    assert moved.pause_s() is None
+    moved.sweep()
+    assert moved.take_gone() == set()
 
 
 def test_grace_begins_anew_when_readers_were_sent_back_in_between(

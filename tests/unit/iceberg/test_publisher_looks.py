@@ -120,6 +120,50 @@ def test_rows_that_wait_for_their_interval_are_published_before_the_next_look(
     driven.lake.assert_exact()
 
 
+def test_table_is_looked_at_once_a_minute_though_rows_wait_for_a_longer_interval(
+    tmp_path: Path,
+) -> None:
+    driven = Driven(tmp_path, publish_interval_s=3600.0)
+    driven.commit(1)
+    driven.follow()
+    driven.commit(2)
+    driven.follow()
+    assert driven.table.waits()
+    assert driven.table.rest_s() == 60.0
+
+
+def test_rows_that_are_more_than_one_batch_wait_for_no_interval(tmp_path: Path) -> None:
+    driven = Driven(tmp_path, publish_interval_s=3600.0)
+    driven.table.most_rows = 1
+    for row in (1, 2, 3):
+        driven.commit(row)
+        if row == 1:
+            driven.follow()
+    driven.follow()
+    assert driven.lake.rows() == [1, 2]
+    # The last batch is one that more may come to.
+    driven.follow()
+    assert driven.lake.rows() == [1, 2]
+
+
+def test_row_behind_a_batch_that_another_publisher_has_brought_waits_for_its_interval(
+    tmp_path: Path,
+) -> None:
+    driven = Driven(tmp_path, publish_interval_s=3600.0)
+    driven.table.most_rows = 1
+    driven.commit(1)
+    driven.follow()
+    for row in (2, 3):
+        driven.commit(row)
+    another = driven.new_publisher().table
+    another.most_rows = 1
+    another.follow(driven.lake.view())
+    assert driven.lake.rows() == [1, 2]
+    driven.follow()
+    # What is left is no whole batch: it waits for its interval.
+    assert driven.lake.rows() == [1, 2]
+
+
 def test_records_without_rows_are_no_commits_by_which_snapshots_are_timed(tmp_path: Path) -> None:
     driven = Driven(tmp_path, publish_interval_s=10.0)
     driven.commit(1)
@@ -151,7 +195,7 @@ def test_slots_without_rows_count_as_done_and_are_read_once(
 
 
 def _never(*_: object) -> None:
-    raise AssertionError("nothing is left to be read")
+    raise AssertionError("there is nothing to do")
 
 
 def test_rows_that_the_table_has_lost_are_published_again_from_below_slots_without_any(
@@ -272,6 +316,27 @@ def test_table_that_is_long_behind_is_remembered_in_bounded_memory(
     assert driven.table.holds_up() == ""
 
 
+def test_slot_that_is_told_again_and_again_does_not_age_those_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher_module, "_MOST_NOTED", 3)
+    driven = Driven(tmp_path, max_lag_s=100.0, publish_interval_s=3600.0)
+    driven.table.most_rows = 1
+    driven.commit(1)
+    driven.follow()
+    driven.commit(2)
+    for _ in range(5):
+        driven.table.note(driven.lake.writer.fold, 0)
+    driven.now_s += 90.0
+    driven.commit(3)
+    driven.follow()
+    assert driven.lake.rows() == [1, 2]
+    driven.now_s += 50.0
+    assert driven.table.holds_up() == ""
+    driven.now_s += 50.0
+    assert "100 s behind" in driven.table.holds_up()
+
+
 def _hide_history(lake: LakeUnderTest) -> None:
     """Two foreign snapshots; the older one is expired, and the other still names it."""
     lake.append_foreign([101])
@@ -355,6 +420,21 @@ def test_table_says_its_watermark_and_tags_only_what_it_is_asked_to(driven: Driv
     assert driven.table._ready_tags(batch) == {}
 
 
+def test_table_that_says_nothing_of_complete_hours_gets_no_property(tmp_path: Path) -> None:
+    driven = Driven(tmp_path, ready_property=False)
+    batch = LakeBatch(3, ready=[("dt=20261120", 1)], watermark_us=17)
+    assert driven.table._ready_properties(batch, {}) == {}
+
+
+def test_batch_with_nothing_to_merge_asks_no_process_to_do_it(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher_module, "merge_in_process", _never)
+    driven.commit(1)
+    driven.follow()
+    driven.lake.assert_exact()
+
+
 def test_old_metadata_of_a_table_that_keeps_few_goes(driven: Driven) -> None:
     with driven.lake.table().transaction() as change:
         change.set_properties(
@@ -394,3 +474,12 @@ def test_each_look_is_told_with_what_it_has_found(driven: Driven) -> None:
     driven.commit(1)
     driven.follow()
     assert (seen[0], seen[-1]) == (None, driven.lake.table().metadata.current_snapshot_id)
+
+
+def test_table_that_was_seen_with_the_first_slot_of_all_and_says_nothing_now_halts(
+    driven: Driven,
+) -> None:
+    driven.table._table.expect(0)
+    assert driven.table._table.was_seen
+    with pytest.raises(TableHistoryError, match="it stood at slot 0"):
+        driven.follow()

@@ -92,9 +92,14 @@ class FakeRewriter:
 
 
 class Route:
-    """A ledger with small files in two hours, a desk that is served, and a compactor."""
+    """A ledger with small files in two hours, a desk that is served, and a compactor.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: Of the table.
+        compact: One more hour, of one file.
+    """
+
+    def __init__(self, root: Path, compact: str = "") -> None:
         self.layout = LedgerLayout(str(root), "orders")
         self.log = LedgerLog(LocalStorage(), self.layout)
         for folder in (self.layout.log, self.layout.stage):
@@ -102,14 +107,12 @@ class Route:
         self.writer = LedgerWriter(self.log, self.log.fold(), _no_wait)
         self.writer.fence(fence(), lambda: None)
         self.writer.commit(sources(0))
-        for epoch in range(6):
+        for epoch, hour in enumerate(("08", "09") * 3 + (compact,) * bool(compact)):
             body = data(1, epoch, span(0, 4 * epoch, 4 * epoch + 4))
-            if epoch % 2:
-                (file,) = body.files
-                final = file.final.replace("hr=08", "hr=09")
-                moved = replace(file, final=final, values=("20261120", "09"))
-                body = replace(body, files=(moved,))
-            self.writer.commit(body)
+            (file,) = body.files
+            final = file.final.replace("hr=08", f"hr={hour}")
+            moved = replace(file, final=final, values=("20261120", hour))
+            self.writer.commit(replace(body, files=(moved,)))
         self.writer.note_published()
         self.desk = RouteDesk(self.log, ())
         self.rewriter = FakeRewriter()
@@ -208,10 +211,8 @@ def test_many_partitions_that_need_nothing_take_one_look_of_the_driver(tmp_path:
         route.leave()
 
 
-def test_answer_is_not_written_anew_for_each_of_many_partitions(
-    route: Route, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sluiceway.upkeep.compactor._TELL_EVERY_S", PATIENCE_S)
+def answers_written(route: Route, monkeypatch: pytest.MonkeyPatch) -> list[CompactAnswer]:
+    """All answers from here on, as they are written."""
     written: list[CompactAnswer] = []
     overwrite = route.log.storage.overwrite
 
@@ -221,8 +222,42 @@ def test_answer_is_not_written_anew_for_each_of_many_partitions(
         overwrite(path, data)
 
     monkeypatch.setattr(route.log.storage, "overwrite", note)
+    return written
+
+
+def test_answer_is_not_written_anew_for_each_of_many_partitions(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.upkeep.compactor._TELL_EVERY_S", PATIENCE_S)
+    monkeypatch.setattr(compactor, "MOST_IN_A_GROUP", 1)
+    written = answers_written(route, monkeypatch)
     route.answer(route.ask("dt=20261120"))
     assert [(each.finished, each.waiting) for each in written] == [(False, 2), (True, 0)]
+
+
+def test_answer_grows_with_each_group_that_takes_its_time(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor, "MOST_IN_A_GROUP", 1)
+    monkeypatch.setattr(compactor, "_TELL_EVERY_S", 0.01)
+    route.rewriter.act = lambda _: time.sleep(0.02)
+    written = answers_written(route, monkeypatch)
+    route.answer(route.ask("dt=20261120"))
+    assert [(each.finished, each.waiting) for each in written] == [
+        (False, 2),
+        (False, 1),
+        (True, 0),
+    ]
+
+
+def test_request_that_means_no_partition_is_answered_once(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = answers_written(route, monkeypatch)
+    # All that are closed are asked for, and none is.
+    answer = route.answer(route.ask())
+    assert (answer.finished, answer.partitions) == (True, ())
+    assert len(written) == 1
 
 
 def test_request_that_is_seen_again_while_it_is_under_way_is_one_request(route: Route) -> None:
@@ -292,6 +327,7 @@ def test_announcement_waits_for_compaction_and_goes_before_requests(route: Route
     second = CompactRequest(1, LEDGER, COMPACT, "me@host", ("dt=20261120/hr=07",))
     put_request(route.log.storage, route.layout, second)
     route.compactor.take(second)
+    asked_at = time.monotonic()
     assert not route.compactor.is_done(HOURS[1])
     go_on.set()
     wait_for(lambda: route.compactor.is_done(HOURS[1]))
@@ -304,7 +340,11 @@ def test_announcement_waits_for_compaction_and_goes_before_requests(route: Route
     ]
     assert moved == list(HOURS)
     assert route.rewriter.untils[0] is None
-    assert route.rewriter.untils[1] is not None
+    until = route.rewriter.untils[1]
+    assert until is not None
+    assert asked_at + compactor.BEFORE_READY_S <= until
+    # An announcement has no answer to write: nothing is told but what was compacted.
+    assert {event for event, _ in route.lines.lines} == {"compacted"}
 
 
 def test_announcement_goes_on_without_compaction_when_its_time_is_over(
@@ -332,6 +372,84 @@ def test_announcement_goes_on_without_compaction_when_its_time_is_over(
         assert route.kinds()[:4] == ["INTENT"] * 2 + ["ABANDON"] * 2
     finally:
         route.leave()
+
+
+def late_after_the_first(route: Route, error: SluicewayError | None = None) -> None:
+    """The first file that is written for an announcement takes until its time is over."""
+
+    def slow(until: float | None) -> None:
+        if until is not None:
+            wait_for(lambda: time.monotonic() >= until)
+            if error is not None:
+                raise error
+
+    route.rewriter.act = slow
+
+
+def test_what_was_compacted_at_the_last_moment_is_not_put_off(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor, "BEFORE_READY_S", 0.1)
+    late_after_the_first(route)
+    wait_for(lambda: route.compactor.is_done("dt=20261120"))
+    assert route.lines.of("compaction_late") == []
+    assert [each["partition"] for each in route.lines.of("compacted")] == list(HOURS)
+    assert route.kinds() == ["INTENT"] * 2 + ["REPLACE"] * 2
+
+
+def test_groups_that_were_not_begun_in_time_are_put_off_with_the_one_that_was(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor, "BEFORE_READY_S", 0.1)
+    monkeypatch.setattr(compactor, "MOST_IN_A_GROUP", 1)
+    late_after_the_first(route, TaskFailedError("it was given up: its time is over"))
+    wait_for(lambda: route.compactor.is_done("dt=20261120"))
+    (told,) = route.lines.of("compaction_late")
+    assert told["partitions"] == list(HOURS)
+    wait_for(lambda: route.kinds().count("REPLACE") == 2)
+
+
+def test_partition_that_needs_nothing_is_not_put_off_with_those_behind_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor, "BEFORE_READY_S", 0.1)
+    monkeypatch.setattr(compactor, "MOST_IN_A_GROUP", 1)
+    route = Route(tmp_path, compact="10")
+    try:
+        late_after_the_first(route)
+        wait_for(lambda: route.compactor.is_done("dt=20261120"))
+        (told,) = route.lines.of("compaction_late")
+        assert told["partitions"] == [HOURS[1]]
+    finally:
+        route.leave()
+
+
+def test_two_prefixes_that_are_awaited_in_turn_are_each_begun_once(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(_: float | None) -> None:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+
+    route.rewriter.act = wait
+    begun: list[object] = []
+    add = route.compactor._add
+
+    def noted(order: Any) -> None:
+        begun.append(order)
+        add(order)
+
+    monkeypatch.setattr(route.compactor, "_add", noted)
+    assert not route.compactor.is_done(HOURS[0])
+    assert entered.wait(PATIENCE_S)
+    for _ in range(2):
+        assert not any(route.compactor.is_done(hour) for hour in HOURS)
+    go_on.set()
+    assert len(begun) == 2
+    wait_for(lambda: all(route.compactor.is_done(hour) for hour in HOURS))
+    assert len(begun) == 2
 
 
 def test_request_of_many_groups_lets_what_is_to_be_announced_go_between_them(

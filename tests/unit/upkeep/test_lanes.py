@@ -120,6 +120,44 @@ def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
     assert isinstance(lanes.trouble, StorageUnavailableError)
 
 
+def test_lane_that_fails_behind_one_that_went_on_waits_as_briefly_as_at_first(
+    tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise StorageUnavailableError("the dirty file is gone")
+
+    monkeypatch.setattr(lanes_module, "run_lane_task", gone)
+    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    owned = _Owned(tmp_path)
+    lanes = _lanes(owned)
+    owned.request(REPLAY, 0, 4)
+    pauses = []
+    for _ in range(3):
+        lanes.turn()
+        pauses.append(lanes.pause_s())
+        clock.now_s += 100
+    assert pauses == [2.0, 4.0, 8.0]
+    purged = owned.request(PURGE, 4, 10)
+    lanes.turn()
+    assert owned.fold.lanes.lanes[purged.id].finished
+    lanes.turn()
+    assert isinstance(lanes.trouble, StorageUnavailableError)
+    assert lanes.pause_s() == 2.0
+
+
+def test_lanes_have_nothing_to_do_any_more_once_the_last_one_is_finished(
+    tmp_path: Path, clock: _Clock
+) -> None:
+    owned = _Owned(tmp_path)
+    lanes = _lanes(owned)
+    asked = owned.request(PURGE, 0, 10)
+    lanes.look()
+    assert lanes.pressing
+    lanes.turn()
+    assert owned.fold.lanes.lanes[asked.id].finished
+    assert not lanes.pressing
+
+
 class _Executors:
     def __init__(self, answer: TaskFailedError | None) -> None:
         self.answer = answer

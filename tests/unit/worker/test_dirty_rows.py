@@ -1,20 +1,25 @@
 """Rows that are dirty keep all that the queue had for them, whichever way they came."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.formats.registry import FormatChoice
-from sluiceway.sources.contract import Headers, RawRecords
+from sluiceway.sources.contract import Headers, RawRecords, SourcePartition, Split
+from sluiceway.storage.registry import open_storage
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA, dirty_batch
 from sluiceway.worker.dirty_reader import DirtyBatch
 from sluiceway.worker.dirty_tally import DirtyTally
-from tools.small_task import NOW_US, MadeBatch, made_batch, run_task
+from sluiceway.worker.pipeline import RowPipeline
+from sluiceway.worker.plan import MetaColumn, TaskPlan
+from sluiceway.worker.write_behind import WriteBehind, WriteLane
+from tools.small_task import AT_NOON, NOW_US, MadeBatch, made_batch, route_plan, run_task
 
 HEADERS: list[Headers] = [(), (("a", b"\xff"), ("a", None)), (("b", b""),)]
 RECORDS = RawRecords(
@@ -52,6 +57,17 @@ def test_record_without_a_value_is_counted_whichever_way_it_goes(rule: str) -> N
     left = (int(counts.skipped), int(counts.dirty))
     assert left == ((2, 0) if rule == "skip" else (0, 2))
     assert len(found.dirty) == left[1]
+
+
+def test_message_that_the_job_file_skips_is_noted_by_its_kind() -> None:
+    rows: list[dict[str, object]] = [
+        {"op": "c", "after": GOOD},
+        {"op": "m", "message": {}},
+        {"op": "m", "message": {}},
+    ]
+    skips = FormatChoice("debezium", (("other", "skip"),))
+    found = run_task([[made_batch(0, rows[:2])], [made_batch(0, rows[2:], first=2)]], format=skips)
+    assert (found.written.notes, found.written.counts.skipped) == ({"message": 2}, 2)
 
 
 def test_dirty_row_has_its_record_beside_the_reason() -> None:
@@ -101,6 +117,55 @@ def test_source_that_gives_too_few_records_fails_the_task() -> None:
     short = Short(0, made.values, made.offsets)
     with pytest.raises(ValueError, match="the source gave 0 keys for 1 rows"):
         run_task([[short]])
+
+
+def test_row_whose_record_key_is_no_text_is_dirty_where_a_column_wants_it() -> None:
+    class Keyed(MadeBatch):
+        def records(self, rows: Sequence[int]) -> RawRecords:
+            keys = [(b"k0", b"\xff", None)[row] for row in rows]
+            return replace(super().records(rows), keys=keys)
+
+    made = made_batch(0, [{**GOOD, "id": number} for number in range(3)])
+    batch = Keyed(0, made.values, made.offsets)
+    found = run_task([[batch]], meta=(MetaColumn("key_text", "_key"),))
+    assert [sorted(ids) for ids in found.ids.values()] == [[0, 2]]
+    assert found.dirty == [(1, "encoding")]
+    assert found.written.counts.balanced()
+
+
+class MeasuredLane(WriteLane):
+    """Notes how much memory each write is said to keep."""
+
+    def __init__(self, behind: WriteBehind) -> None:
+        super().__init__(behind)
+        self.sizes_bytes: list[int] = []
+
+    def submit(self, size_bytes: int, act: Callable[[], None]) -> None:
+        self.sizes_bytes.append(size_bytes)
+        super().submit(size_bytes, act)
+
+
+def test_rows_that_wait_to_be_written_count_in_the_memory_of_the_task_dirty_ones_too(
+    tmp_path: Path,
+) -> None:
+    route = route_plan(str(tmp_path))
+    storage, _ = open_storage(str(tmp_path))
+    storage.make_folders(route.layout.stage)
+    task = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
+    writes = WriteBehind()
+    lane = MeasuredLane(writes)
+    pipeline = RowPipeline(task, storage, lane)
+    large = "x" * 10_000
+    try:
+        for row in ({**GOOD, "app": large}, {**BAD, "app": large}, GOOD):
+            pipeline.take([made_batch(0, [row])])
+        pipeline.close()
+    finally:
+        writes.close()
+    good_bytes, bad_bytes, small_bytes = lane.sizes_bytes
+    assert good_bytes > 10_000
+    assert bad_bytes > 10_000
+    assert small_bytes < 1_000
 
 
 def test_tally_shows_three_of_a_reason_and_names_few_fields() -> None:

@@ -1,7 +1,8 @@
 """Keys of changes: what the record's own key says against what the row says."""
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ from sluiceway.errors import SourceEmptiedError, SourceOrderError
 from sluiceway.formats.contract import Decoded
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.host.native_module import native_module
+from sluiceway.sinks.change_judge import ChangeJudge, Verdict
 from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition, Split
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
-from sluiceway.worker.pipeline import RowPipeline
+from sluiceway.worker.pipeline import RowPipeline, Written
 from sluiceway.worker.plan import KeyForm, KeyRule, MetaColumn, TaskPlan
+from sluiceway.worker.replayed_changes import SUPERSEDED
 from sluiceway.worker.row_rules import RowChoices
 from sluiceway.worker.write_behind import WriteBehind
 from tools.small_task import AT_NOON, MadeBatch, route_plan
@@ -266,6 +269,55 @@ def test_of_a_records_rows_the_last_of_each_key_is_kept() -> None:
     assert rows.filter(pa.array(kept)).column("city").to_pylist() == list("bcdf")
 
 
+@dataclass
+class Replay:
+    """What a task of a keyed route wrote, and of its one file, if any, the rows."""
+
+    written: Written
+    rows: list[dict[str, Any]]
+
+
+def run_keyed(
+    folder: Path,
+    told: Sequence[dict[str, object]],
+    route: dict[str, Any],
+    judge: ChangeJudge | None = None,
+) -> Replay:
+    """Run a task over changes at the offsets from 4 on."""
+    made = replace(
+        route_plan(str(folder), None, (), choices=route.pop("choices", RowChoices())),
+        key=KeyRule(("id",), None),
+        **route,
+    )
+    storage, _ = open_storage(str(folder))
+    storage.make_folders(made.layout.stage)
+    task = TaskPlan(made, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
+    writes = WriteBehind()
+    pipeline = RowPipeline(task, storage, writes.lane(), judge=judge)
+    values: list[bytes | None] = [json.dumps(each, separators=(",", ":")).encode() for each in told]
+    try:
+        pipeline.take([MadeBatch(0, values, list(range(4, 4 + len(values))))])
+        written = pipeline.close()
+    finally:
+        writes.close()
+    assert written.counts.balanced()
+    rows = [
+        row
+        for file in written.files
+        for row in pq.read_table(Path(made.layout.stage) / file.staged).to_pylist()
+    ]
+    return Replay(written, rows)
+
+
+DEBEZIUM = FormatChoice("debezium", (("key", '["id"]'),))
+OFFSET = (MetaColumn("offset", "_offset"),)
+
+
+def read(after: dict[str, object], snapshot: str = "true") -> dict[str, object]:
+    """A row of a snapshot."""
+    return {"op": "r", "before": None, "after": after, "source": {"snapshot": snapshot}}
+
+
 @pytest.mark.parametrize(
     ("n", "kind"), [(1, RowKind.FIRST), (0, RowKind.FIRST_GONE)], ids=["let_through", "left_out"]
 )
@@ -273,25 +325,9 @@ def test_a_snapshot_that_begins_is_told_whatever_where_does_with_its_first_row(
     tmp_path: Path, n: int, kind: RowKind
 ) -> None:
     row = {"id": 7, "ts": n, "app": "a"}
-    told = {"op": "r", "before": None, "after": row, "source": {"snapshot": "first"}}
-    later = {"op": "r", "before": None, "after": {**row, "id": 8}, "source": {"snapshot": "true"}}
-    route = replace(
-        route_plan(str(tmp_path), None, (), choices=RowChoices(where="ts > 0")),
-        format=FormatChoice("debezium", (("key", '["id"]'),)),
-        key=KeyRule(("id",), None),
-    )
-    storage, _ = open_storage(str(tmp_path))
-    storage.make_folders(route.layout.stage)
-    task = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
-    writes = WriteBehind()
-    pipeline = RowPipeline(task, storage, writes.lane())
-    values: list[bytes | None] = [
-        json.dumps(each, separators=(",", ":")).encode() for each in (told, later)
-    ]
-    pipeline.take([MadeBatch(0, values, [0, 1])])
-    (file,) = pipeline.close().files
-    writes.close()
-    kinds = pq.read_table(Path(route.layout.stage) / file.staged)[KIND_COLUMN].to_pylist()
+    route = {"format": DEBEZIUM, "choices": RowChoices(where="ts > 0")}
+    found = run_keyed(tmp_path, [read(row, "first"), read({**row, "id": 8})], route)
+    kinds = [row[KIND_COLUMN] for row in found.rows]
     assert kinds == [kind, RowKind.IMAGE if n else RowKind.DELETE]
 
 
@@ -299,34 +335,75 @@ def test_a_snapshot_that_begins_is_told_whatever_where_does_with_its_first_row(
 def test_a_snapshot_that_begins_with_a_dirty_record_is_told(
     tmp_path: Path, after: dict[str, object]
 ) -> None:
-    first = {"op": "r", "before": None, "after": after, "source": {"snapshot": "first"}}
-    later = {"op": "r", "before": None, "after": {"id": 8}, "source": {"snapshot": "true"}}
-    route = replace(
-        route_plan(str(tmp_path), None, ()),
-        format=FormatChoice("debezium", (("key", '["id"]'),)),
-        key=KeyRule(("id",), None),
-        meta=(MetaColumn("offset", "_offset"),),
-    )
-    storage, _ = open_storage(str(tmp_path))
-    storage.make_folders(route.layout.stage)
-    task = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
-    writes = WriteBehind()
-    pipeline = RowPipeline(task, storage, writes.lane())
-    told = [json.dumps(each, separators=(",", ":")).encode() for each in (later, first, later)]
-    pipeline.take([MadeBatch(0, list(told), [4, 5, 6])])
-    written = pipeline.close()
-    writes.close()
-    (file,) = written.files
-    rows = pq.read_table(Path(route.layout.stage) / file.staged)
+    told = [read({"id": 8}), read(after, "first"), read({"id": 8})]
+    found = run_keyed(tmp_path, told, {"format": DEBEZIUM, "meta": OFFSET})
     # It has the dirty record's place, and no key.
-    assert rows.select(["id", "_offset", KIND_COLUMN]).to_pylist() == [
-        {"id": 8, "_offset": 4, KIND_COLUMN: RowKind.IMAGE},
-        {"id": 8, "_offset": 6, KIND_COLUMN: RowKind.IMAGE},
-        {"id": None, "_offset": 5, KIND_COLUMN: RowKind.FIRST_LOST},
+    assert [(row["id"], row["_offset"], row[KIND_COLUMN]) for row in found.rows] == [
+        (8, 4, RowKind.IMAGE),
+        (8, 6, RowKind.IMAGE),
+        (None, 5, RowKind.FIRST_LOST),
     ]
-    counts = written.counts
+    counts = found.written.counts
     assert (counts.read, counts.written, counts.dirty, counts.expanded) == (3, 3, 1, 1)
-    assert counts.balanced()
+
+
+def test_a_record_that_is_two_rows_is_counted_as_read_once_and_expanded_once(
+    tmp_path: Path,
+) -> None:
+    told: list[dict[str, object]] = [
+        {"type": "insert", "data": {"id": 1, "app": "a"}},
+        {"type": "update", "data": {"id": 2, "app": "a"}, "old": {"id": 1}},
+        {"type": "insert", "data": {"id": 3, "app": "a"}},
+    ]
+    choice = FormatChoice("maxwell", (("key", '["id"]'), ("order", "one_partition")))
+    found = run_keyed(tmp_path, told, {"format": choice})
+    assert [(row["id"], row[KIND_COLUMN]) for row in found.rows] == [
+        (1, RowKind.IMAGE),
+        (1, RowKind.DELETE),
+        (2, RowKind.IMAGE),
+        (3, RowKind.IMAGE),
+    ]
+    counts = found.written.counts
+    assert (counts.read, counts.written, counts.expanded) == (3, 4, 1)
+
+
+class Judge:
+    """Knows later changes of some keys.
+
+    Attributes:
+        superseded: Those keys.
+        sources: Where the rows that it was asked about were read from.
+    """
+
+    def __init__(self, *superseded: int) -> None:
+        self.superseded = superseded
+        self.sources: list[str] = []
+
+    def judge(self, rows: pa.RecordBatch, sources: Sequence[str]) -> Verdict:
+        self.sources += sources
+        keys = rows.column("id").to_pylist()
+        return Verdict(np.array([key in self.superseded for key in keys], np.bool_), {})
+
+
+def test_a_replay_leaves_out_what_a_later_change_has_overtaken_and_counts_it(
+    tmp_path: Path,
+) -> None:
+    judge = Judge(1)
+    told = [change("c", None, {"id": key, "app": "a"}) for key in (1, 2, 1)]
+    found = run_keyed(tmp_path, told, {"format": DEBEZIUM, "meta": OFFSET}, judge)
+    assert [(row["id"], row["_offset"]) for row in found.rows] == [(2, 5)]
+    assert judge.sources == ["orders"] * 3
+    counts = found.written.counts
+    assert (counts.read, counts.written, counts.skipped) == (3, 1, 2)
+    assert found.written.notes == {SUPERSEDED: 2}
+
+
+def test_a_replay_does_not_tell_once_more_that_a_snapshot_began(tmp_path: Path) -> None:
+    told = [read({"id": "still no number"}, "first"), read({"id": 8})]
+    found = run_keyed(tmp_path, told, {"format": DEBEZIUM}, Judge())
+    assert [(row["id"], row[KIND_COLUMN]) for row in found.rows] == [(8, RowKind.IMAGE)]
+    counts = found.written.counts
+    assert (counts.read, counts.written, counts.dirty, counts.expanded) == (2, 1, 1, 0)
 
 
 def whole(*payloads: bytes | None) -> Decoded:

@@ -3,6 +3,7 @@
 import pytest
 
 from sluiceway.ledger.late_records import LateRows
+from sluiceway.types.iso_time import shown_instant
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import EpochTimes, LatePolicy, LateRule, PartitionRule
 from tools.small_task import (
@@ -99,7 +100,9 @@ def test_late_rows_are_dirty_and_move_no_greatest_event_time() -> None:
     assert found.dirty == [(2, "late"), (4, "late"), (5, "late"), (6, "late"), (7, "late")]
     assert found.written.late_rows == late(dirty=5)
     assert found.written.dirty_reasons == {"late ts": 5}
-    assert "came too late for dt=20261120/hr=09" in found.written.dirty_samples[0].message
+    assert found.written.dirty_samples[0].message == (
+        f"the row {shown_instant(NOW_US - 3 * HOUR_US)} came too late for {DAY}/hr=09"
+    )
     only = run_task([[made_batch(0, [at(9, 1)])]], times=TIMES, late=LateRule(LatePolicy.DIRTY))
     assert [totals.max_event_time_us for totals in only.written.totals] == [None]
 
@@ -187,6 +190,13 @@ def test_redirected_rows_share_the_file_of_those_that_are_there_already() -> Non
         (f"{DAY}/hr=11", 6),
         (f"{DAY}/hr=12", 1),
     ]
+
+
+@pytest.mark.parametrize("hours", [(9, 11), (7, 9)], ids=["one_is_there", "both_are_late"])
+def test_redirected_rows_keep_their_order_in_the_file(hours: tuple[int, int]) -> None:
+    rows = [at(hours[number % 2], number) for number in range(60)]
+    found = run_task([[made_batch(0, rows)]], times=TIMES, late=LateRule(LatePolicy.REDIRECT))
+    assert found.ids == {f"{DAY}/hr=11": list(range(60))}
 
 
 def test_rows_of_two_source_partitions_without_bounds_are_late_by_what_is_closed() -> None:

@@ -42,5 +42,13 @@ def test_task_answers_which_columns_no_row_filled_where_it_samples() -> None:
     rows = [
         made_batch(0, [{"id": 1, "ts": NOW_US, "ap": "a"}, {"id": 2, "ts": NOW_US, "app": None}])
     ]
-    assert run_task([rows], samples="few").written.unfilled == ("app",)
-    assert run_task([rows]).written.unfilled is None
+    sampled, plain = run_task([rows], samples="few").written, run_task([rows]).written
+    assert sampled.unfilled == ("app",)
+    assert plain.unfilled is None
+
+
+def test_task_answers_which_fields_no_column_reads_where_it_samples() -> None:
+    rows = [made_batch(0, [{"id": 1, "ts": NOW_US, "app": "a", "extra": 7}])]
+    (found,) = run_task([rows], samples="few").written.unknown_fields
+    assert (found.path, found.type, found.rows) == (("extra",), "bigint", 1)
+    assert run_task([rows]).written.unknown_fields == ()
