@@ -96,6 +96,24 @@ def test_pause_is_no_longer_for_threads_that_have_nothing_to_do() -> None:
     assert turns[-1] - turns[0] < 4.0
 
 
+def test_pause_is_watched_while_the_only_thread_is_busy() -> None:
+    pool, gate, turns = WorkPool(), threading.Event(), list[float]()
+
+    def act() -> float | None:
+        turns.append(time.monotonic())
+        return 0.2 if len(turns) == 1 else None
+
+    def hang() -> None:
+        assert gate.wait(PATIENCE_S)
+
+    pool.add(act).wake()
+    wait_for(lambda: bool(turns) and pool._idle == 1)
+    pool.add(hang).wake()
+    wait_for(lambda: len(turns) == 2)
+    assert not gate.is_set()
+    gate.set()
+
+
 def test_pause_is_watched_by_another_thread_while_the_one_that_did_is_busy() -> None:
     pool, gate, both, turns = WorkPool(), threading.Event(), threading.Barrier(2), list[float]()
 

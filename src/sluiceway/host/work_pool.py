@@ -109,9 +109,10 @@ class WorkPool:
 
     def _call_for_help(self) -> None:
         """See that a thread looks at what has changed; called with the lock held."""
+        is_needed = self._ready or not self._threads or (self._timers and self._watched is None)
         if self._idle:
             self._changed.notify()
-        elif self._threads < self._most_threads and (self._ready or not self._threads):
+        elif self._threads < self._most_threads and is_needed:
             self._threads += 1
             name = f"{self.name}-{self._threads}"
             threading.Thread(target=self._run, name=name, daemon=True).start()
