@@ -508,7 +508,7 @@ MUTANTS = (
     Mutant("clock-looked-at-once", "a look at the wall clock is believed, whatever it has passed",
            ((SteadyClock, "now_us", ready.wall_clock_us),)),
     Mutant("clock-creeps", "a look at the wall clock is compared with the one before it only",
-           ((SteadyClock, "_is_borne_out", ready.borne_out_by_the_last_look),)),
+           ((SteadyClock, "_is_borne_out", ready.borne_out_by_the_last_look),), rare=True),
     Mutant("closed-too-early", "a partition is closed before the watermark has reached its end",
            ((PrefixBook, "due", ready.due_too_early),)),
     Mutant("never-announced", "what is closed is not announced",
