@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
@@ -71,8 +72,8 @@ def proxy_without(uri: str, methods: Sequence[str]) -> Iterator[str]:
         processor = ThriftHiveMetastore.Processor(_OneAtATime(client))
         for method in methods:
             del processor._processMap[method]
-        with _served(processor) as served:
-            yield served
+        with served(processor) as server:
+            yield server.uri
 
 
 @contextmanager
@@ -80,8 +81,8 @@ def proxy_that_keeps_types(uri: str) -> Iterator[str]:
     """URI of a metastore as the one at `uri`, but with Hive's own default for types of columns."""
     with raw_client(uri) as client:
         processor = ThriftHiveMetastore.Processor(_OneAtATime(_Strict(client)))
-        with _served(processor) as served:
-            yield served
+        with served(processor) as server:
+            yield server.uri
 
 
 class _Strict:
@@ -123,10 +124,30 @@ class _OneAtATime:
         return call
 
 
+@dataclass(frozen=True, slots=True)
+class ServedMetastore:
+    """A metastore of a test's own.
+
+    Attributes:
+        port: On loopback.
+        accepted: Its connections, the ended ones too.
+    """
+
+    port: int
+    accepted: list[socket.socket] = field(default_factory=list)
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+        return f"thrift://127.0.0.1:{self.port}"
+
+
 @contextmanager
-def _served(processor: Any) -> Iterator[str]:
-    accepted: list[socket.socket] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
+def served(processor: Any, port: int = 0) -> Iterator[ServedMetastore]:
+    """Answer by a processor of thrift, each connection in a thread, at a free port or this one."""
+    with socket.create_server(("127.0.0.1", port)) as server:
+        found = ServedMetastore(server.getsockname()[1])
+        accepted = found.accepted
 
         def serve() -> None:
             try:
@@ -140,7 +161,7 @@ def _served(processor: Any) -> Iterator[str]:
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield f"thrift://127.0.0.1:{server.getsockname()[1]}"
+            yield found
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()

@@ -1,30 +1,23 @@
 import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import pytest
 from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
-from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
-from thrift.transport.TSocket import TServerSocket, TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
 
 from sluiceway.catalog.connection import MetastoreConnection
 from sluiceway.catalog.idle_connections import IdleConnections, OpenConnection
 from sluiceway.errors import MetastoreUnavailableError
+from tools.raw_metastore import ServedMetastore, served
 
 _SLOW = "slow"
 
 
-@dataclass
-class Server:
-    """A metastore that knows databases only: each in its own thread, as many as ask."""
-
-    port: int = 0
-    accepted: list[TSocket] = field(default_factory=list)
+class Databases:
+    """A metastore that knows databases only."""
 
     def get_database(self, name: str) -> Any:
         """As the metastore's: one that is not there is an answer too."""
@@ -34,49 +27,13 @@ class Server:
             raise ttypes.NoSuchObjectException(name)
         return ttypes.Database(name=name)
 
-    def serve(self, wire: TServerSocket) -> None:
-        """Take connections until the socket is closed."""
-        processor = ThriftHiveMetastore.Processor(self)
-        while True:
-            try:
-                accepted = wire.accept()
-            except OSError:
-                return
-            if accepted is None:
-                return
-            self.accepted.append(accepted)
-            threading.Thread(target=_answer, args=(processor, accepted), daemon=True).start()
+
+def _server(port: int = 0) -> AbstractContextManager[ServedMetastore]:
+    return served(ThriftHiveMetastore.Processor(Databases()), port)
 
 
-def _answer(processor: ThriftHiveMetastore.Processor, accepted: TSocket) -> None:
-    protocol = TBinaryProtocolAccelerated(TBufferedTransport(accepted))
-    try:
-        while True:
-            processor.process(protocol, protocol)
-    except (TTransportException, OSError):
-        accepted.close()
-
-
-@contextmanager
-def _server(port: int = 0) -> Iterator[Server]:
-    wire = TServerSocket("127.0.0.1", port)
-    wire.listen()
-    server = Server(wire.handle.getsockname()[1])
-    thread = threading.Thread(target=server.serve, args=(wire,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        wire.handle.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        wire.close()
-        for accepted in server.accepted:
-            if accepted.handle is not None:
-                accepted.handle.shutdown(socket.SHUT_RDWR)
-
-
-def _connection(server: Server, idle: IdleConnections, timeout_s: float = 5.0) -> Any:
-    return closing(MetastoreConnection(f"thrift://127.0.0.1:{server.port}", timeout_s, {}, idle))
+def _connection(server: ServedMetastore, idle: IdleConnections, timeout_s: float = 5.0) -> Any:
+    return closing(MetastoreConnection(server.uri, timeout_s, {}, idle))
 
 
 def _ask(connection: MetastoreConnection, name: str = "ods") -> Any:
@@ -108,7 +65,7 @@ def test_two_at_a_time_have_one_each() -> None:
 def test_connection_with_an_answer_on_its_way_is_for_nobody_else() -> None:
     idle = IdleConnections()
     with _server() as server:
-        connection = MetastoreConnection(f"thrift://127.0.0.1:{server.port}", 0.1, {}, idle)
+        connection = MetastoreConnection(server.uri, 0.1, {}, idle)
         with closing(connection), pytest.raises(MetastoreUnavailableError):
             _ask(connection, _SLOW)
         with _connection(server, idle, 0.1) as connection:
