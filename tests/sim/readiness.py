@@ -19,6 +19,7 @@ IDLE_AFTER_US = 3_000_000
 _FIRST_SECOND = 1_795_161_600
 _BEGIN_US = (_FIRST_SECOND - 600) * 1_000_000
 _MINUTE_US = 60_000_000
+_ROUNDING_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +158,9 @@ class Seen:
             # Its time says nothing of what was there then.
             return
         log = self.broker.by_id[source.topic_id][number]
-        before = read_at / 1e6 - _FIRST_SECOND
+        # Seconds since 1970 are kept to a quarter of a microsecond only.
+        before = read_at / 1e6 - _FIRST_SECOND - _ROUNDING_S
         for offset in range(source.end, len(log.rows)):
-            there = log.rows[offset] and log.appended[offset] < before - 1e-6
+            there = log.rows[offset] and log.appended[offset] < before
             there = there and not log.was_hidden(offset, before)
             require(not there, "rule 11", f"slot {seq}: [{number}] is idle, and has {offset}")
