@@ -1,12 +1,16 @@
 """What a route says of its table, as plain values: to every sink, Hive or not."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from sluiceway.errors import TableNotFoundError
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.types.schema import Schema
+
+FOLDER: Final = "folder:"
+"""What the address of a catalog in a folder begins with."""
 
 
 @dataclass(frozen=True, slots=True)

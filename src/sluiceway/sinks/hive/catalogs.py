@@ -1,14 +1,18 @@
 """Where tables of files are written down: in a Hive Metastore, or in a folder."""
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.sinks.contract import TableIdentity
-from sluiceway.sinks.hive.folder_catalog import FOLDER, FolderCatalog
-from sluiceway.sinks.table_options import HiveTableOptions, table_not_found
+from sluiceway.sinks.table_options import FOLDER, HiveTableOptions, table_not_found
 from sluiceway.storage.access import NO_STORES, Stores
 
+if TYPE_CHECKING:
+    from sluiceway.sinks.hive.folder_catalog import FolderCatalog
+
 Options = tuple[tuple[str, str], ...]
-TableCatalog = MetastoreClient | FolderCatalog
+TableCatalog: TypeAlias = "MetastoreClient | FolderCatalog"
 
 
 def open_catalog(
@@ -29,6 +33,9 @@ def open_catalog(
         JobFileError: It is no such address.
     """
     if uris.startswith(FOLDER):
+        # Few have one, and each command would load it.
+        from sluiceway.sinks.hive.folder_catalog import FolderCatalog  # noqa: PLC0415
+
         return FolderCatalog(uris.removeprefix(FOLDER), stores)
     return MetastoreClient(uris, timeout_s, dict(options))
 

@@ -27,14 +27,12 @@ from sluiceway.catalog.hive_table import (
 )
 from sluiceway.errors import StorageUnavailableError, TableMismatchError
 from sluiceway.sinks.partition_path import partition_folder
+from sluiceway.sinks.table_options import FOLDER
 from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
-
-FOLDER = "folder:"
-"""What the address of a catalog in a folder begins with."""
 
 Kind = TypeVar("Kind")
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.sinks.hive.folder_catalog import FOLDER
 from sluiceway.sinks.hive.table_check import check_writable
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
 
 _TIMEOUT_S = 10.0
 
