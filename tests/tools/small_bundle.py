@@ -4,9 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import (
     RawRecords,
     SourceBatch,
@@ -15,12 +13,13 @@ from sluiceway.sources.contract import (
     SplitEnd,
     SplitReader,
 )
-from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.schema import Field, IntegerType, Schema
-from sluiceway.worker.plan import PartitionRule, RoutePlan, TaskPlan
+from sluiceway.worker.plan import PartitionRule, TaskPlan
+from tools.small_task import route_plan
 
 READS = 3
 ROWS = 4 * READS
+_SCHEMA = Schema((Field("id", IntegerType(64)), Field("app", IntegerType(32))))
 
 
 class FourRows(SourceBatch):
@@ -77,17 +76,12 @@ def bundle_plan(root: Path, route: str = "orders") -> TaskPlan:
     """The task of a route that is partitioned by `app`, with one split of `ROWS` rows."""
     layout = LedgerLayout(str(root), route)
     Path(layout.results(1, 1)).mkdir(parents=True)
-    shared = RoutePlan(
+    shared = route_plan(
+        str(root),
+        None,
+        (PartitionRule("app", None, "app"),),
         ledger=route,
-        term=1,
         layout=layout,
-        source=SourceAccess("kafka", ()),
-        format=JSON,
-        schema=Schema((Field("id", IntegerType(64)), Field("app", IntegerType(32)))),
-        schema_version="1",
-        meta=(),
-        event_time=None,
-        partitions=(PartitionRule("app", None, "app"),),
-        files=PARQUET_FILES,
+        schema=_SCHEMA,
     )
     return TaskPlan(shared, 1, 0, (Split(SourcePartition(route, 0), 0, ROWS),), deadline_s=600.0)

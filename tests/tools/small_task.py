@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -74,18 +74,20 @@ def route_plan(
     **more: object,
 ) -> RoutePlan:
     """A route of orders."""
-    return RoutePlan(
+    plan = RoutePlan(
         ledger="orders",
         term=1,
         layout=LedgerLayout(root, "orders"),
         source=SourceAccess("kafka", ()),
+        format=JSON,
         schema=SCHEMA,
         schema_version="1",
+        meta=(),
         event_time=event_time,
         partitions=partitions,
         files=PARQUET_FILES,
-        **{"format": JSON, "meta": (), **more},  # type: ignore[arg-type]
     )
+    return replace(plan, **more)  # type: ignore[arg-type]
 
 
 @dataclass
