@@ -29,7 +29,7 @@ def logs(
     from sluiceway.cluster.driver_log import DriverLog  # noqa: PLC0415
 
     with DriverLog(*submitted(named_job(job))) as log:
-        for line in log.last(lines):
+        for line in log.last(lines, whole=follow):
             print(line)
         while follow:
             sys.stdout.flush()

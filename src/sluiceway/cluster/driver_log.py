@@ -40,14 +40,20 @@ class DriverLog:
         if self._part is not None:
             self._part.close()
 
-    def last(self, lines: int) -> list[str]:
+    def last(self, lines: int, *, whole: bool = False) -> list[str]:
         """The last lines so far. Called once, before `more`.
+
+        Args:
+            lines: How many at most.
+            whole: Whether a last line that has not ended is left to `more`.
 
         Raises:
             SubmissionError: There is no log, or not yet.
         """
         if self._application.deploy == "cluster":
             self._seen = self._of_cluster()
+            if whole:
+                self._seen = "".join(self._seen.rpartition("\n")[:2])
             return self._seen.splitlines()[-lines:]
         found = b""
         try:
@@ -62,6 +68,11 @@ class DriverLog:
                     found = _with_lines_before(part, end, found, lines + 1)
         except OSError as error:
             raise self._unreadable(error) from error
+        if whole:
+            # What of it stands in a part before cannot be read again.
+            kept_back = min(len(found) - found.rfind(b"\n") - 1, self._end)
+            self._end -= kept_back
+            found = found[: len(found) - kept_back]
         return found.decode(errors="replace").splitlines()[-lines:]
 
     def more(self) -> str:

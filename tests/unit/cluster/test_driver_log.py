@@ -73,6 +73,19 @@ def test_who_comes_too_late_gets_what_is_left_and_kept(
     assert log.more() == "".join(rest + kept)
 
 
+def test_last_line_is_shown_in_one_piece_to_who_follows(
+    folder: ApplicationFolder, log: DriverLog
+) -> None:
+    folder.log.write_bytes(b"begin\nnext\nha")
+    with _log(folder) as another:
+        assert another.last(2) == ["next", "ha"]
+    assert log.last(2, whole=True) == ["begin", "next"]
+    assert log.more() == ""
+    with folder.log.open("ab") as made:
+        made.write(b"lf\nlast\n")
+    assert log.more() == "half\nlast\n"
+
+
 def test_half_a_line_waits_for_its_end_also_across_parts(
     folder: ApplicationFolder, log: DriverLog
 ) -> None:

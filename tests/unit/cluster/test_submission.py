@@ -335,3 +335,12 @@ def test_log_of_the_cluster_goes_on_with_another_driver(
     monkeypatch.setattr(driver_log, "yarn_log", lambda *_: next(said))
     log = DriverLog(folder, Application("orders", "o.yaml", "yarn", "cluster", "", 0))
     assert [log.last(1), log.more(), log.more()] == [["2"], "3\n", "of another\n"]
+
+
+def test_log_of_the_cluster_shows_its_last_line_in_one_piece_to_who_follows(
+    folder: ApplicationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = iter(["1\nha", "1\nhalf\n"])
+    monkeypatch.setattr(driver_log, "yarn_log", lambda *_: next(said))
+    log = DriverLog(folder, Application("orders", "o.yaml", "yarn", "cluster", "", 0))
+    assert [log.last(5, whole=True), log.more()] == [["1"], "half\n"]
