@@ -147,7 +147,7 @@ def _producer(endpoints: LabEndpoints, topic: str) -> Iterator[Callable[[], int]
 
         def finish() -> int:
             assert process.poll() is None, "the producer has failed"
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=600)
             return int(json.loads(out)["produced"])
 
         try:

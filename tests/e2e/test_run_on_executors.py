@@ -152,7 +152,7 @@ def _command(*words: str) -> "subprocess.CompletedProcess[str]":
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
 

@@ -79,7 +79,7 @@ def _produce_orders(bootstrap_servers: str, topic: str) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     done = json.loads(result.stdout)
     assert (done["produced"], done["broken"], done["start_ms"]) == (COUNT, 3, START_MS)
@@ -196,7 +196,7 @@ def test_program_missing_file_is_reported_with_exit_1(
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=600,
         )
     finally:
         hidden.rename(file)

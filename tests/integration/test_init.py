@@ -140,7 +140,7 @@ def test_terminal_is_asked_for_what_is_not_given(topic: str) -> None:
     ) as process:
         os.close(follower)
         os.write(leader, f"{topic}\n\nat\n".encode())
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=600)
         os.close(leader)
     assert process.returncode == 0, out
     text = Path("asked.yaml").read_text()

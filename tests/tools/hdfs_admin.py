@@ -19,5 +19,5 @@ def hdfs_admin(hdfs: HdfsEndpoint, *command: str) -> None:
         [str(find_java().executable), "-cp", classes, _MAIN, *command],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=600,
     )

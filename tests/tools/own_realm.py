@@ -79,7 +79,7 @@ class OwnRealm:
             env=environment,
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=600,
         )
 
 
@@ -120,7 +120,7 @@ def logged_in_process(
 
 def outcome(process: "subprocess.Popen[str]") -> dict[str, Any]:
     """What the process was told."""
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=600)
     return dict(json.loads(said))
 
 

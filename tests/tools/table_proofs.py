@@ -12,7 +12,7 @@ from sluiceway.lab.lab import LabEndpoints
 from tools.job_files import JobFile
 
 _TESTS = Path(__file__).resolve().parents[1]
-_TIMEOUT_S = 120
+_TIMEOUT_S = 600.0
 _SPARK_SQL = """
 import json, sys
 from sluiceway.job.query import query_through_metastore

@@ -51,5 +51,5 @@ def wrong_clock(folder: Path, ahead_s: int) -> dict[str, str]:
     code, library = folder / "wrong_clock.c", folder / "wrong_clock.so"
     code.write_text(_CODE)
     command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(code), "-ldl"]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     return {"LD_PRELOAD": str(library), "WRONG_CLOCK_S": str(ahead_s)}

@@ -89,7 +89,7 @@ except SourceUnavailableError:
 reader.close(reusable=True)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=600
     )
     assert (done.stdout, done.stderr) == ("unavailable\n", "")
 

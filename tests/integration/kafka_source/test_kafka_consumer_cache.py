@@ -237,7 +237,7 @@ _, status = os.waitpid(child, 0)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=600
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -28,6 +28,10 @@ app.main()
 
 def test_threads_that_are_left_behind_meet_no_interpreter_that_is_taken_down() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LEFT_BEHIND], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", LEFT_BEHIND],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert (done.returncode, done.stdout, done.stderr) == (7, "told tidied ", "")
