@@ -17,7 +17,7 @@ from tools.route_faults import Crash, CrashAt, NewRun, Pause, data_records, live
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 _FIRST_RUN = [RecordType.FENCE, RecordType.SOURCES, RecordType.DATA, RecordType.SNAPSHOT]
 _HOUR_MS = 3_600_000
 _START_STEPS = (Step.FENCING, Step.FENCED, Step.RECOVERED)

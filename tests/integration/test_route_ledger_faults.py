@@ -19,7 +19,7 @@ from tools.removal import remove_beside_others
 from tools.route_faults import NewRun, Pause, data_records, live, offsets
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 
 
 def _events(span: range) -> list[bytes]:

@@ -32,7 +32,7 @@ from tools.route_faults import (
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 
 
 def _events(span: range) -> list[bytes]:

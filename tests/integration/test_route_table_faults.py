@@ -32,7 +32,7 @@ from tools.route_faults import NewRun, Pause, live, offsets
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 _DAY_MS = 86_400_000
 _TS_MS = 1_795_161_600_000
 COLUMNS = [

@@ -26,7 +26,7 @@ from tools.raw_metastore import raw_client
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-TIMEOUT_S = 40.0
+TIMEOUT_S = 120.0
 
 
 class Stage:

@@ -12,7 +12,7 @@ from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.kafka_consumers import CONSUMERS, choose_consumer
 from tools.topic_writer import TopicWriter
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 MakeReader = Callable[..., KafkaSplitReader]
 

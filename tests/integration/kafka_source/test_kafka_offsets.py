@@ -30,7 +30,7 @@ from tools.lab_fixture import TopicFactory
 from tools.route_faults import wait_until
 from tools.topic_writer import TopicWriter
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 MakeReader = Callable[..., KafkaSplitReader]
 

@@ -19,7 +19,7 @@ from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
 from tools.topic_writer import TopicWriter
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 MakeReader = Callable[..., KafkaSplitReader]
 

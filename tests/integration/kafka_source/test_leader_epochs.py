@@ -15,7 +15,7 @@ from tools.cut_log import cut_log
 from tools.lab_fixture import TopicFactory
 from tools.topic_writer import TopicWriter
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 class Tasks:

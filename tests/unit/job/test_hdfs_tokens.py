@@ -19,7 +19,7 @@ from sluiceway.observe.log import LogFormat, stderr_log
 from sluiceway.storage.access import HDFS, StoreAccess, Stores
 
 LOGIN = KerberosLogin("etl@EXAMPLE.ORG", "/etc/etl.keytab")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def place(location: str = "hdfs://ns/orders", *, login: KerberosLogin | None = LOGIN) -> Place:
