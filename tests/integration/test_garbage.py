@@ -26,7 +26,7 @@ from tools.route_faults import Crash, CrashAt, NewRun, Pause, data_records, live
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 
 
 def _events(span: range) -> list[bytes]:

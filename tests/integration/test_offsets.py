@@ -22,7 +22,7 @@ from tools.route_runs import RouteRun
 from tools.table_proofs import read_independently
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 
 
 def _events(span: range) -> list[bytes]:

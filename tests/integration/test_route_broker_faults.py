@@ -11,7 +11,7 @@ from tools.job_files import event
 from tools.route_faults import NewRun, Pause, live, offsets
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 
 
 def _events(span: range) -> list[bytes]:

@@ -32,7 +32,7 @@ from tools.route_faults import wait_until
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from tools.route_runs import RouteRun
 from tools.second_broker import SECOND, second_broker
 from tools.topic_writer import TopicWriter
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 
 
 def offsets(run: RouteRun) -> list[object]:

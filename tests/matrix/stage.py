@@ -33,7 +33,7 @@ FIRST = "faults_first"
 SECOND = "faults_second"
 LANES = "faults_lanes"
 STRICT = COLUMNS.replace("name: city, type: string", "name: city, type: string, required: true")
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 _HOUR_MS = 3_600_000
 _EIGHT_MS = 1_795_161_600_000
 _EXPECTATION = Expectation(required=frozenset({"id", "ts"}), tombstones="skip")

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
 
-_TOPIC_TIMEOUT_S = 30.0
+_TOPIC_TIMEOUT_S = 120.0
 # Its standard input ends when the test run ends, however that happens: also by SIGKILL.
 _GUARD = """\
 import sys

@@ -14,7 +14,7 @@ from sluiceway.ledger.records import DataRecord, RowCounts
 from sluiceway.observe.steps import Observer, Step, ignore_step
 from tools.route_runs import RouteRun
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 _POLL_S = 0.05
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-_FLUSH_TIMEOUT_S = 60.0
+_FLUSH_TIMEOUT_S = 180.0
 _LARGEST_RECORD_BYTES = 12_000_000
 # As long as a broker lets it: one that is left open is not to be ended by the broker.
 _OPEN_MS = 900_000
