@@ -165,7 +165,8 @@ class CatalogFollower(Follower):
 
     def _apply(self, through: int) -> _Applied:
         self._check_held()
-        again = {each.values: each for each in self._moved.due(self._sink, through)}
+        due = self._moved.due(self._sink, through, self._wanted.keys())
+        again = {each.values: each for each in due}
         batch = list((again | self._wanted).values())
         parked = self._apply_all(batch)
         reach("effects.applied")

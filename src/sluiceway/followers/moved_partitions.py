@@ -7,7 +7,7 @@ each look is at what others have left there: it comes before this driver puts an
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
@@ -124,25 +124,34 @@ class MovedPartitions:
                 return None
         return max(0.0, self._looked + _LOOK_EVERY_S - time.monotonic())
 
-    def due(self, sink: TableSink, through: int) -> list[DesiredPartition]:
+    def due(
+        self, sink: TableSink, through: int, wanted: Collection[tuple[str, ...]] = ()
+    ) -> list[DesiredPartition]:
         """Look where readers are sent, when it is time; what has to be put right, or compared.
 
         Called by the thread that applies effects, before it applies. A partition that is shown as
         it has to be is not among those that are told: what a look finds at its place was left
-        there since the look before, and not put there in between.
+        there since the look before, and not put there in between. So what is applied for another
+        reason is looked at each time.
 
         Args:
             sink: Of the route.
             through: Slot below which all files have their names: readers are not sent to a place
                 whose files do not.
+            wanted: Values of the partitions that are applied in any case.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
             TableMismatchError: The table was dropped or created again.
         """
-        if self.pause_s() != 0.0:
-            return []
         now = time.monotonic()
+        if self.pause_s() != 0.0:
+            with self._lock:
+                waiting = [each for each in self._waiting.values() if each.old.now.values in wanted]
+            for each, is_shown in _look(sink, waiting):
+                if not is_shown:
+                    each.shown_since = None
+            return []
         with self._lock:
             waiting = [each for each in self._waiting.values() if each.through <= through]
             self._watched = {
@@ -153,10 +162,9 @@ class MovedPartitions:
                 for values, each in self._watched.items()
                 if each.through <= through
             }
-        shown = sink.shown([each.old.now for each in waiting]) if waiting else {}
-        for each in waiting:
+        for each, is_shown in _look(sink, waiting):
             values = each.old.now.values
-            if shown is not None and _is_shown(each.old.now, shown):
+            if is_shown:
                 each.shown(now)
                 again.pop(values, None)
             else:
@@ -204,6 +212,12 @@ class MovedPartitions:
         if listed <= named:
             self._storage.remove(self._ledger_log.layout.final(folder_to_remove(old.folder)))
         self._log.info("old_folder_removed", folder=old.folder, files=len(listed & named))
+
+
+def _look(sink: TableSink, waiting: Sequence[_Waiting]) -> list[tuple[_Waiting, bool]]:
+    """Each with whether readers are sent to its new folder now."""
+    shown = sink.shown([each.old.now for each in waiting]) if waiting else {}
+    return [(each, shown is not None and _is_shown(each.old.now, shown)) for each in waiting]
 
 
 def _removed(old: OldFolder, body: Body | None) -> tuple[RemovedFile, ...]:

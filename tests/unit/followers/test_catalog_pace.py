@@ -206,6 +206,27 @@ def test_old_folder_goes_after_an_hour_though_nothing_is_committed(
     assert looks == 1 + READERS_GRACE_S / 60.0
 
 
+def test_hour_begins_anew_when_a_commit_puts_right_where_readers_were_sent(
+    followed: Followed, clock: list[float], tmp_path: Path
+) -> None:
+    moved = DesiredPartition(("1",), "/t/_sluiceway-3-x/dt=1", first="", moves="")
+    old = _left_folder(followed, moved, tmp_path)
+    followed.sink.places = {moved.values: moved.location}
+    followed.commit(4, moved)
+    looks = 0
+    while old.exists() and looks < 200:
+        clock[0] += followed.follower.rest_s() or 0.0
+        followed.follow()
+        looks += 1
+        if looks == 30:
+            # A driver that was replaced, and woke up; then rows come to this partition.
+            clock[0] += 1.0
+            followed.sink.places = {moved.values: "/t/dt=1"}
+            followed.commit(5, moved)
+            followed.sink.places = {moved.values: moved.location}
+    assert looks == 31 + READERS_GRACE_S / 60.0
+
+
 def test_fenced_driver_asks_for_nothing_and_keeps_what_it_has_to_ask_for(
     followed: Followed, clock: list[float]
 ) -> None:

@@ -293,6 +293,27 @@ def test_hour_begins_anew_when_one_look_finds_readers_sent_back(
     assert not file.exists()
 
 
+def test_hour_begins_anew_when_what_is_applied_between_two_looks_was_sent_back(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, file = left_folder(tmp_path)
+    rival = Rival()
+    old, rival.location = rival.location, NOW.location
+    for number in range(100):
+        clock[0] += 60.0
+        assert moved.due(cast("Any", rival), 9) == []
+        moved.sweep()
+        if number == 50:
+            clock[0] += 1.0
+            rival.location = old
+            # The route itself has something to tell of this partition, and puts it right.
+            assert moved.due(cast("Any", rival), 9, [NOW.values]) == []
+            rival.location = NOW.location
+    assert file.exists()
+    assert pass_an_hour(moved, rival, clock) == 0
+    assert not file.exists()
+
+
 def test_place_whose_files_have_no_name_yet_is_not_looked_at(
     tmp_path: Path, clock: list[float]
 ) -> None:
