@@ -86,3 +86,28 @@ def test_seed_that_catches_a_mutant_shows_what_happened() -> None:
     assert done.returncode == 1
     assert "I4: readers see" in done.stdout.splitlines()[-1]
     assert "publish" in done.stdout or "link" in done.stdout
+
+
+BROKEN_ALONE = """\
+from dataclasses import replace
+from sim.substitutes import substituted
+with substituted():
+    from sim import campaign
+    from sim.simulation import simulate
+    from sim.world import join_product
+join_product()
+clean = simulate(1)
+broken = replace(clean, seed=7, violation="P6: a row is missing")
+campaign.simulate = {1: clean, 7: broken}.__getitem__
+totals = campaign.Totals()
+kills = {"a": replace(clean, violation="I4"), "b": broken, "c": None}
+found = campaign._without_broken(kills, totals, 1)
+print([name for name, outcome in found.items() if outcome], [each.seed for each in totals.broken])
+"""
+
+
+def test_seed_that_breaks_a_promise_without_the_mutant_catches_none() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN_ALONE], cwd=TESTS, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "['a'] [7]\n", done.stderr

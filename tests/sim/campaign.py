@@ -94,6 +94,19 @@ def _first_kill(budget: int, name: str) -> Outcome | None:
     return None
 
 
+def _without_broken(
+    kills: dict[str, Outcome | None], totals: Totals, jobs: int
+) -> dict[str, Outcome | None]:
+    """Kills by seeds that break nothing without the mutant; the others are added to the broken."""
+    seeds = sorted({outcome.seed for outcome in kills.values() if outcome})
+    broken = {alone.seed: alone for alone in _spread(simulate, seeds, jobs) if alone.violation}
+    totals.broken += broken.values()
+    return {
+        name: outcome if outcome and outcome.seed not in broken else None
+        for name, outcome in kills.items()
+    }
+
+
 def named(name: str) -> Mutant:
     """The mutant of that name.
 
@@ -180,8 +193,9 @@ def run_campaign(plan: Plan) -> int:
     commit, began = commit_name(), time.monotonic()
     totals = run_seeds(plan.first, plan.seeds, plan.jobs)
     seconds = time.monotonic() - began
-    show_broken(totals)
     kills = kill_mutants(plan.budget, plan.jobs) if plan.budget else {}
+    kills = _without_broken(kills, totals, plan.jobs)
+    show_broken(totals)
     for name, outcome in kills.items():
         found = f"seed {outcome.seed}: {outcome.violation[:140]}" if outcome else "SURVIVED"
         print(f"{name}: {found}")
