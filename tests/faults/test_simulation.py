@@ -101,7 +101,7 @@ broken = replace(clean, seed=7, violation="P6: a row is missing")
 campaign.simulate = {1: clean, 7: broken}.__getitem__
 totals = campaign.Totals()
 kills = {"a": replace(clean, violation="I4"), "b": broken, "c": None}
-found = campaign._without_broken(kills, totals, 1)
+found = campaign._without_broken(kills, totals, range(0), 1)
 print([name for name, outcome in found.items() if outcome], [each.seed for each in totals.broken])
 """
 

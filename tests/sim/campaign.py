@@ -95,12 +95,19 @@ def _first_kill(budget: int, name: str) -> Outcome | None:
 
 
 def _without_broken(
-    kills: dict[str, Outcome | None], totals: Totals, jobs: int
+    kills: dict[str, Outcome | None], totals: Totals, ran: range, jobs: int
 ) -> dict[str, Outcome | None]:
-    """Kills by seeds that break nothing without the mutant; the others are added to the broken."""
-    seeds = sorted({outcome.seed for outcome in kills.values() if outcome})
-    broken = {alone.seed: alone for alone in _spread(simulate, seeds, jobs) if alone.violation}
-    totals.broken += broken.values()
+    """Kills by seeds that break nothing without the mutant; the others are added to the broken.
+
+    Args:
+        kills: Of each mutant.
+        totals: Of the seeds that were run without one.
+        ran: These seeds.
+        jobs: Processes.
+    """
+    seeds = sorted({outcome.seed for outcome in kills.values() if outcome} - {*ran})
+    totals.broken += [alone for alone in _spread(simulate, seeds, jobs) if alone.violation]
+    broken = {alone.seed for alone in totals.broken}
     return {
         name: outcome if outcome and outcome.seed not in broken else None
         for name, outcome in kills.items()
@@ -194,7 +201,7 @@ def run_campaign(plan: Plan) -> int:
     totals = run_seeds(plan.first, plan.seeds, plan.jobs)
     seconds = time.monotonic() - began
     kills = kill_mutants(plan.budget, plan.jobs) if plan.budget else {}
-    kills = _without_broken(kills, totals, plan.jobs)
+    kills = _without_broken(kills, totals, range(plan.first, plan.first + plan.seeds), plan.jobs)
     show_broken(totals)
     for name, outcome in kills.items():
         found = f"seed {outcome.seed}: {outcome.violation[:140]}" if outcome else "SURVIVED"

@@ -69,10 +69,7 @@ class DriverLog:
         except OSError as error:
             raise self._unreadable(error) from error
         if whole:
-            # What of it stands in a part before cannot be read again.
-            kept_back = min(len(found) - found.rfind(b"\n") - 1, self._end)
-            self._end -= kept_back
-            found = found[: len(found) - kept_back]
+            found = self._without_half(found, self._end)
         return found.decode(errors="replace").splitlines()[-lines:]
 
     def more(self) -> str:
@@ -107,13 +104,19 @@ class DriverLog:
         newest = unread[-1]
         begins_at = newest.tell()
         blocks = [part.read() for part in unread]
-        # A line at a time, so that no character of several bytes is cut.
-        whole, newline, half = b"".join(blocks).rpartition(b"\n")
-        of_newest = len(blocks[-1])
-        kept_back = min(len(half), of_newest)
-        self._end = begins_at + of_newest - kept_back
+        self._end = begins_at + len(blocks[-1])
         self._hold(newest)
-        return whole + newline + half[: len(half) - kept_back]
+        return self._without_half(b"".join(blocks), len(blocks[-1]))
+
+    def _without_half(self, read: bytes, of_newest: int) -> bytes:
+        """What was read up to `_end`, but for a line that has not ended: it is read again.
+
+        So no character of several bytes is cut. What of it stands in a part before the newest one
+        cannot be read again.
+        """
+        kept_back = min(len(read) - read.rfind(b"\n") - 1, of_newest)
+        self._end -= kept_back
+        return read[: len(read) - kept_back]
 
     def _hold(self, part: BinaryIO) -> None:
         if part is not self._part:

@@ -144,7 +144,6 @@ class MovedPartitions:
             MetastoreUnavailableError: The metastore does not answer.
             TableMismatchError: The table was dropped or created again.
         """
-        now = time.monotonic()
         if self.pause_s() != 0.0:
             with self._lock:
                 waiting = [each for each in self._waiting.values() if each.old.now.values in wanted]
@@ -152,6 +151,7 @@ class MovedPartitions:
                 if not is_shown:
                     each.shown_since = None
             return []
+        now = time.monotonic()
         with self._lock:
             waiting = [each for each in self._waiting.values() if each.through <= through]
             self._watched = {
