@@ -102,13 +102,16 @@ def _chosen(given: argparse.Namespace) -> list[Mutant]:
     found = mutants_of(subjects([rule for rule in rules if rule.name in wanted]))
     if not given.only:
         return found
-    chosen = [
-        mutant for mutant in found
-        if any(mutant.name == each or fnmatchcase(mutant.name, each) for each in given.only)
-    ]  # fmt: skip
-    if not chosen:
-        raise SystemExit(f"error: no mutant is named {given.only}")
-    return chosen
+    chosen: dict[str, Mutant] = {}
+    for pattern in given.only:
+        named = [
+            mutant for mutant in found
+            if mutant.name == pattern or fnmatchcase(mutant.name, pattern)
+        ]  # fmt: skip
+        if not named:
+            raise SystemExit(f"error: no mutant is named {pattern}")
+        chosen.update({mutant.name: mutant for mutant in named})
+    return list(chosen.values())
 
 
 def _parse() -> argparse.Namespace:
