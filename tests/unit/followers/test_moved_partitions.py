@@ -314,6 +314,39 @@ def test_hour_begins_anew_when_what_is_applied_between_two_looks_was_sent_back(
     assert not file.exists()
 
 
+def test_what_is_applied_between_two_looks_and_is_shown_leaves_the_hour_as_it_is(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, file = left_folder(tmp_path)
+    rival = Rival()
+    rival.location = NOW.location
+    for _ in range(60):
+        clock[0] += 59.0
+        assert moved.due(cast("Any", rival), 9, [NOW.values]) == []
+        clock[0] += 1.0
+        assert moved.due(cast("Any", rival), 9) == []
+        assert file.exists()
+        moved.sweep()
+    clock[0] += 60.0
+    assert moved.due(cast("Any", rival), 9) == []
+    moved.sweep()
+    assert not file.exists()
+
+
+def test_what_is_applied_elsewhere_between_two_looks_asks_for_no_place_that_was_left(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    asked: list[Any] = []
+    sink = cast("Any", SimpleNamespace(shown=lambda wanted: asked.append(wanted) or {}))
+    clock[0] += 60.0
+    moved.due(sink, 9)
+    assert len(asked) == 1
+    clock[0] += 1.0
+    moved.due(sink, 9, [("20261121",)])
+    assert len(asked) == 1
+
+
 def test_place_whose_files_have_no_name_yet_is_not_looked_at(
     tmp_path: Path, clock: list[float]
 ) -> None:
