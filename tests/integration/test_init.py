@@ -227,6 +227,8 @@ def test_changes_of_debezium_fill_a_table_with_a_key(
         ((b'{"id": 1}', b'{"id": 2}'), "id", "key: [id] # A row"),
         ((b'{"id": 1}', b'{"id": 2}'), "from_topic_key", "key: from_topic_key # A row"),
         ((b"1", b"2"), "id", "key_format: text # "),
+        ((b"\0\0\0\1", b"\0\0\0\2"), "id", "key_format: int32 # "),
+        ((bytes(7) + b"\1", bytes(7) + b"\2"), "id", "key_format: int64 # "),
     ],
 )
 def test_whole_rows_fill_a_table_with_a_key(

@@ -47,12 +47,24 @@ def found(job: LakeJob) -> list[tuple[object, ...]]:
             "lake.placed",
             "json: {}",
             "key: [id]\n  key_format: text",
-            RowSource(4, 2, text_keys=True),
+            RowSource(4, 2, bare_key=lambda number: str(number).encode()),
+        ),
+        (
+            "lake.resolved",
+            "json: {}",
+            "key: [id]\n  key_format: int64",
+            RowSource(7, 2, bare_key=lambda number: number.to_bytes(8, "big", signed=True)),
+        ),
+        (
+            "lake.placed",
+            "json: {}",
+            "key: [id]",
+            RowSource(8, 2, bare_key=lambda number: str(number).encode()),
         ),
         ("lake.send.reply", CSV, "key: [id]", RowSource(5, 2, form="csv")),
         ("publish.file", "json: {}", "key: from_topic_key", RowSource(6, 2)),
     ],
-    ids=["json", "text_keys", "csv", "told_key"],
+    ids=["json", "text_keys", "int64_keys", "bare_json_keys", "csv", "told_key"],
 )
 def test_a_compacted_topic_is_the_table_whenever_the_driver_dies(  # noqa: PLR0913, PLR0917 - a cell
     point: str,
@@ -94,7 +106,7 @@ def test_a_row_that_where_leaves_out_goes_and_a_null_without_key_is_dirty(
     put(b'{"id":1}', "Lyon")
     assert found(job) == []
     put(b'{"id":1}', "Rome")
-    for key in (None, b"1", b'{"nr":1}'):
+    for key in (None, b"one", b'{"nr":1}'):
         put(key, None)
     assert [row[3] for row in found(job)] == ["Rome"]
     assert job.verified().problems == []

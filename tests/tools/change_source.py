@@ -1,6 +1,7 @@
 """A database of one table that tells its changes as Debezium does, and what it holds by then."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from zlib import crc32
@@ -117,11 +118,12 @@ class RowSource(ChangeSource):
 
     Attributes:
         form: Of the values: `json`, or `csv`.
-        text_keys: Keys are the id as text, and rows have it nowhere else.
+        bare_key: Makes the key of an id; None for an object of JSON. Rows have the id nowhere else
+            then.
     """
 
     form: str = "json"
-    text_keys: bool = False
+    bare_key: Callable[[int], bytes] | None = None
 
     def _tell(self, row_id: int, op: str, before: Row | None, after: Row | None) -> None:
         # A delete is the null that comes behind it.
@@ -129,13 +131,15 @@ class RowSource(ChangeSource):
             self._put(row_id, after)
 
     def _put(self, row_id: int, event: Row | None) -> None:
-        name = str(row_id) if self.text_keys else json.dumps({"id": row_id})
         record = None if event is None else self._record(event).encode()
-        key = name.encode()
+        if self.bare_key is None:
+            key = json.dumps({"id": row_id}).encode()
+        else:
+            key = self.bare_key(row_id)
         self.log.setdefault(crc32(key) % self.partitions, []).append((key, record))
 
     def _record(self, row: Row) -> str:
-        told = {name: value for name, value in row.items() if not self.text_keys or name != "id"}
+        told = {name: value for name, value in row.items() if self.bare_key is None or name != "id"}
         if self.form == "csv":
             return ",".join(map(str, told.values()))
         return json.dumps(told, ensure_ascii=False)

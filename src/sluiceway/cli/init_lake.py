@@ -131,10 +131,10 @@ def _key_line(names: Sequence[str]) -> str:
 def _key_format(names: Sequence[str], keys: Sequence[bytes | None]) -> list[str]:
     """How the records' own keys are written, where it is not as usual."""
     told = [each for each in keys if each is not None]
-    if told and all(map(_is_object, told)):
+    if told and all(_is_json(key, dict) for key in told):
         return []
     if told and len(names) == 1:
-        return ["key_format: text # The records' own keys are the text of that column."]
+        return _bare_key(told)
     if told or not names:
         raise WrongUsageError(
             "the records' own keys do not name their columns" if told else "no record has a key",
@@ -143,8 +143,19 @@ def _key_format(names: Sequence[str], keys: Sequence[bytes | None]) -> list[str]
     return ["key_order: by_partition # DOUBT: records have no key; is one in one partition always?"]
 
 
-def _is_object(key: bytes) -> bool:
+def _bare_key(keys: Sequence[bytes]) -> list[str]:
+    """How keys are written that are nothing but the value of one column."""
+    if all(_is_json(key, str) for key in keys):
+        return []
+    for size, name in ((8, "int64"), (4, "int32")):
+        # Numbers below 16 million begin with a zero, and no text does.
+        if all(len(key) == size for key in keys) and any(key[0] == 0 for key in keys):
+            return [f"key_format: {name} # The records' own keys are that column in {size} bytes."]
+    return ["key_format: text # The records' own keys are the text of that column."]
+
+
+def _is_json(key: bytes, kind: type) -> bool:
     try:
-        return isinstance(json.loads(key), dict)
+        return isinstance(json.loads(key), kind)
     except ValueError:
         return False

@@ -16,7 +16,7 @@ from sluiceway.sinks.lake_stores import (
 from sluiceway.sinks.registry import ICEBERG, CatalogAccess
 from sluiceway.spec.lake import GlueCatalog, HiveCatalog, IcebergConnection, RestCatalog, SqlCatalog
 from sluiceway.spec.models import RouteSpec
-from sluiceway.spec.table import PartitionSpec
+from sluiceway.spec.table import KEYS_OF_ONE_COLUMN, PartitionSpec
 from sluiceway.spec.values import revealed
 from sluiceway.storage.access import S3, Stores
 from sluiceway.worker.plan import KeyForm, KeyRule
@@ -65,8 +65,8 @@ def key_rule(spec: RouteSpec) -> KeyRule | None:
     told_by = record_keys(spec)
     if told_by is not None:
         kind = KeyForm.RECORD
-    elif spec.format.rows_block is not None and key_format(spec) == "text":
-        kind = KeyForm.TEXT
+    elif spec.format.rows_block is not None and key_format(spec) in KEYS_OF_ONE_COLUMN:
+        kind = KeyForm(key_format(spec))
     order = spec.table.key_order
     drain_s = spec.table.key_drain_ms / 1000
     return KeyRule(

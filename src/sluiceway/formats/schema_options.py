@@ -5,6 +5,8 @@ Apart from the decoders, so that a job file is read without what reads payloads.
 
 AVRO_SCHEMA = "schema"
 AVRO_CONNECT = "connect"
+AVRO_BARE = "bare"
+"""As a field of which name a payload is read that is no record."""
 AVRO_SCHEMAS = "schemas."
 """Before the number of one of several."""
 

@@ -7,7 +7,7 @@ from sluiceway.spec.key_columns import key_column_problems
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
-from sluiceway.spec.table import FROM_REGISTRY, KEY_TELLERS
+from sluiceway.spec.table import FROM_REGISTRY, KEY_TELLERS, KEYS_OF_ONE_COLUMN
 from sluiceway.spec.table_paths import ICEBERG, table_kind
 
 _KEY: Path = ("table", "key")
@@ -92,9 +92,9 @@ def _check_key_format(data: Mapping[str, Any], positions: Positions) -> Iterator
     if told == "registry" and not _names_registry(formats):
         text = "expected `registry` in the format beside `key_format: registry`"
         yield Problem(at, text, "name one, or write json or text")
-    key = table.get("key")
-    if told == "text" and not (isinstance(key, tuple) and len(key) == 1):
-        text = "expected one column in `key` beside `key_format: text`, which is its text"
+    key, bare = table.get("key"), KEYS_OF_ONE_COLUMN.get(told)
+    if bare is not None and not (isinstance(key, tuple) and len(key) == 1):
+        text = f"expected one column in `key` beside `key_format: {told}`, which is {bare}"
         yield Problem(at, text, "list it: key: [id]")
 
 

@@ -39,7 +39,13 @@ MetaField = Literal[
 ]
 FROM_REGISTRY = "from_registry"
 KeyTeller = Literal["from_topic_key", "from_registry"]
-KeyFormat = Literal["json", "text", "registry"]
+KeyFormat = Literal["json", "text", "int32", "int64", "registry"]
+KEYS_OF_ONE_COLUMN: Mapping[str, str] = {
+    "text": "the text of it",
+    "int32": "its four bytes",
+    "int64": "its eight bytes",
+}
+"""What records' own keys are that have no name of the column, by key format."""
 FROM_TOPIC_KEY = "from_topic_key"
 KEY_TELLERS = (FROM_TOPIC_KEY, FROM_REGISTRY)
 META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
@@ -183,8 +189,8 @@ class TableSpec(Block):
         key_order: What keeps the changes of one key in order: the records' own key, a topic of one
             partition, or a producer that sends all changes of a key to one partition.
         key_format: How the records' own keys are written, beside a format that tells no changes:
-            as a JSON object, as the text of the one column, or by a schema registry as the values
-            are. None is `registry` where the format names one, else `json`.
+            as JSON, as the text or the bytes of the one column, or by a schema registry as the
+            values are. None is `registry` where the format names one, else `json`.
         on_truncate: What a truncate of the source's table does to one with a key.
         key_drain_ms: How long a new source partition waits before the others' ends are looked at,
             up to which they are read first: until all producers know of it.

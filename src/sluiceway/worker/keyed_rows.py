@@ -5,8 +5,9 @@ change whose record has another could overtake what came before it. It is dirty,
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,8 @@ from sluiceway.errors import SourceOrderError
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.registry import FormatChoice, open_decoder
+from sluiceway.formats.schema_options import AVRO_BARE
+from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.sources.contract import SourceBatch, SourcePartition
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.payloads import JoinedPayloads, rows_with
@@ -28,7 +31,8 @@ from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.plan import KeyForm, KeyRule
 
 _RECORD, _PLACE = "$record", "$place"
-_TEXT = "text"
+_BARE = "bare"
+_AVRO, _JSON = "avro", "json"
 _WRAPPER = "payload"
 _PREFIX = "pk."
 _PAYLOAD, _SCHEMA = b'"payload"', b'"schema"'
@@ -174,19 +178,26 @@ def _no_key(row: int, name: str) -> DirtyRow:
 
 def _keys_reader(
     rule: KeyRule, fields: Sequence[Field]
-) -> "_RecordKeys | _FramedKeys | _TextKeys | None":
+) -> "_RecordKeys | _FramedKeys | _BareKeys | None":
     """What reads the records' own keys; None where they are not looked at."""
     if rule.form is None:
         return None
+    # Keys of change logs name their columns, also where there is one.
+    may_be_bare = rule.fills and len(fields) == 1
     if rule.format is not None:
-        return _FramedKeys(rule.format, fields)
-    if rule.form is KeyForm.TEXT:
-        return _TextKeys(fields)
-    return _RecordKeys(rule.form, fields)
+        return _FramedKeys(rule.format, fields, may_be_bare=may_be_bare)
+    if rule.form in _AS_JSON:
+        return _BareKeys(_AS_JSON[rule.form], fields)
+    return _RecordKeys(rule.form, fields, may_be_bare=may_be_bare)
 
 
 class _RecordKeys:
     """Reads the columns of a row's key from the keys of records.
+
+    Args:
+        form: What the keys look like.
+        fields: Of the key.
+        may_be_bare: Whether a key may be the value of the one column, without its name.
 
     Attributes:
         reads_all: Whether it is given the keys of all records, also of those that gave no row: as
@@ -196,17 +207,18 @@ class _RecordKeys:
 
     reads_all = True
 
-    def __init__(self, form: KeyForm, fields: Sequence[Field]) -> None:
+    def __init__(self, form: KeyForm, fields: Sequence[Field], *, may_be_bare: bool) -> None:
         prefix = _PREFIX if form is KeyForm.PREFIXED else ""
-        steps = [f"{prefix}{(field.path or (field.name,))[-1]}" for field in fields]
+        self._may_be_bare = may_be_bare
+        self._steps = [f"{prefix}{_step(field)}" for field in fields]
         plain = [
             replace(field, path=(step,), required=True)
-            for field, step in zip(fields, steps, strict=True)
+            for field, step in zip(fields, self._steps, strict=True)
         ]
         self._plain = JsonDecoder(Schema(tuple(plain)), tombstones="dirty")
         self._schema = self._plain.arrow_schema
-        self._wrapped = [replace(field, path=(_WRAPPER, *field.path)) for field in plain]
-        self._readers = [compile_field(field, field.path) for field in self._wrapped]
+        self._wrapped = _readers([replace(each, path=(_WRAPPER, *each.path)) for each in plain])
+        self._wrapped_bare = _readers([replace(each, path=(_WRAPPER,)) for each in plain])
         self._unwraps = form is KeyForm.CONNECT
 
     def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
@@ -216,68 +228,140 @@ class _RecordKeys:
             with_payload, with_schema = rows_with(keys, [_PAYLOAD]), rows_with(keys, [_SCHEMA])
             wrapped = np.intersect1d(with_payload, with_schema, assume_unique=True)
         plain = np.delete(np.arange(len(keys)), wrapped)
-        found = self._plain.decode([keys[row] for row in plain.tolist()] if len(wrapped) else keys)
+        objects = [keys[row] for row in plain.tolist()] if len(wrapped) else keys
+        parts = [self._read_objects(objects, plain, dirty)]
+        if self._may_be_bare:
+            named = {row: _named(keys[row], self._steps[0]) for row in dirty}
+            bare = [row for row, key in named.items() if key is not None]
+            for row in bare:
+                del dirty[row]
+            values = [named[row] for row in bare]
+            parts.append(self._read_objects(values, np.array(bare, np.int64), dirty))
+        parts.append(self._read_wrapped(keys, wrapped.tolist(), dirty))
+        rows = np.concatenate([rows for rows, _ in parts])
+        columns = zip(*(columns for _, columns in parts), strict=True)
+        return _spread([pa.concat_arrays(arrays) for arrays in columns], rows, len(keys))
+
+    def _read_objects(
+        self,
+        keys: Sequence[bytes | None],
+        numbers: NDArray[np.int64],
+        dirty: dict[int, DirtyRow],
+    ) -> tuple[NDArray[np.int64], list[pa.Array]]:
+        """Those that could be read of these keys, whose records have these numbers."""
+        found = self._plain.decode(keys)
         for row in found.dirty:
-            number = int(plain[row.index])
+            number = int(numbers[row.index])
             dirty[number] = _unreadable(number, row.message)
-        rows = plain[found.indices.to_numpy()]
-        columns = list(found.rows.columns)
-        wrapped_rows, values = self._read_wrapped(keys, wrapped.tolist(), dirty)
-        if wrapped_rows:
-            made = [
-                pa.array(column, field.type)
-                for column, field in zip(zip(*values, strict=True), self._schema, strict=True)
-            ]
-            columns = [pa.concat_arrays([a, b]) for a, b in zip(columns, made, strict=True)]
-            rows = np.concatenate([rows, wrapped_rows])
-        return _spread(columns, rows, len(keys))
+        return numbers[found.indices.to_numpy()], list(found.rows.columns)
 
     def _read_wrapped(
         self, keys: Sequence[bytes | None], wrapped: Sequence[int], dirty: dict[int, DirtyRow]
-    ) -> tuple[list[int], list[list[object]]]:
-        rows, values = [], []
+    ) -> tuple[NDArray[np.int64], list[pa.Array]]:
+        rows: list[int] = []
+        values: list[list[object]] = []
         for row in wrapped:
             try:
-                seen = SchemaView(parse_object(keys[row] or b"", lenient=False))
-                values.append(
-                    [
-                        read(seen.of(field))
-                        for field, read in zip(self._wrapped, self._readers, strict=True)
-                    ]
-                )
+                told = parse_object(keys[row] or b"", lenient=False)
+                is_bare = self._may_be_bare and not isinstance(told.get(_WRAPPER), dict)
+                seen = SchemaView(told)
+                readers = self._wrapped_bare if is_bare else self._wrapped
+                values.append([read(seen.of(field)) for field, read in readers])
                 rows.append(row)
             except DirtyValueError as error:
                 dirty[row] = _unreadable(row, error.row(row).message)
-        return rows, values
+        columns = zip(*values, strict=True) if values else ((),) * len(self._schema)
+        made = [
+            pa.array(column, field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        return np.array(rows, np.int64), made
+
+
+def _readers(
+    fields: Sequence[Field],
+) -> list[tuple[Field, Callable[[Mapping[str, object]], object]]]:
+    return [(field, compile_field(field, field.path)) for field in fields]
+
+
+def _step(field: Field) -> str:
+    """The name by which a key tells a column."""
+    return (field.path or (field.name,))[-1]
+
+
+def _named(key: bytes | None, name: str) -> bytes | None:
+    """The object that has a value of JSON under a name; None for what is none, or an object."""
+    if not key or key.lstrip()[:1] == b"{":
+        return None
+    try:
+        # So that nothing but one value stands under the name.
+        json.loads(key.decode())
+    except (ValueError, RecursionError):
+        return None
+    return b"".join((b"{", json.dumps(name).encode(), b":", key, b"}"))
 
 
 class _FramedKeys:
-    """Reads the columns of a row's key from keys of records that are no JSON, all at once."""
+    """Reads the columns of a row's key from keys that a registry's schemas write, all at once.
+
+    Args:
+        choice: The format of the keys.
+        fields: Of the key.
+        may_be_bare: As for `_RecordKeys`.
+    """
 
     reads_all = False
 
-    def __init__(self, choice: FormatChoice, fields: Sequence[Field]) -> None:
-        steps = [(field, (field.path or (field.name,))[-1]) for field in fields]
-        schema = Schema(tuple(replace(of, path=(step,), required=True) for of, step in steps))
+    def __init__(self, choice: FormatChoice, fields: Sequence[Field], *, may_be_bare: bool) -> None:
+        steps = [_step(field) for field in fields]
+        self._bare_json = steps[0] if may_be_bare and choice.name == _JSON else None
+        if may_be_bare and choice.name == _AVRO:
+            choice = replace(choice, options=(*choice.options, (AVRO_BARE, steps[0])))
+        schema = Schema(
+            tuple(
+                replace(field, path=(step,), required=True)
+                for field, step in zip(fields, steps, strict=True)
+            )
+        )
         self._decoder = open_decoder(choice, schema)
 
     def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
         """See `_RecordKeys.read`."""
+        if self._bare_json is not None:
+            keys = [_named_behind_frame(key, self._bare_json) for key in keys]
         found = self._decoder.decode(keys)
         for row in found.dirty:
             dirty[row.index] = _unreadable(row.index, row.message)
         return _spread(found.rows.columns, found.indices.to_numpy(), len(keys))
 
 
-class _TextKeys:
-    """Reads the one column of a row's key from keys that are its text, as JSON reads a text."""
+def _named_behind_frame(key: bytes | None, name: str) -> bytes | None:
+    """A key with its value under a name, where that was bare; else the key as it is."""
+    if not key:
+        return key
+    try:
+        begin = confluent_frame(key)[1]
+    except DirtyValueError:
+        return key
+    named = _named(key[begin:], name)
+    return key if named is None else key[:begin] + named
+
+
+class _BareKeys:
+    """Reads the one column of a row's key from keys that are nothing but its value.
+
+    Args:
+        as_json: Of a key: what it would be in JSON. Raises ValueError for what is no such key.
+        fields: The one of the key.
+    """
 
     reads_all = False
 
-    def __init__(self, fields: Sequence[Field]) -> None:
+    def __init__(self, as_json: Callable[[bytes], str | int], fields: Sequence[Field]) -> None:
         (of,) = fields
+        self._as_json = as_json
         self._decoder = JsonDecoder(
-            Schema((replace(of, path=(_TEXT,), required=True),)), tombstones="dirty"
+            Schema((replace(of, path=(_BARE,), required=True),)), tombstones="dirty"
         )
 
     def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
@@ -285,8 +369,8 @@ class _TextKeys:
         payloads: list[bytes | None] = []
         for row, key in enumerate(keys):
             try:
-                payloads.append(None if key is None else _as_object(key))
-            except UnicodeDecodeError as error:
+                payloads.append(None if key is None else self._as_object(key))
+            except ValueError as error:
                 dirty[row] = _unreadable(row, str(error))
                 payloads.append(None)
         found = self._decoder.decode(payloads)
@@ -294,9 +378,22 @@ class _TextKeys:
             dirty.setdefault(each.index, _unreadable(each.index, each.message))
         return _spread(found.rows.columns, found.indices.to_numpy(), len(keys))
 
+    def _as_object(self, key: bytes) -> bytes:
+        return json.dumps({_BARE: self._as_json(key)}, ensure_ascii=False).encode()
 
-def _as_object(key: bytes) -> bytes:
-    return json.dumps({_TEXT: key.decode()}, ensure_ascii=False).encode()
+
+def _number(key: bytes, *, size: int) -> int:
+    if len(key) != size:
+        raise ValueError(f"it has {len(key)} bytes, a number as int{8 * size} has {size}")
+    return int.from_bytes(key, "big", signed=True)
+
+
+_AS_JSON: Mapping[KeyForm, Callable[[bytes], str | int]] = {
+    KeyForm.TEXT: bytes.decode,
+    KeyForm.INT32: partial(_number, size=4),
+    KeyForm.INT64: partial(_number, size=8),
+}
+"""What keys that are the value of one column would be in JSON."""
 
 
 def _spread(columns: Sequence[pa.Array], rows: NDArray[np.int64], count: int) -> list[pa.Array]:

@@ -181,6 +181,10 @@ class KeyForm(StrEnum):
     """As a record of a format of their own, by name."""
     TEXT = "text"
     """As the text of the one column."""
+    INT32 = "int32"
+    """As the four bytes of the one column's number, the highest first."""
+    INT64 = "int64"
+    """As its eight bytes."""
 
 
 @dataclass(frozen=True, slots=True)

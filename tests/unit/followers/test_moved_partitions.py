@@ -337,8 +337,13 @@ def test_what_is_applied_elsewhere_between_two_looks_asks_for_no_place_that_was_
     tmp_path: Path, clock: list[float]
 ) -> None:
     moved, _ = left_folder(tmp_path)
-    asked: list[Any] = []
-    sink = cast("Any", SimpleNamespace(shown=lambda wanted: asked.append(wanted) or {}))
+    asked: list[object] = []
+
+    def shown(wanted: object) -> dict[tuple[str, ...], str]:
+        asked.append(wanted)
+        return {}
+
+    sink = cast("Any", SimpleNamespace(shown=shown))
     clock[0] += 60.0
     moved.due(sink, 9)
     assert len(asked) == 1

@@ -443,12 +443,85 @@ def test_a_text_key_is_its_text_whatever_it_looks_like(text: str) -> None:
     assert settle(found, [text.encode()], rule, schema) == ([text], [])
 
 
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_key_that_is_a_number_in_bytes_is_the_number_the_highest_byte_first(size: int) -> None:
+    rule = KeyRule(("id",), KeyForm(f"int{8 * size}"), fills=True)
+    numbers = [0, -1, 258, 1 << (8 * size - 1) - 1, -(1 << (8 * size - 1))]
+    told: list[bytes | None] = [number.to_bytes(size, "big", signed=True) for number in numbers]
+    values, dirty = settle(whole(*[None] * 5), told, rule)
+    assert (values, dirty) == (numbers, [])
+    wrong: list[bytes | None] = [b"", bytes(size - 1), bytes(size + 1), b"7", None]
+    values, dirty = settle(whole(*[None] * 5), wrong, rule)
+    assert values == [None] * 5
+    assert dirty == [(n, "key_mismatch") for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"7", 7),
+        (b" 7 ", 7),
+        (b'"7"', 7),
+        (b'{"schema":{"type":"int64","optional":false},"payload":7}', 7),
+        (b'{"id":7}', 7),
+        (b'7,"id":8', None),
+        (b"7}", None),
+        (b"7 8", None),
+        (b"[7]", None),
+        (b"null", None),
+        (b"NaN", None),
+        (b"seven", None),
+        (b"\xff", None),
+        (b"", None),
+        (b"[" * 100_000, None),
+        (b'{"schema":{"type":"int64"},"payload":null}', None),
+        (b'{"schema":{"type":"int64"},"payload":[7]}', None),
+    ],
+)
+def test_a_key_of_one_column_may_be_its_bare_value(key: bytes, value: int | None) -> None:
+    values, dirty = settle(whole(None, None), [key, b'{"id":2}'], ROWS)
+    assert values == [value, 2]
+    assert dirty == ([] if value else [(0, "key_mismatch")])
+
+
+def test_a_bare_text_is_the_text_whatever_is_in_it() -> None:
+    schema = Schema((Field("id", StringType()), Field("city", StringType())))
+    found = open_decoder(FormatChoice("json", (), "delete"), schema).decode([None, None, None])
+    texts = ['a "{id": 1}', "{", '"payload" and "schema"']
+    keys: list[bytes | None] = [json.dumps(text).encode() for text in texts]
+    assert settle(found, keys, ROWS, schema) == (texts, [])
+
+
+def test_bare_keys_stand_among_others_in_their_order() -> None:
+    keys: list[bytes | None] = [
+        b"1",
+        b'{"id":2}',
+        b'{"schema":{"type":"int64"},"payload":3}',
+        b"four",
+        b'{"schema":{"type":"struct","fields":[]},"payload":{"id":5}}',
+        b"6",
+    ]
+    values, dirty = settle(whole(*[None] * 6), keys, ROWS)
+    assert values == [1, 2, 3, None, 5, 6]
+    assert dirty == [(3, "key_mismatch")]
+
+
+def test_no_bare_key_is_taken_for_one_of_two_columns_or_of_a_change() -> None:
+    schema = Schema((Field("id", IntegerType(64)), Field("app", IntegerType(64))))
+    found = open_decoder(FormatChoice("json", (), "delete"), schema).decode([None])
+    two = KeyRule(("id", "app"), KeyForm.CONNECT, fills=True)
+    assert settle(found, [b"1"], two, schema) == ([None], [(0, "key_mismatch")])
+    found = decode("debezium", change("c", None, row(1)))
+    assert settle(found, [b"1"]) == ([1], [(0, "key_mismatch")])
+
+
 def test_keys_that_a_registry_writes_are_framed_json_where_the_values_are() -> None:
     rule = KeyRule(
         ("id",), KeyForm.RECORD, format=FormatChoice("json", (("frame", "confluent"),)), fills=True
     )
-    keys: list[bytes | None] = [b'\0\0\0\0\x05{"id":2}', b'{"id":2}', None]
-    assert settle(whole(None, None, None), keys, rule) == (
-        [2, None, None],
-        [(1, "key_mismatch"), (2, "key_mismatch")],
+    head = b"\0\0\0\0\x05"
+    keys: list[bytes | None] = [head + b'{"id":2}', b'{"id":2}', None, head + b"3", b"", head]
+    assert settle(whole(*[None] * 6), keys, rule) == (
+        [2, None, None, 3, None, None],
+        [(number, "key_mismatch") for number in (1, 2, 4, 5)],
     )

@@ -19,7 +19,7 @@ from sluiceway.formats.avro.writer_schemas import (
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
-from sluiceway.formats.schema_options import AVRO_CONNECT, AVRO_SCHEMA, AVRO_SCHEMAS
+from sluiceway.formats.schema_options import AVRO_BARE, AVRO_CONNECT, AVRO_SCHEMA, AVRO_SCHEMAS
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
@@ -150,8 +150,9 @@ def avro_record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
 def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     """The decoder for a route; see `formats.registry.OpenDecoder`.
 
-    Options: `tombstones`; `connect`: whether Kafka Connect made the schemas; and either
-    `registry.*`, or `schema`, or `schemas.0`, `schemas.1` ...
+    Options: `tombstones`; `connect`: whether Kafka Connect made the schemas; `bare`, beside a
+    registry: the field as which a payload is read that is no record; and either `registry.*`, or
+    `schema`, or `schemas.0`, `schemas.1` ...
     """
     registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
     connect = options.get(AVRO_CONNECT) == "true"
@@ -159,7 +160,7 @@ def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     tombstones = options.get("tombstones", "dirty")
     if tombstones not in ("skip", "dirty"):
         raise ValueError(f"the format avro has no option tombstones: {tombstones}")
-    left = options.keys() - {*registry, "tombstones", AVRO_SCHEMA, AVRO_CONNECT}
+    left = options.keys() - {*registry, "tombstones", AVRO_SCHEMA, AVRO_CONNECT, AVRO_BARE}
     if unknown := sorted(name for name in left if not name.startswith(AVRO_SCHEMAS)):
         raise ValueError(f"the format avro has no option {unknown[0]}: {options[unknown[0]]}")
     if bool(registry) + bool(given) + (AVRO_SCHEMA in options) != 1:
@@ -168,7 +169,8 @@ def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     schemas: WriterSchemas
     if registry:
         frame = confluent_frame
-        schemas = RegistrySchemas(process_store(registry_settings(registry)), connect=connect)
+        store = process_store(registry_settings(registry))
+        schemas = RegistrySchemas(store, connect=connect, bare=options.get(AVRO_BARE))
     elif given:
         frame, schemas = single_object_frame, GivenSchemas(given, by_fingerprint=True)
     else:

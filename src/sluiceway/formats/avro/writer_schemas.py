@@ -7,7 +7,13 @@ from typing import Protocol
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.reader import Read, compile_reader
-from sluiceway.formats.avro.schema import AvroSchemaError, Node, fingerprint, parse_schema
+from sluiceway.formats.avro.schema import (
+    AvroSchemaError,
+    Node,
+    Record,
+    fingerprint,
+    parse_schema,
+)
 from sluiceway.formats.schema_registry.client import RegisteredSchema
 from sluiceway.formats.schema_registry.store import SchemaStore
 from sluiceway.types.dirty import DirtyReason
@@ -85,11 +91,15 @@ class RegistrySchemas:
     Args:
         store: Of the registry.
         connect: Kafka Connect's converter made the schemas: read values as it means them.
+        bare: A value that is no record is read as a record of this one field; None reads none.
     """
 
-    def __init__(self, store: SchemaStore, *, connect: bool = False) -> None:
+    def __init__(
+        self, store: SchemaStore, *, connect: bool = False, bare: str | None = None
+    ) -> None:
         self._store = store
         self._connect = connect
+        self._bare = bare
         self._read: dict[int, WriterSchema | DirtyValueError] = {}
 
     def of(self, keys: Collection[int]) -> Mapping[int, WriterSchema | DirtyValueError]:
@@ -111,4 +121,7 @@ class RegistrySchemas:
             node = parse_schema(registered.text, texts, connect=self._connect)
         except AvroSchemaError as error:
             return unknown_schema(f"the schema id {key} cannot be read: {error}")
+        if self._bare is not None and not isinstance(node, Record):
+            # The bytes of a record of one field are those of the field.
+            node = Record(self._bare, [(self._bare, node)])
         return WriterSchema(node, self._connect)
