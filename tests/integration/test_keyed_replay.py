@@ -154,3 +154,42 @@ def test_what_nobody_can_order_stays_dirty(replayed: Replayed) -> None:
     replayed.job.catch_up()
     after = replayed.offsets()
     assert all(after.get(key, offset) >= offset for key, offset in before.items())
+
+
+def test_rows_apart_in_a_dirty_file_are_replayed_by_the_order_of_one_partition(
+    bootstrap_servers: str,
+    new_topic: TopicFactory,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = new_topic(1)
+    job = write_lake_job(
+        tmp_path,
+        bootstrap_servers=bootstrap_servers,
+        topic=topic,
+        columns=KEYED_COLUMNS,
+        partition_by="[]",
+        payload="debezium: {}",
+        key="key: [id]",
+    )
+    log: list[tuple[Any, bytes | None]] = []
+    for number in range(12):
+        row = {"id": number, "name": "n", "amount": "1.00", "city": "Oslo"}
+        change = json.dumps({"op": "c", "before": None, "after": row}).encode()
+        # A key that tells nothing, beside changes that are no JSON: of these stays what there is.
+        key = None if number % 3 == 1 else json.dumps({"id": number}).encode()
+        log.append((key, b"{" if number % 3 == 2 else change))
+    tell(bootstrap_servers, topic, {0: log})
+    job.catch_up()
+    assert sorted(job.rows("id")) == [(0,), (3,), (6,), (9,)]
+    text = job.path.read_text()
+    job.path.write_text(text.replace("key: [id]", "key: [id]\n  key_order: one_partition"))
+    capsys.readouterr()
+    replay = ["dirty", "replay", str(job.path), "--reason", "key_mismatch", "-o", "json"]
+    assert run_command(replay) == 0
+    lane = json.loads(capsys.readouterr().out.splitlines()[0])
+    lane = lane.get("lanes", [lane])[0]
+    assert (lane["read"], lane["written"]) == (4, 4)
+    job.catch_up()
+    assert sorted(job.rows("id")) == [(n,) for n in (0, 1, 3, 4, 6, 7, 9, 10)]
+    assert job.verified().problems == []

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sluiceway.config.config import RouteConfig
-from sluiceway.errors import LeaseHeldError, RequestRefusedError
+from sluiceway.errors import LeaseHeldError, RequestRefusedError, StateConflictError
 from sluiceway.ledger.dirty_files import find_dirty_files
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.fold import Fold
@@ -164,7 +164,8 @@ def _run_here(config: RouteConfig, lane: str, watch: Watch, log: Log) -> None:
                 break
             trouble = session.lanes.trouble
             tries = tries + 1 if trouble is not None else 0
-            if trouble is not None and tries >= _TRIES:
+            hopeless = isinstance(trouble, StateConflictError) or tries >= _TRIES
+            if trouble is not None and hopeless:
                 raise trouble
             if trouble is None and found is None:
                 break

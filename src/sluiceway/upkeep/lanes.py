@@ -13,10 +13,15 @@ from functools import partial
 from itertools import islice
 
 from sluiceway.errors import (
+    FileLostError,
     InvariantError,
     LedgerCorruptError,
     Retriable,
+    SchemaRegistryRefusedError,
     SluicewayError,
+    SourceAgainError,
+    SourceEmptiedError,
+    SourceOrderError,
     StorageUnavailableError,
     TaskFailedError,
     UnknownOutcome,
@@ -66,6 +71,16 @@ _EPOCH_S = 2.0
 _RANGES_AT_ONCE = 200
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 60.0
+# What is wrong with old rows, with what was committed of them, or with how they would have to be
+# read halts no stream that goes on without them.
+_OF_ITS_ROWS = (
+    FileLostError,
+    LedgerCorruptError,
+    SchemaRegistryRefusedError,
+    SourceAgainError,
+    SourceEmptiedError,
+    SourceOrderError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +192,7 @@ class Lanes:
         try:
             waits = lane is None or self._waiting() or self.held_up
             record = None if waits or lane is None else self._run(lane)
-        except (Retriable, UnknownOutcome) as error:
+        except (Retriable, UnknownOutcome, *_OF_ITS_ROWS) as error:
             if lane is not None:
                 self._put_off.add(lane.lane)
             self._wait(error)
@@ -435,6 +450,9 @@ def lane_plan(plan: RoutePlan, epoch: int, ranges: Sequence[LaneRange]) -> TaskP
     splits = tuple(
         Split(SourcePartition(each.source, 0), int(each.start), int(each.stop)) for each in ranges
     )
+    if plan.key is not None:
+        # Of a dirty file there may be several splits. Not their order decides, but the log's.
+        plan = replace(plan, key=replace(plan.key, one_partition=False))
     return TaskPlan(route=plan, epoch=epoch, task=0, splits=splits, deadline_s=_EPOCH_S)
 
 

@@ -10,11 +10,18 @@ import pytest
 
 from sluiceway.errors import (
     FencedError,
+    FileLostError,
     LedgerCorruptError,
+    SchemaRegistryRefusedError,
+    SluicewayError,
+    SourceAgainError,
+    SourceEmptiedError,
+    SourceOrderError,
     StorageRefusedError,
     StorageUnavailableError,
     TaskFailedError,
 )
+from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
 from sluiceway.ledger.lane_state import LaneState
@@ -24,11 +31,15 @@ from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.operate.replay import follow
 from sluiceway.storage.local import LocalStorage
+from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep import lanes as lanes_module
-from sluiceway.upkeep.lanes import LaneHooks, Lanes
+from sluiceway.upkeep.lanes import LaneHooks, Lanes, lane_plan
 from sluiceway.upkeep.requests import LaneRequest, put_answer, put_request, take_answer
+from sluiceway.worker.lane_task import run_lane_task
+from sluiceway.worker.plan import KeyRule
 from tools.ledger_records import LEDGER, data, fence, sources, span
+from tools.small_task import route_plan
 
 
 class _Clock:
@@ -118,6 +129,69 @@ def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
     clock.now_s += 100
     lanes.turn()
     assert isinstance(lanes.trouble, StorageUnavailableError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileLostError("a change file is damaged"),
+        LedgerCorruptError("the record that names its file is damaged"),
+        SchemaRegistryRefusedError("it does not let us in"),
+        SourceAgainError("a snapshot begins again"),
+        SourceEmptiedError("a dirty change empties the table"),
+        SourceOrderError("the order is not kept"),
+    ],
+    ids=lambda error: error.code,
+)
+def test_lane_whose_rows_cannot_be_replayed_waits_alone_whoever_drives(
+    error: SluicewayError, tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(lanes_module, "run_lane_task", refused)
+    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    owned = _Owned(tmp_path)
+    stuck, later = owned.request(REPLAY, 0, 4), owned.request(PURGE, 4, 10)
+    for _ in range(2):
+        lanes = _lanes(owned)
+        lanes.turn()
+        clock.now_s += 100
+        lanes.turn()
+    finished = {each.lane: each.finished for each in owned.fold.lanes.lanes.values()}
+    assert finished == {stuck.id: False, later.id: True}
+
+
+def test_fence_that_a_lane_meets_halts_its_route(
+    tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del clock
+
+    def fenced(*_: Any, **__: Any) -> None:
+        raise FencedError("another driver has taken over")
+
+    monkeypatch.setattr(lanes_module, "run_lane_task", fenced)
+    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    owned = _Owned(tmp_path)
+    owned.request(REPLAY, 0, 4)
+    with pytest.raises(FencedError):
+        _lanes(owned).turn()
+
+
+def test_ranges_of_one_dirty_file_are_no_partitions_of_a_topic(tmp_path: Path) -> None:
+    # A replay of some rows of a file, where the job file says that its topic has one partition.
+    route = replace(
+        route_plan(str(tmp_path), None, ()),
+        key=KeyRule(("id",), None, one_partition=True),
+        schema=Schema((Field("id", IntegerType(64)),)),
+        format=FormatChoice("debezium", (("key", '["id"]'), ("order", "one_partition"))),
+    )
+    source = str(DirtySource(LEDGER, 2, "x.parquet"))
+    ranges = [LaneRange(source, BigInt(a), BigInt(b)) for a, b in ((0, 2), (5, 7))]
+    storage = LocalStorage()
+    storage.make_folders(route.layout.stage)
+    with pytest.raises(StorageUnavailableError, match=r"x\.parquet"):
+        run_lane_task(lane_plan(route, 7, ranges), storage, [str(tmp_path / "x.parquet")] * 2)
 
 
 def test_lane_that_fails_behind_one_that_went_on_waits_as_briefly_as_at_first(

@@ -244,11 +244,15 @@ class RocketMqSplitReader(SplitReader):
         raise failure
 
     def _check_again(self, broker: str) -> None:
-        """Behind a lost connection may be another log: compare the last row that was read of it."""
+        """Behind a lost connection may be another log: compare the last row that was read of it.
+
+        Where this task has read none yet, that is the row below its start.
+        """
         if broker in self._had:
             for queue in self._queues:
                 if queue.broker == broker and queue.check is None:
-                    queue.check = queue.last_mark
+                    has_read = queue.next_offset > queue.split.start_offset
+                    queue.check = queue.last_mark if has_read else queue.split.leader_epoch
         self._had.add(broker)
 
     def _look_up(self) -> None:

@@ -135,6 +135,43 @@ def test_log_that_was_lost_and_has_grown_again_is_met_in_the_same_epoch(
     reader.close(reusable=False)
 
 
+def test_log_that_was_lost_beside_a_quiet_queue_is_met_in_the_same_epoch(
+    fake: FakeRocketMq,
+) -> None:
+    fake.queues[0].add(*bodies(4))
+    before = reader_of(fake, Split(LOG, 0, stop_offset=4))
+    read_to_stop(before)
+    mark = before.ends()[0].leader_epoch
+    before.close(reusable=True)
+    # Nothing comes: the row below its start is all that this reader knows of the log.
+    reader = reader_of(fake, Split(LOG, 4, leader_epoch=mark))
+    assert reader.read(0.5) == []
+    # A replica that has not got the last rows is the master now, and producers have gone on.
+    fake.queues[0] = FakeQueue()
+    fake.queues[0].add(*bodies(2))
+    fake.queues[0].add(*bodies(4, 100), stored_ms=1_700_000_009_000)
+    fake.cut()
+    with pytest.raises(OffsetsLostError, match="offset 3 is not the one that was read"):
+        read_rows(reader, 1)
+    reader.close(reusable=False)
+
+
+def test_log_of_a_quiet_queue_is_read_on_behind_a_lost_connection(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
+    before = reader_of(fake, Split(LOG, 0, stop_offset=4))
+    read_to_stop(before)
+    mark = before.ends()[0].leader_epoch
+    before.close(reusable=True)
+    reader = reader_of(fake, Split(LOG, 4, leader_epoch=mark))
+    assert reader.read(0.5) == []
+    fake.cut()
+    fake.queues[0].add(*bodies(2, 4))
+    assert read_rows(reader, 2).values() == bodies(2, 4)
+    (end,) = reader.ends()
+    reader.close(reusable=True)
+    assert (end.end_offset, end.rows, end.gaps) == (6, 2, 0)
+
+
 def test_log_is_not_doubted_where_retention_took_what_was_read(fake: FakeRocketMq) -> None:
     fake.queues[0].add(*bodies(4))
     reader = reader_of(fake, Split(LOG, 0))
