@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
+    ResourcePatternType,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -34,6 +39,9 @@ _JAAS: Final = {
 _GUARDED = """\
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL
 inter.broker.listener.name=PLAINTEXT
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+allow.everyone.if.no.acl.found=true
 ssl.keystore.location={folder}/broker.p12
 ssl.keystore.type=PKCS12
 ssl.keystore.password={store_password}
@@ -96,6 +104,20 @@ class GuardedBroker:
             "ssl.keystore.location": str(certificate or self.certificate),
             "ssl.keystore.password": STORE_PASSWORD,
         }
+
+    def hide(self, topic: str) -> None:
+        """Take from who logs in the right to see a topic."""
+        hidden = AclBinding(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            f"User:{USER}",
+            "*",
+            AclOperation.DESCRIBE,
+            AclPermissionType.DENY,
+        )
+        admin = AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
+        admin.create_acls([hidden])[hidden].result(30.0)
 
 
 @contextmanager

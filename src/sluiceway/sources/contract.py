@@ -141,10 +141,10 @@ class SourceClient(ABC):
         """Of partitions whose topics are not listed, those that are gone for good.
 
         Called when a topic of a pattern is missed: its partitions are retired then, and hold no
-        hour. The others may only be away together with what serves them.
+        hour. The others may only be away together with what serves them, or out of our sight.
 
         Returns:
-            All of them, where a list of topics does not depend on who is up.
+            All of them, where a list of topics depends neither on who is up nor on rights.
 
         Raises:
             SourceUnavailableError: It is not known now.

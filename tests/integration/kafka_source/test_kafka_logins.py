@@ -1,5 +1,6 @@
 """Brokers that want a login: SCRAM, PLAIN, tokens and certificates over TLS."""
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -8,11 +9,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.conformance.reading import log_of, read_for, read_to_end
 from sluiceway.errors import SluicewayError, SourceUnavailableError, UnhealthyEnvironmentError
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.guarded_broker import PASSWORD, GuardedBroker, guarded_broker
+from tools.route_faults import wait_until
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 20.0
@@ -41,6 +43,25 @@ def test_login_reads_as_any_other(broker: GuardedBroker, way: str) -> None:
     reader = _reader(servers, properties)
     assert read_to_end(reader, [len(ROWS)]).values() == ROWS
     reader.close(reusable=False)
+
+
+def test_topic_that_the_login_may_see_no_more_is_not_taken_for_gone(broker: GuardedBroker) -> None:
+    hidden = f"hidden-{time.time_ns()}"
+    admin = AdminClient({"bootstrap.servers": broker.plain, "log_level": 0})
+    admin.create_topics([NewTopic(hidden, 1, 1)])[hidden].result(TIMEOUT_S)
+    client = KafkaSourceClient(broker.sasl, broker.login("SCRAM-SHA-512"), TIMEOUT_S)
+    wait_until(lambda: hidden in client.list_topics())
+    broker.hide(hidden)
+    # The list says nothing of why.
+    wait_until(lambda: hidden not in client.list_topics())
+    one = SourcePartition(hidden, 0)
+    for _ in range(8):
+        assert client.gone([one]) == frozenset()
+        time.sleep(1.0)
+    with pytest.raises(UnhealthyEnvironmentError):
+        client.discover([hidden])
+    client.close()
+    admin.delete_topics([hidden])[hidden].result(TIMEOUT_S)
 
 
 def test_wrong_password_is_told_and_not_shown(broker: GuardedBroker) -> None:

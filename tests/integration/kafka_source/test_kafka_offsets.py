@@ -21,7 +21,7 @@ from sluiceway.errors import (
     TaskFailedError,
     TopicNotFoundError,
 )
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.jump_check import check_jumps
 from sluiceway.sources.kafka.progress import Jump
@@ -184,6 +184,28 @@ def _knows(client: KafkaSourceClient, topic: str) -> bool:
         return bool(client.discover([topic]))
     except TopicNotFoundError:
         return False
+
+
+def test_topic_is_gone_once_it_was_denied_for_some_seconds(
+    client: KafkaSourceClient, admin: AdminClient, new_topic: TopicFactory
+) -> None:
+    topic, stays = new_topic(2), new_topic(1)
+    asked = [SourcePartition(topic, 0), SourcePartition(topic, 1), SourcePartition(stays, 0)]
+    assert client.gone(asked) == frozenset()
+    admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+    wait_until(lambda: topic not in client.list_topics())
+    began_s = time.monotonic()
+    # One answer may be that of a broker that is behind.
+    assert client.gone(asked) == frozenset()
+    wait_until(lambda: bool(client.gone(asked)))
+    assert time.monotonic() - began_s >= 5.0
+    assert client.gone(asked) == set(asked[:2])
+    # One that is there again is asked about from the beginning.
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(TIMEOUT_S)
+    wait_until(lambda: not client.gone(asked))
+    admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+    wait_until(lambda: topic not in client.list_topics())
+    assert client.gone(asked) == frozenset()
 
 
 def test_recreated_topic_that_grew_past_the_start_is_told_by_its_identity_only(

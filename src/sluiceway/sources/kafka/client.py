@@ -51,6 +51,9 @@ _REPORT_TIMEOUT_S: Final = 5.0
 _SILENT_SHARE: Final = 0.25
 _NO_LEADER: Final = -1
 _NO_OFFSET: Final = -1
+# So long apart two answers have to deny a topic; between older ones it may have been there.
+_DENIED_FOR_S: Final = 5.0
+_DENIED_ANEW_S: Final = 120.0
 _BOUNDS: Final = (
     (OffsetSpec.earliest, IsolationLevel.READ_UNCOMMITTED),
     (OffsetSpec.latest, IsolationLevel.READ_COMMITTED),
@@ -83,6 +86,8 @@ class KafkaSourceClient(SourceClient):
         self._leaders: dict[SourcePartition, int] = {}
         self._silent: set[int | None] = set()
         self._reported: dict[tuple[str, SourcePartition], int] = {}
+        # When topics were denied: first, and last.
+        self._denied: dict[str, tuple[float, float]] = {}
         self._reporter = GroupReporter(bootstrap_servers, properties)
         self._admin: AdminClient | None = self._connected()
 
@@ -142,6 +147,35 @@ class KafkaSourceClient(SourceClient):
             UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
         """
         return tuple(sorted(name for name in self._topic_names() if not name.startswith("__")))
+
+    def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
+        """Those of topics that a broker has denied by name, twice; see the contract.
+
+        A list of topics says too little: it leaves out what the login may not see, and what the
+        broker that was asked does not know yet.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+        """
+        topics = sorted({one.topic for one in partitions})
+        self._meet(self._timeout_s)
+        with self._asking("kafka.describe", ",".join(topics)):
+            described = self._open_admin().describe_topics(
+                TopicCollection(topics), request_timeout=self._timeout_s
+            )
+            self._wait(described.values(), self._timeout_s)
+        gone = {topic for topic in topics if self._is_denied(topic, described[topic])}
+        return frozenset(one for one in partitions if one.topic in gone)
+
+    def _is_denied(self, topic: str, answer: Future[Any]) -> bool:
+        now_s = time.monotonic()
+        first_s, last_s = self._denied.pop(topic, (now_s, now_s))
+        if not _is_missing(answer):
+            return False
+        if now_s - last_s > _DENIED_ANEW_S:
+            first_s = now_s
+        self._denied[topic] = (first_s, now_s)
+        return now_s - first_s >= _DENIED_FOR_S
 
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets; three requests a leader, however many partitions.
