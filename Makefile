@@ -279,9 +279,9 @@ test-cdc: $(STAMP) ## docs/cdc.md on real MariaDB, Debezium and Kafka (apt-get i
 	  echo "not run, missing: $$each (apt-get install mariadb-server maven)" >&2; exit 1; }; done
 	@PATH=$$PATH:/usr/sbin $(BIN)/pytest -q tests/cdc
 
-bench-cdc: $(STAMP) ## Keyed lake tables: ours and Flink's Iceberg upsert on one stream of changes; scans, bytes: LARGE=1000000 EPOCHS=120
+bench-cdc: $(STAMP) ## Keyed lake tables: ours and Flink's Iceberg upsert on one stream of changes; scans, bytes: LARGE=1000000 EPOCHS=120 ROWS=300000
 	@$(BIN)/python -m bench.cdc_compare --small $(or $(SMALL),200000) --large $(or $(LARGE),1000000) \
-	  --epochs $(or $(EPOCHS),120) --results bench/results/cdc_compare.jsonl
+	  --epochs $(or $(EPOCHS),120) --rows $(or $(ROWS),300000) --results bench/results/cdc_compare.jsonl
 
 test-rocketmq: $(STAMP) ## The RocketMQ source on real servers of the lab: suite of sources, faults, a whole job
 	@$(BIN)/pytest -q tests/rocketmq

@@ -24,7 +24,8 @@ from sluiceway.lab.state import make_private_folder, write_private_file
 _ASK_TIMEOUT_S = 3.0
 # Retention is off: a test decides itself when records go. The sizes are for a 128 MB heap; with
 # the cleaner's defaults the broker does not start in it. After a crash a broker cannot register
-# again before its old session is over, so that is short.
+# again before its old session is over, so that is short. An idle broker need not write twice a
+# second that it is there.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -47,6 +48,7 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
+metadata.max.idle.interval.ms=30000
 num.network.threads=2
 num.io.threads=4
 log.cleaner.dedupe.buffer.size=4194304
