@@ -93,6 +93,7 @@ def test_a_compacted_topic_with_a_registry_is_the_table(
         rows = job.rows("id", "name", "amount", "city")
         assert [(r[0], r[1], str(r[2]), r[3]) for r in rows] == source.wanted()
         report = job.verified()
+        assert run_command(["maintain", str(job.path), "--keep", "1d"]) == 0
     assert report.problems == []
     assert report.dirty_rows == 0
 

@@ -84,6 +84,8 @@ def test_a_compacted_topic_is_the_table_whenever_the_driver_dies(  # noqa: PLR09
         assert drive(job) == 0
         assert found(job) == source.wanted()
     assert job.verified().problems == []
+    assert run_command(["maintain", str(job.path), "--keep", "1d"]) == 0
+    assert found(job) == source.wanted()
 
 
 def test_a_row_that_where_leaves_out_goes_and_a_null_without_key_is_dirty(

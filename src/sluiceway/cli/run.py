@@ -79,6 +79,9 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     from sluiceway.service.health import HttpAccess, health_served  # noqa: PLC0415
 
     seconds, terms = _seconds(for_), _terms(takeover or [])
+    if standby and terms:
+        # One waits for a lease to end, the other replaces a driver at once.
+        raise typer.BadParameter("expected it without --standby", param_hint="--takeover")
     job = load_checked_job(job_file)
     fill = typed_fields(job_file)
     view = open_view(job.spec.name, fill, log_level, log_format, plain=plain)

@@ -33,17 +33,25 @@ def outcome_problem(
     """
     if stop.by_request() or not (options.until_caught_up or options.for_s is not None):
         return None
+    if halted := board.halted():
+        # The other routes went on, and each has its own line in the log.
+        route, worst = max(halted, key=lambda each: each[1].exit_code)
+        return _ended(worst, f"route {route} has halted", worst.hint)
     for status, error in board.unfinished():
         # Of one that is to run for a time only, an outage at its end is none of its purpose.
         waits = options.until_caught_up and status.state is RouteState.WAITING
         if error is not None and (waits or status.lag_records is None):
-            return type(error)(
-                f"the run is over, and route {status.route} still waits: {error.message}",
-                where=error.where,
-                hint=error.hint or "nothing is lost; start it again when that is mended",
-            )
+            hint = error.hint or "nothing is lost; start it again when that is mended"
+            return _ended(error, f"route {status.route} still waits", hint)
     dirty = next((each for each in board.summary().routes if _is_all_dirty(each)), None)
     return None if dirty is None else _all_dirty(dirty)
+
+
+def _ended(error: SluicewayError, how: str, hint: str) -> SluicewayError:
+    told = f"the run is over, and {how}: {error.message}"
+    return type(error)(told, where=error.where, hint=hint).with_report(
+        error.evidence, error.commands
+    )
 
 
 def _is_all_dirty(route: RouteSummary) -> bool:

@@ -199,6 +199,14 @@ class StatusBoard:
             if entry.state not in ended
         )
 
+    def halted(self) -> tuple[tuple[str, SluicewayError], ...]:
+        """Names of routes that have halted, each with the reason."""
+        return tuple(
+            (entry.session.config.route, entry.error)
+            for entry in self._copy()
+            if entry.state is RouteState.HALTED and entry.error is not None
+        )
+
     def summary(self) -> RunSummary:
         """What the run has done so far."""
         return RunSummary(tuple(entry.summary() for entry in self._copy()))

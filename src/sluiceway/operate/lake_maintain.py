@@ -6,6 +6,7 @@ from sluiceway.config.config import RouteConfig
 from sluiceway.errors import InvariantError
 from sluiceway.observe.log import Log
 from sluiceway.operate.lake_compact import FencedLog, compact_lake, foresee_lake
+from sluiceway.route.told_keys import with_told_key
 from sluiceway.sinks.iceberg.expiring import Expired
 from sluiceway.sinks.iceberg.orphans import Orphans
 from sluiceway.sinks.iceberg.table import IcebergTableSink
@@ -58,6 +59,7 @@ def maintain_lake(config: RouteConfig, ledger: FencedLog, wanted: Wanted, log: L
     Raises:
         SluicewayError: The table cannot be looked at; what is done stays done.
     """
+    config = with_told_key(config)
     lake = config.hive.lake
     if lake is None:
         raise InvariantError(f"route {config.route} has no lake table")

@@ -23,3 +23,12 @@ def test_takeover_that_names_a_term_is_taken(
     job.touch()
     assert run_command(["run", str(job), f"--takeover={text}"]) == 3
     assert "expected TERM" not in capsys.readouterr().err
+
+
+def test_driver_that_waits_for_a_lease_replaces_no_term(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "orders.yaml"
+    job.touch()
+    assert run_command(["run", str(job), "--takeover=7", "--standby"]) == 2
+    assert "--takeover: expected it without --standby" in capsys.readouterr().err

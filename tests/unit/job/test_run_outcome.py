@@ -4,7 +4,13 @@ from collections import Counter
 
 import pytest
 
-from sluiceway.errors import AllRowsDirtyError, SluicewayError, SourceUnavailableError
+from sluiceway.errors import (
+    AllRowsDirtyError,
+    FencedError,
+    SluicewayError,
+    SourceUnavailableError,
+    TableMismatchError,
+)
 from sluiceway.job.run import RunOptions
 from sluiceway.job.run_outcome import outcome_problem
 from sluiceway.job.status_board import StatusBoard
@@ -58,6 +64,23 @@ def test_outage_at_the_end_is_a_problem_of_a_run_that_was_to_catch_up_alone() ->
     board = ended(session, RouteState.WAITING, AWAY)
     assert outcome_problem(FOR_A_TIME, board, StopSignal()) is None
     assert outcome_problem(CATCH_UP, board, StopSignal()) is not None
+
+
+@pytest.mark.parametrize("options", [CATCH_UP, FOR_A_TIME])
+def test_route_that_has_halted_is_a_problem_also_where_the_others_went_on(
+    options: RunOptions,
+) -> None:
+    board = ended(placed_session("a"), RouteState.RUNNING, None)
+    board.note(placed_session("b"), RouteState.HALTED, TableMismatchError("x is a bigint"))
+    fenced = FencedError("another driver", where="/t").with_report({"term": 4}, ("look JOB",))
+    board.note(placed_session("c"), RouteState.HALTED, fenced)
+    found = outcome_problem(options, board, StopSignal())
+    assert isinstance(found, FencedError)
+    assert found.message == "the run is over, and route c has halted: another driver"
+    assert (found.exit_code, found.where, found.evidence) == (7, "/t", {"term": "4"})
+    assert found.commands == ("look JOB",)
+    # Somebody who ended it has seen that, and a run without a limit is ended by somebody.
+    assert outcome_problem(RunOptions(), board, StopSignal()) is None
 
 
 def test_rows_that_are_all_dirty_are_a_problem_with_the_commands_that_show_them() -> None:

@@ -1,6 +1,7 @@
 """Client properties: which are refused, and that ours win."""
 
 import logging
+import logging.handlers
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -64,3 +65,14 @@ def test_trouble_keeps_refused_login_apart_from_lost_connections() -> None:
 def test_library_log_never_reaches_the_last_resort_handler() -> None:
     log = logging.getLogger("sluiceway.sources.kafka.librdkafka")
     assert any(isinstance(handler, logging.NullHandler) for handler in log.handlers)
+
+
+def test_what_the_client_library_tells_of_its_connections_stands_in_no_log() -> None:
+    told = logging.handlers.BufferingHandler(10)
+    logging.getLogger().addHandler(told)
+    try:
+        LIBRARY_LOG.error("127.0.0.1:9/bootstrap: Connect to ipv4#127.0.0.1:9 failed")
+        logging.getLogger("sluiceway.other").error("this one does")
+    finally:
+        logging.getLogger().removeHandler(told)
+    assert [record.msg for record in told.buffer] == ["this one does"]

@@ -10,10 +10,11 @@ from sluiceway.spec.kafka_options import OWN_KAFKA_OPTIONS
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-# librdkafka writes to stderr unless it is given a logger; a logger with a handler of its own
-# keeps Python's last-resort handler from doing the same.
+# librdkafka writes to stderr unless it is given a logger. Of a broker that is away it would tell
+# many times a second, beside what the log of the product says once; who wants it adds a handler.
 LIBRARY_LOG: Final = logging.getLogger("sluiceway.sources.kafka.librdkafka")
 LIBRARY_LOG.addHandler(logging.NullHandler())
+LIBRARY_LOG.propagate = False
 
 QUEUED_KBYTES: Final = "queued.max.messages.kbytes"
 
