@@ -253,9 +253,10 @@ class HdfsStorage(Storage):
         try:
             self._rename_into(src, dst, whole=True)
         except StorageUnavailableError:
-            # The rename may have been done by a request whose answer was lost, or by another.
-            found = self.status(dst)
+            # The rename may have been done by a request whose answer was lost, or by another; or
+            # it is done between the two looks. Only in this order one of them sees the file.
             staged = self.status(src)
+            found = self.status(dst)
             if found is None and staged is not None:
                 raise
             self._refuse_other(dst, found, staged, (size_bytes, crc32c))
