@@ -100,15 +100,15 @@ class FilePlace:
         kept[dead] = False
         return table.filter(pa.array(kept))
 
-    def place_rows(self, rows: pa.Table, texts: tuple[str | None, ...], folder: str) -> PlacedFile:
+    def place_rows(self, rows: pa.Table, texts: tuple[str | None, ...], begin: str) -> PlacedFile:
         """Write a data file; nobody reads it before the commit.
 
         Args:
             rows: With field ids.
             texts: Of its partition.
-            folder: Of the partition, below `data`; empty for none.
+            begin: Of its name below `data`: the partition's folder, and what else is to be told.
         """
-        name = f"data/{folder}/{uuid4()}.parquet" if folder else f"data/{uuid4()}.parquet"
+        name = f"data/{begin}{uuid4().hex}.parquet"
         size_bytes = self._write(rows, name)
         return PlacedFile(
             uri=f"{self.uri}/{name}",

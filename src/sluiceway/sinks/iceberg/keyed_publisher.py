@@ -6,7 +6,7 @@ rows and the position deletes of the old ones, so a reader sees the table as it 
 the log, and one key once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -137,7 +137,7 @@ class KeyedPublisher(LakePublisher):
     ) -> _Made:
         """The batch's last changes and new files; made once, whatever becomes of requests.
 
-        Again where orphan removal has taken what was made for a request that never landed.
+        Again where somebody has taken what was made for a request that never landed.
         """
         slots, made = (batch.first, batch.last), self._batch
         if (
@@ -159,9 +159,9 @@ class KeyedPublisher(LakePublisher):
                 hint="fill a new table from this snapshot on: docs/cdc.md, A snapshot that begins "
                 "again",
             )
-        folders = {file.values: file.final.rpartition("/")[0] for _, file in batch.files}
+        begins = _begins_of_names(batch.files)
         placed = [
-            place.place_rows(each.rows, each.texts, folders[each.texts]) for each in outcome.images
+            place.place_rows(each.rows, each.texts, begins[each.texts]) for each in outcome.images
         ]
         self._batch = _Made(slots, outcome.keys, tuple(placed), outcome.emptied)
         return self._batch
@@ -244,11 +244,25 @@ class KeyedPublisher(LakePublisher):
         if whole.num_rows:
             of = work.head.data[paths[0]].data_file
             inside = paths[0].removeprefix(f"{work.place.uri}/data").strip("/")
-            file = work.place.place_rows(whole, (), inside.rpartition("/")[0])
+            folder, slash, _ = inside.rpartition("/")
+            file = work.place.place_rows(whole, (), f"{folder}{slash}")
             spec = work.metadata.specs()[of.spec_id]
             footer = read_footer(self._files.storage, file.path)
             added.append(data_file(file, footer, work.metadata, spec, of.partition))
         return tuple(taken)
+
+
+def _begins_of_names(files: Sequence[tuple[int, FileRecord]]) -> dict[tuple[str | None, ...], str]:
+    """How the name of a partition's new file begins: as that of its first file of changes.
+
+    What is made of a batch is kept while requests fail, for days perhaps. By these names orphan
+    removal knows it for files of slots that the table does not have yet.
+    """
+    begins: dict[tuple[str | None, ...], str] = {}
+    for _, file in files:
+        folder, slash, name = file.final.rpartition("/")
+        begins.setdefault(file.values, f"{folder}{slash}{name.rpartition('.')[0]}-")
+    return begins
 
 
 def _read_keys(place: FilePlace, ids: tuple[int, ...], path: str) -> Iterator[pa.Table]:

@@ -235,7 +235,7 @@ def _is_same(now: FileStatus, each: Listed) -> bool:
 def unpublished(log: LedgerLog, next_slot: int) -> Iterator[str]:
     """How names begin, below the table's location, of files of slots that the table lacks.
 
-    A file that was merged of several bears the name of the first, with more behind it.
+    A file that was merged or made of several bears the name of the first, with more behind it.
 
     Args:
         log: Of the ledger.
