@@ -315,13 +315,13 @@ class IcebergTableSink(TableSink):
         if self._options.follows and events is not None:
             on_look = partial(self._seen.note, events=events)
         catalog = self._new_catalog()
-        held = self._same_table(catalog, state.identity).metadata.properties.get(LEDGER_PROPERTY)
+        metadata = self._same_table(catalog, state.identity).metadata
         return LakeTable(
             catalog,
             self._name,
             state.identity.uuid,
             ledger=ledger,
-            ledger_property=held or "",
+            ledger_property=_own_mark(metadata, ledger),
             on_look=on_look,
         )
 
@@ -485,3 +485,14 @@ class IcebergTableSink(TableSink):
                 hint="change the table or the columns in the job file",
             )
         return Schema(tuple(fields))
+
+
+def _own_mark(metadata: TableMetadata, ledger: str) -> str:
+    """What the table's property has to say for this ledger to feed it.
+
+    As it is spelt there, where it names this ledger. Another one may have marked the table too,
+    in the moment in which it had no mark: that one's is never taken for the own.
+    """
+    held = metadata.properties.get(LEDGER_PROPERTY, "")
+    own = held.partition("@")[0] == ledger
+    return held if own else f"{ledger}@{metadata.location.rstrip('/')}"
