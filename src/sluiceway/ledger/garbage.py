@@ -37,6 +37,7 @@ class Kind(StrEnum):
     RESERVE_TMP = "reserve_tmp"
     REQUEST_TMP = "request_tmp"
     ADVICE_TMP = "advice_tmp"
+    CLOCK = "clock"
     PACK = "pack"
     UPKEEP = "upkeep"
     UNKNOWN = "unknown"
@@ -47,8 +48,9 @@ _PLAIN = {
     Kind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
     Kind.REQUEST_TMP: re.compile(r"[0-9a-f]{32}\.json\.[0-9a-f]{32}\.tmp"),
     Kind.ADVICE_TMP: re.compile(
-        r"\.\./\.(lease|status|hint|late-table|told-[a-z]+)\.json\.[0-9a-f]{32}\.tmp"
+        r"\.\./\.(lease|status|hint|late-table|told-[a-z-]+)\.json\.[0-9a-f]{32}\.tmp"
     ),
+    Kind.CLOCK: re.compile(r"clock-[0-9a-f]{32}|\.clock-[0-9a-f]{32}\.[0-9a-f]{32}\.tmp"),
     Kind.UPKEEP: re.compile(r"reserve|snapshots"),
 }
 
@@ -205,9 +207,10 @@ def _judge(
         case Kind.OWNER_TMP:
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
-        case Kind.RESERVE_TMP | Kind.REQUEST_TMP | Kind.ADVICE_TMP:
+        case Kind.RESERVE_TMP | Kind.REQUEST_TMP | Kind.ADVICE_TMP | Kind.CLOCK:
             # A writer that still makes it does without: the reserve is made after the next commit,
-            # the lease renewed a little later, the request put again by whoever waits for it.
+            # the lease renewed a little later, the request put again by whoever waits for it, and
+            # the store's clock read from another file.
             return Decision(item.name, removable=True, reason="no record ever names it")
         case Kind.PACK:
             # Packs never go, and hold what was decided: nobody needs another one of the folder.

@@ -9,6 +9,7 @@ import pytest
 from pyiceberg.table import Table
 
 from sluiceway.errors import SluicewayError
+from sluiceway.ledger.collect import garbage_of
 from sluiceway.ledger.follower import LogView
 from sluiceway.sinks.iceberg import publisher as publishing
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch
@@ -68,6 +69,52 @@ def test_the_age_is_counted_by_the_clock_of_the_store(
     leave(lake, f"data/{uuid4()}.parquet")
     now_s = time.time()
     monkeypatch.setattr(time, "time", lambda: now_s + 30 * 86_400)
+    assert lake.orphans().remove(_AGE_S).files == 0
+
+
+@pytest.mark.parametrize("taken", ["overwrite", "status"])
+def test_a_clock_that_garbage_collection_takes_at_once_is_made_again(
+    lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    """In the midst of being written, or before it was looked at."""
+    inside = leave(lake, f"data/{uuid4()}.parquet")
+    lake.days_pass()
+    stage = Path(lake.log.layout.stage)
+    collected: list[int] = []
+
+    def collect_first() -> None:
+        if collected or not list(stage.glob("*clock-*")):
+            return
+        removed = garbage_of(lake.log, lake.writer.fold).collect().removed
+        collected.append(sum("clock-" in place.path for place in removed))
+
+    rename, status = Path.rename, LocalStorage.status
+
+    def rename_late(half: Path, target: Path) -> Path:
+        collect_first()
+        return rename(half, target)
+
+    def look_late(self: LocalStorage, path: str) -> FileStatus | None:
+        if "/clock-" in path:
+            collect_first()
+        return status(self, path)
+
+    if taken == "overwrite":
+        monkeypatch.setattr(Path, "rename", rename_late)
+    else:
+        monkeypatch.setattr(LocalStorage, "status", look_late)
+    assert lake.orphans().remove(_AGE_S).files == 1
+    assert collected == [1]
+    assert inside not in lake.in_table()
+    assert not list(stage.glob("*clock-*"))
+
+
+def test_a_store_that_never_keeps_a_clock_is_left(
+    lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(lake, f"data/{uuid4()}.parquet")
+    lake.days_pass()
+    monkeypatch.setattr(LakeOrphans, "_touched", lambda self, path: None)
     assert lake.orphans().remove(_AGE_S).files == 0
 
 

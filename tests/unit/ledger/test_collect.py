@@ -79,7 +79,7 @@ def test_advice_that_killed_drivers_have_half_written_goes_and_advice_stays(room
     room.land(fence())
     root = Path(room.layout.root)
     names = ("lease.json", "status.json", "hint.json", "late-table.json", "told-kafka.json")
-    advice = [root / name for name in names]
+    advice = [root / name for name in (*names, "told-lake-names.json")]
     half = [root / _tmp(f".{path.name}") for path in advice]
     foreign = [root / ".lease.json.tmp", root / _tmp(".notes.json"), root / _tmp("lease.json")]
     for path in (*advice, *half, *foreign):
@@ -88,6 +88,17 @@ def test_advice_that_killed_drivers_have_half_written_goes_and_advice_stays(room
     assert {place.path for place in done.removed} == {str(path) for path in half}
     assert all(path.exists() for path in (*advice, *foreign))
     assert not any(path.exists() for path in half)
+
+
+def test_clocks_that_killed_commands_have_left_go_and_what_is_like_them_stays(room: Room) -> None:
+    room.land(fence())
+    clock = f"clock-{uuid4().hex}"
+    gone, stays = {clock, _tmp(f".{clock}")}, {"clock-1", f"{clock}.json", _tmp(clock)}
+    for name in (*gone, *stays):
+        room.put_stage(name)
+    done = garbage_of(room.log, room.fold).collect()
+    assert {Path(place.path).name for place in done.removed} == gone
+    assert room.left() == stays
 
 
 def test_driver_whose_half_written_lease_is_collected_goes_on_renewing(

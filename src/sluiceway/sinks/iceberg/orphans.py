@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import SluicewayError, StorageUnavailableError
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord
@@ -31,6 +31,7 @@ from sluiceway.storage.contract import FileStatus
 
 _AT_ONCE = 100
 _TOLD_MS = 1_000
+_CLOCK_TRIES = 3
 _COLLECTED = "gc.enabled"
 _UNSURE = "names cannot be compared surely, nothing is removed"
 
@@ -208,16 +209,30 @@ class LakeOrphans:
         return self._known
 
     def _store_ms(self) -> int:
-        """The store's own clock, by a file beside the ledger."""
+        """The store's own clock, by a file beside the ledger.
+
+        A driver's garbage collection may take it at any moment: then by another.
+        """
+        for left in reversed(range(_CLOCK_TRIES)):
+            try:
+                found = self._touched(f"{self._log.layout.stage}/clock-{uuid4().hex}")
+            except StorageUnavailableError:
+                if not left:
+                    raise
+            else:
+                if found is not None:
+                    # One that does not tell is refused before any age matters.
+                    return found.changed_ms or 0
+        return 0
+
+    def _touched(self, path: str) -> FileStatus | None:
+        """A new file as the store has it, and it is gone again."""
         storage = self._place.storage
-        path = f"{self._log.layout.stage}/clock-{uuid4().hex}"
         storage.overwrite(path, b"")
         try:
-            found = storage.status(path)
+            return storage.status(path)
         finally:
             storage.remove(path)
-        # One that does not tell is refused before any age matters.
-        return 0 if found is None or found.changed_ms is None else found.changed_ms
 
 
 def is_old(each: Listed, now_ms: int, age_s: float) -> bool:
