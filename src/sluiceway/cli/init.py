@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sluiceway.cli.init_checks import check_text, check_typed
 from sluiceway.cli.init_text import (
     RECORD_TIME,
     EventTime,
@@ -197,27 +198,19 @@ def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
             "a table with a key has no hours that are complete: its rows are replaced",
             hint="leave out --ready and --event-time, or --key",
         )
+    usual = f"ods.{_identifier(asked.topic)}"
+    job = _named(asked, asked.table or usual)
+    check_typed(job)
     with told_while_waiting(f"brokers {asked.brokers}"):
         contents = look_at_topic(asked.brokers, asked.topic, records)
-    usual = f"ods.{_identifier(asked.topic)}"
     target = ask.text("--table", "table, database.table", asked.table, default=usual)
+    if target != job.table:
+        job = replace(job, table=target)
+        check_typed(job)
     found = None
     if asked.metastore:
         with told_while_waiting(f"metastore {asked.metastore}"):
             found = look_at_table(asked.metastore, target)
-    job = JobText(
-        name=_identifier(asked.topic)[:64],
-        bootstrap_servers=asked.brokers,
-        place=asked.place,
-        topic=asked.topic,
-        table=target,
-        format_line="format: {json: {extra: ignore}}",
-        columns=(),
-        partitions=_HOURLY,
-        time=RECORD_TIME,
-        registry=asked.registry,
-        announce=asked.ready,
-    )
     if asked.key:
         return _keyed(job, contents, asked.key)
     job = _of_contents(job, contents, found, asked.event_time, ask)
@@ -226,6 +219,23 @@ def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
     from sluiceway.cli.init_lake import by_transform  # noqa: PLC0415
 
     return by_transform(job)
+
+
+def _named(asked: _Asked, table: str) -> JobText:
+    """The job with what was given; format, columns and times are those of records without a say."""
+    return JobText(
+        name=_identifier(asked.topic)[:64],
+        bootstrap_servers=asked.brokers,
+        place=asked.place,
+        topic=asked.topic,
+        table=table,
+        format_line="format: {json: {extra: ignore}}",
+        columns=(),
+        partitions=_HOURLY,
+        time=RECORD_TIME,
+        registry=asked.registry,
+        announce=asked.ready,
+    )
 
 
 def _keyed(job: JobText, contents: "TopicContents", key: str) -> JobText:
@@ -412,12 +422,11 @@ def _write(place: Path, text: str) -> None:
     """Write the file, once it is known to be valid.
 
     Raises:
-        JobFileError: It would not be valid: something of what was found fits in no job file.
+        WrongUsageError: Something that was typed fits in no job file.
+        JobFileError: Something of what was found does not.
         UnhealthyEnvironmentError: It cannot be written.
     """
-    from sluiceway.cli.job_file import parse_checked_job  # noqa: PLC0415
-
-    parse_checked_job(text.encode(), place)
+    check_text(text, place)
     try:
         with place.open("x", encoding="utf-8") as file:
             file.write(text)
