@@ -44,7 +44,7 @@ class TableOnDisk:
         """Commit an epoch with a file of so many rows in each of these partitions.
 
         Args:
-            partitions: By folder.
+            partitions: By folder; an empty text is the table without partition columns.
             closed: When it was planned, and not before.
             rows: In each file.
             source: Number of the source partition.
@@ -72,10 +72,10 @@ class TableOnDisk:
     def _file(self, epoch: int, partition: str, rows: int) -> FileRecord:
         term = self.writer.fold.term
         name = f"{ROUTE}-{term}-{epoch}-0-{uuid4().hex}.parquet"
-        values = tuple(part.partition("=")[2] for part in partition.split("/"))
+        values = tuple(part.partition("=")[2] for part in partition.split("/") if part)
         return FileRecord(
             f"{term}-{epoch}-{uuid4().hex}/{name}",
-            f"{partition}/{name}",
+            f"{partition}/{name}".removeprefix("/"),
             values,
             BigInt(rows),
             BigInt(rows * 100),

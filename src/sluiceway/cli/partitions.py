@@ -332,6 +332,9 @@ def _print_route(name: str, listed: "Listed | SluicewayError", job_file: Path) -
     write(f"{name} -> {table_name(listed.config)}\n")
     if listed.prefixes:
         print_table([_HEADS, *map(_cells, listed.prefixes)], numbers=_NUMBERS)
+    elif not listed.config.partitions:
+        files = typed("sluiceway files JOB", str(job_file))
+        write(f"the table has no partition columns: `{files}` lists its files\n")
     else:
         write("no partition: nothing is committed yet, or the options leave all of them out\n")
     if listed.sealed:

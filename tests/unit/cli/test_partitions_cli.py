@@ -216,3 +216,15 @@ def test_list_says_how_many_times_are_sealed(
     assert [each["prefix"] for each in listed(capsys, sealed)] == [EIGHT]
     assert run_command(["partitions", "list", str(sealed.job)]) == 0
     assert "note: 1 that were touched long ago are sealed" in capsys.readouterr().out
+
+
+def test_list_of_a_table_without_partition_columns_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = table_on_disk(tmp_path, partition_by="[]", event_time="")
+    made.rows("")
+    assert run_command(["partitions", "list", str(made.job)]) == 0
+    told = capsys.readouterr().out
+    assert "the table has no partition columns: `" in told
+    assert f"sluiceway files {made.job}` lists its files" in told
+    assert "nothing is committed" not in told
