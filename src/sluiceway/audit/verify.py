@@ -60,6 +60,8 @@ class VerifyReport:
         late_table: Was compared whole with the late place; None when there is nothing to compare.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
+        partitions: That have rows; of them `unannounced` are not in the catalog yet, as they
+            become visible when they are complete.
         moved: Partitions that a pattern of folders misses, as they were compacted.
         unchecked: What could not be compared, and why (offsets gone from the broker).
         lake: Of a lake table: its snapshots were compared, neither a metastore nor the broker.
@@ -83,6 +85,7 @@ class VerifyReport:
     replayed: int = 0
     purged: int = 0
     partitions: int = 0
+    unannounced: int = 0
     moved: int = 0
     deep: bool = False
     problems: list[Problem] = field(default_factory=list)
@@ -447,6 +450,8 @@ class Verifier:
             if found is None:
                 if is_to_be_seen(self.fold, state, on_ready=on_ready):
                     self.report.add("partition", state.folder, "is not in the catalog")
+                else:
+                    self.report.unannounced += 1
             elif found.rstrip("/") != folder:
                 self.report.add("partition", state.folder, f"the catalog has it at {found}")
 

@@ -130,7 +130,9 @@ def _print_places(report: "VerifyReport") -> None:
         write(f"lake        {'':>12}  property and snapshots {_word(report, 'lake')}\n")
         return
     catalog = _word(report, "partition")
-    write(f"partitions  {report.partitions:>12,}  in the catalog {catalog}\n")
+    shown = report.partitions - report.unannounced
+    waiting = f", {report.unannounced:,} not announced yet" if report.unannounced else ""
+    write(f"partitions  {shown:>12,}  in the catalog{waiting} {catalog}\n")
     if report.late_table is not None:
         word = _word(report, "late table")
         write(f"late rows   {report.late_rows:>12,}  shown by {report.late_table} {word}\n")

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.audit.verify import Verifier, VerifyReport
+from sluiceway.cli.verify import _print
 from sluiceway.ledger.records import DataRecord
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileStatus
@@ -165,3 +166,19 @@ def test_folder_without_a_ledger_is_a_problem(filled: Filled) -> None:
         Path(filled.table.log.layout.record(seq)).unlink()
     problems = filled.verify().problems
     assert ("chain", "there is no ledger") in {(each.kind, each.message) for each in problems}
+
+
+def test_hour_that_is_not_announced_yet_is_not_counted_as_in_the_catalog(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = table_on_disk(tmp_path)
+    table.rows(FOLDER, "dt=20261120/hr=09")
+    verifier = Verifier(LocalStorage(), table.log.layout, columns=("dt", "hr"))
+    verifier.check_table()
+    shown = {("20261120", "08"): table.log.layout.final(FOLDER)}
+    verifier.check_partitions(shown, lambda values: tuple(map(str, values)), on_ready=True)
+    assert (verifier.report.partitions, verifier.report.unannounced) == (2, 1)
+    _print(verifier.report, "orders.yaml")
+    assert "partitions             1  in the catalog, 1 not announced yet ok" in (
+        capsys.readouterr().out
+    )
