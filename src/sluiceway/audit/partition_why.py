@@ -247,7 +247,10 @@ def with_driver(why: Why, *, runs: bool | None) -> Why:
     """
     if runs is not False or why.reason not in BY_DRIVER:
         return replace(why, driver_runs=runs)
-    text = f"{why.text}. No driver works for it now, so this stays until one does: "
+    text = why.text
+    for words in (each for holder in why.holders for each in _promises(holder)):
+        text = text.replace(words, "")
+    text += ". No driver works for it now, so this stays until one does: "
     text += "`sluiceway status JOB`, `sluiceway run JOB`"
     return replace(why, driver_runs=False, text=text, expected_us=None)
 
@@ -486,8 +489,17 @@ def _holder_text(holder: Holder, now_us: int) -> str:
     if holder.since_us is not None:
         text += f", last rows {ago(now_us - holder.since_us)}"
     if holder.expected_us is not None:
-        text += f", expected at {moment(holder.expected_us)}"
+        to_come, passed = _promises(holder)
+        text += passed if holder.expected_us < now_us else to_come
     return text
+
+
+def _promises(holder: Holder) -> tuple[str, ...]:
+    """What may be said of when it is where it has to be; none of it holds without a driver."""
+    if holder.expected_us is None:
+        return ()
+    at = moment(holder.expected_us)
+    return f", expected at {at}", f", was expected at {at}"
 
 
 def _never_had_rows(holder: Holder, now_us: int) -> str:

@@ -8,6 +8,7 @@ import pytest
 from sluiceway.audit.partition_counts import CountsSeen
 from sluiceway.audit.partition_states import TimeRule, seen_prefixes
 from sluiceway.audit.partition_why import NEVER, Reason, Why, explain, with_driver
+from sluiceway.audit.plain_times import moment
 from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
@@ -370,3 +371,18 @@ def test_without_a_driver_nothing_is_expected(table: TableOnDisk) -> None:
     driven = with_driver(why(table, SEVEN), runs=True)
     assert (driven.text, driven.driver_runs) == (why(table, SEVEN).text, True)
     assert driven.expected_us == EIGHT_US + 300 * S
+
+
+def test_moment_of_a_holder_that_is_over_is_told_as_over_and_not_at_all_without_a_driver(
+    table: TableOnDisk,
+) -> None:
+    slow_us = EIGHT_US - 50 * 60 * S
+    table.rows(SEVEN, source=1, newest_us=slow_us, mark=mark(NOW - 400 * S))
+    table.rows(EIGHT, newest_us=NOW - 60 * S, mark=mark(NOW - 350 * S, slow_us - 60 * S))
+    found = why(table, SEVEN)
+    at = found.expected_us
+    assert at is not None
+    assert at < NOW
+    assert f", was expected at {moment(at)}" in found.text
+    alone = with_driver(found, runs=False)
+    assert "expected at" not in alone.text
