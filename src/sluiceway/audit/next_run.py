@@ -168,7 +168,8 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
             Risk(
                 Weight.STOPS if over else Weight.LOSES,
                 f"{counts.dirty:,} of {counts.read:,} records are dirty ({reasons}){limit}",
-                "`sluiceway preview JOB` shows them; see docs/dirty.md",
+                f"`sluiceway preview JOB --route {route.config.route}` shows them; "
+                "see docs/dirty.md",
             )
         )
     if counts.read and not counts.written and not counts.dirty:

@@ -1,0 +1,26 @@
+"""Risks that `plan` tells, with the commands that show more."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from sluiceway.audit.next_run import _row_risks
+from sluiceway.audit.row_preview import NOTHING
+from sluiceway.cli.job_file import load_checked_job
+from sluiceway.config.compile import compile_routes
+from tools.table_on_disk import table_on_disk
+
+
+def test_command_that_shows_dirty_rows_names_the_route(tmp_path: Path) -> None:
+    job = table_on_disk(tmp_path).job
+    (config,) = compile_routes(load_checked_job(job).spec).routes
+    counts = replace(NOTHING.counts, read=cast("Any", 3), dirty=cast("Any", 1))
+    sample = replace(NOTHING, counts=counts, reasons={"broken": 1})
+
+    class Route:
+        pass
+
+    route = cast("Any", Route())
+    route.config = config
+    (risk,) = _row_risks(route, sample)
+    assert risk.todo.startswith("`sluiceway preview JOB --route orders` shows them")
