@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -266,10 +267,17 @@ def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
     }
     if kind not in openers:
         raise JobFileError(f"expected one of {', '.join(KINDS)}, got {kind!r}", where="iceberg")
-    if kind == "sql":
-        _check_database(settings.get("uri", ""))
-    with telling(place, ("", "")):
-        return LibraryCatalog(openers[kind](settings, timeout_s), place)
+
+    def opened() -> LakeCatalog:
+        with telling(place, ("", "")):
+            return LibraryCatalog(openers[kind](dict(settings), timeout_s), place)
+
+    file = _checked_database(settings.get("uri", "")) if kind == "sql" else None
+    if file is None:
+        return opened()
+    from sluiceway.sinks.iceberg.sqlite_catalog import SqliteCatalog  # noqa: PLC0415
+
+    return SqliteCatalog(file, opened, place)
 
 
 def _without_login(place: str) -> str:
@@ -279,8 +287,10 @@ def _without_login(place: str) -> str:
     return (f"{scheme}//{tail}" if at else place).partition("?")[0]
 
 
-def _check_database(uri: str) -> None:
-    """Refuse what is no database's address, in words of ours: the library's may hold a password.
+def _checked_database(uri: str) -> Path | None:
+    """The file of an SQLite database; None for one of a server.
+
+    What is no database's address is refused in words of ours: the library's may hold a password.
 
     Raises:
         JobFileError: It is none.
@@ -289,7 +299,8 @@ def _check_database(uri: str) -> None:
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError  # noqa: PLC0415
 
     try:
-        make_url(uri).get_dialect()
+        url = make_url(uri)
+        url.get_dialect()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise JobFileError(
             "the uri of the connection is no address of a database that SQLAlchemy knows",
@@ -297,6 +308,9 @@ def _check_database(uri: str) -> None:
             hint="write it as postgresql+psycopg2://user:password@host:5432/database; in name and "
             "password @ is %40, / is %2F, : is %3A",
         ) from None
+    name = url.database or ""
+    is_file = url.get_backend_name() == "sqlite" and not name.startswith((":memory:", "file:"))
+    return Path(name) if is_file and name else None
 
 
 def _open_rest(settings: dict[str, str], timeout_s: float) -> Catalog:
