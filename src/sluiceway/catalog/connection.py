@@ -35,6 +35,7 @@ Answer = TypeVar("Answer")
 _CONNECT_TIMEOUT_S = 5.0
 _SCHEME = "thrift://"
 _PERHAPS_TLS = "one that wants TLS answers like this; its connection needs `tls` then"
+_NOT_THERE = "start it, or correct the `uri` of its connection; a firewall may be between"
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 # Semantic answers; MetaException is apart: the server uses it for its own failures too.
@@ -252,7 +253,7 @@ def _hint(cause: OSError | None) -> str:
         return "name the authorities that signed its certificate in `tls.ca_file` of its connection"
     if isinstance(cause, ssl.SSLError | ConnectionResetError):
         return "a metastore without TLS wants a connection without `tls`"
-    return ""
+    return _NOT_THERE
 
 
 def _is_silence(error: Exception) -> bool:
