@@ -7,7 +7,7 @@ recursion; every limit is checked before the next event is asked for.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -29,6 +29,7 @@ MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50
 MAX_NODES = 20_000
 
+_LONGEST_SHOWN = 200
 _START = Mark(1, 1)
 _UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
@@ -127,7 +128,9 @@ class _Builder:
         if isinstance(event, DocumentStartEvent):
             return self._begin_document(event, mark)
         if isinstance(event, MappingEndEvent | SequenceEndEvent):
-            self._add(self.frames.pop().close())
+            frame = self.frames.pop()
+            self._mend_cut_type(frame)
+            self._add(frame.close())
         elif isinstance(event, NodeEvent):
             self._refuse_references(event, mark)
             return self._begin_node(event, mark)
@@ -195,6 +198,27 @@ class _Builder:
             text = f"expected each key once, got {quoted(entry.key)} again"
             self._wrong(entry.mark, text, f"remove one; the first is on line {known.mark.line}")
 
+    def _mend_cut_type(self, frame: _Frame) -> None:
+        """Put a type together that YAML cuts at its commas where it has no quotes."""
+        entries = list(frame.entries.values())
+        found = next((each for each in entries if each.key == "type"), None)
+        if found is None or not isinstance(found.value, Scalar):
+            return
+        whole, more = found.value.text, list[str]()
+        for entry in entries[entries.index(found) + 1 :]:
+            if not _is_cut(whole) or entry.value != Scalar(None, "", entry.value.mark):
+                break
+            more.append(entry.key)
+            whole += f",{entry.key}"
+        if not more or _is_cut(whole):
+            return
+        text = f"expected a type with commas in quotes, got {quoted(found.value.text)}"
+        shown = whole if len(whole) <= _LONGEST_SHOWN else "..."
+        self._wrong(found.value.mark, text, f'quote it: type: "{shown}"')
+        for key in more:
+            del frame.entries[key]
+        frame.entries["type"] = replace(found, value=replace(found.value, value=whole, text=whole))
+
     def _key(self, node: Node) -> str:
         if isinstance(node, Scalar):
             return node.text
@@ -203,6 +227,11 @@ class _Builder:
 
     def _wrong(self, mark: Mark, text: str, todo: str) -> None:
         self.problems.append(Problem(mark, text, todo))
+
+
+def _is_cut(text: str) -> bool:
+    """Whether a bracket is still open."""
+    return text.count("(") > text.count(")") or text.count("<") > text.count(">")
 
 
 def _meaning(text: str) -> str | int | float | bool | None:
@@ -226,7 +255,7 @@ def read_document(content: bytes) -> Document:
         The tree and every problem that the text itself has.
     """
     if len(content) > MAX_BYTES:
-        text = f"expected at most {MAX_BYTES} bytes, got {len(content)}"
+        text = f"expected at most {MAX_BYTES} bytes, got more"
         return Document(None, (Problem(_START, text, "a job file is a few kilobytes"),))
     try:
         text = content.decode("utf-8").removeprefix("\ufeff")

@@ -63,7 +63,7 @@ def test_unquoted_value_means_what_the_core_schema_says(written: str, value: obj
         (b"? [a]\n: 1\n", (1, 3, "expected text as a key, got a list or mapping")),
         (b"[" * 51 + b"]" * 51, (1, 51, "expected at most 50 levels, got more")),
         (b"- 1\n" * 30_000, (20_000, 3, "expected at most 20000 values, got more")),
-        (b"x" * (MAX_BYTES + 1), (1, 1, f"expected at most 1048576 bytes, got {MAX_BYTES + 1}")),
+        (b"x" * (MAX_BYTES + 1), (1, 1, "expected at most 1048576 bytes, got more")),
     ],
 )
 def test_text_that_is_no_plain_document_is_refused(
@@ -119,3 +119,24 @@ def test_hostile_text_is_refused_at_once(content: bytes) -> None:
     started = time.process_time()
     assert read_document(content).problems
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "whole", ["decimal(10,2)", "struct<a:int,b:int>", "map<string,struct<a:decimal(9,1),b:int>>"]
+)
+def test_type_that_yaml_cuts_at_its_commas_is_told_once_with_quotes(whole: str) -> None:
+    found = read_document(f"- {{name: fare, type: {whole}, required: true}}".encode())
+    (problem,) = found.problems
+    assert problem.text.startswith("expected a type with commas in quotes, got `")
+    assert problem.todo == f'quote it: type: "{whole}"'
+    assert isinstance(found.root, document.Sequence)
+    (column,) = found.root.items
+    assert isinstance(column, document.Mapping)
+    assert [each.key for each in column.entries] == ["name", "type", "required"]
+
+
+@pytest.mark.parametrize(
+    "rest", ["decimal(10,2", "decimal(10, unit: s", "decimal(10,2): x", "int,b"]
+)
+def test_what_is_no_cut_type_is_left_as_it_is(rest: str) -> None:
+    assert read_document(f"{{name: fare, type: {rest}}}".encode()).problems == ()
