@@ -201,3 +201,26 @@ def test_table_of_files_is_for_people(
     head, line = capsys.readouterr().out.splitlines()
     assert head.split() == ["PARTITION", "ROWS", "BYTES", "PATH"]
     assert line.split()[:2] == [SEVEN, "7"]
+
+
+@pytest.mark.parametrize("name", ["dt=2026112", "day=20261120", f"{SEVEN}/app=a", "20261120"])
+def test_name_that_no_partition_can_have_is_refused(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert run_command(["files", str(table.job), name]) == 2
+    told = capsys.readouterr().err
+    assert f"no partition of ods.orders is named {name}" in told
+    assert "partitions list" in told
+
+
+def test_list_without_a_file_says_why_it_is_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = table_on_disk(tmp_path, more="ready: {visible: on_ready}")
+    shown(made, *made.rows(SEVEN, rows=4))
+    assert run_command(["files", str(made.job), SEVEN]) == 0
+    assert "nothing is announced yet; --unannounced lists 1 file" in capsys.readouterr().err
+    assert run_command(["files", str(made.job), SEVEN, "--unannounced"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run_command(["files", str(made.job), EIGHT]) == 0
+    assert f"there is no such partition with a file: ods.orders {EIGHT}" in capsys.readouterr().err
