@@ -432,4 +432,4 @@ def test_misspelt_column_is_named_with_the_field_that_was_meant_after_the_driver
     assert '"event": "columns_never_filled"' in capsys.readouterr().err
     assert run_command(["status", str(run.job.path)]) == 0
     shown = capsys.readouterr().out
-    assert "no row fills user_name (did you mean user_nmae?); no column reads user_nmae" in shown
+    assert "no row since the driver started fills user_name (did you mean user_nmae?); " in shown

@@ -153,7 +153,8 @@ def _unfilled_lines(route: "SeenRoute") -> list[str]:
     meant = (
         f"{name} (did you mean {field}?)" if field else name for name, field in columns.items()
     )
-    shown = f"no row fills {', '.join(meant)}; no column reads {', '.join(list(fields)[:_SHOWN])}"
+    unread = ", ".join(list(fields)[:_SHOWN])
+    shown = f"no row since the driver started fills {', '.join(meant)}; no column reads {unread}"
     return [f"  warning: {_printable(shown)}"]
 
 

@@ -57,8 +57,8 @@ class UnfilledColumns:
             "columns_never_filled",
             columns=list(named),
             fields_not_read=list(ignored)[:_MOST_TOLD],
-            hint=f"{ask}Name the field as `path` of the column in the job file; rows that are "
-            "there stay null",
+            hint=f"{ask}No row since this driver started fills the columns. Name the field as "
+            "`path` of the column in the job file; rows that are there stay null",
         )
 
 

@@ -54,6 +54,9 @@ class FieldSamples(ABC):
     Args:
         schema: Columns that come from the payload.
         fields_of: Of the task's decoder.
+
+    Attributes:
+        named: Columns whose key is there in some row that was looked at, also as null.
     """
 
     def __init__(self, schema: Schema, fields_of: FieldsOf) -> None:
@@ -63,6 +66,8 @@ class FieldSamples(ABC):
         self._untyped: dict[_Place, str] = {}
         self._seen: Counter[_Place] = Counter()
         self._rows = 0
+        self.named: set[str] = set()
+        self._unnamed = {column.name: column.path or (column.name,) for column in schema.fields}
 
     def take(self, payloads: Sequence[bytes | None], dirty: Sequence[DirtyRow]) -> None:
         """Look at some rows of a batch. Called once a batch.
@@ -95,7 +100,9 @@ class FieldSamples(ABC):
         return SeenField(*place, type=text, untyped=untyped, rows=self._seen[place])
 
     def _sample(self, payload: bytes) -> None:
-        found = self._unknown.of(self._fields_of(payload))
+        fields = self._fields_of(payload)
+        self._note_named(fields)
+        found = self._unknown.of(fields)
         for each in found:
             place = (each.column, each.path)
             told = len(self._types) < MOST_FIELDS and sum(map(len, each.path)) <= _MOST_PATH_CHARS
@@ -107,6 +114,22 @@ class FieldSamples(ABC):
             except UntypedError as error:
                 self._untyped.setdefault(place, str(error))
         self._seen.update({(each.column, each.path) for each in found} & self._types.keys())
+
+    def _note_named(self, fields: Mapping[str, object]) -> None:
+        named = [name for name, path in self._unnamed.items() if _is_there(fields, path)]
+        self.named.update(named)
+        for name in named:
+            del self._unnamed[name]
+
+
+def _is_there(fields: Mapping[str, object], path: Sequence[str]) -> bool:
+    """Whether a payload has such a key, whatever its value."""
+    at: object = fields
+    for key in path:
+        if not isinstance(at, Mapping) or key not in at:
+            return False
+        at = at[key]
+    return True
 
 
 def _type_of(value: object) -> DataType | None:

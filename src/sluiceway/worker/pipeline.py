@@ -318,9 +318,14 @@ class RowPipeline:
             unknown_fields=() if self._samples is None else self._samples.fields(),
             late_files=late_files,
             late_rows=late,
-            unfilled=None if self._unfilled is None else self._unfilled.names(),
+            unfilled=self._unfilled_names(),
             figures=self.figures.finished(self._files.most_open),
         )
+
+    def _unfilled_names(self) -> tuple[str, ...] | None:
+        if self._unfilled is None:
+            return None
+        return self._unfilled.names(() if self._samples is None else self._samples.named)
 
     def abort(self) -> None:
         """Drop what is open. Safe to repeat."""

@@ -1,5 +1,7 @@
 """Which columns no row of a task has filled from its payload: a misspelt name is not silent."""
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
 MOST_COLUMNS = 100
@@ -20,9 +22,15 @@ class UnfilledColumns:
         if names:
             self._names = [name for name in names if _is_empty(rows.column(name))]
 
-    def names(self) -> tuple[str, ...] | None:
-        """In the order of the columns; None when there was no row."""
-        return None if self._names is None else tuple(self._names[:MOST_COLUMNS])
+    def names(self, named: Collection[str] = ()) -> tuple[str, ...] | None:
+        """In the order of the columns; None when there was no row.
+
+        Args:
+            named: Columns whose key payloads have: their names are right, though all is null.
+        """
+        if self._names is None:
+            return None
+        return tuple([name for name in self._names if name not in named][:MOST_COLUMNS])
 
 
 def _is_empty(values: pa.Array) -> bool:

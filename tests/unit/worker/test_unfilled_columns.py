@@ -40,11 +40,16 @@ def test_names_are_bounded() -> None:
 
 def test_task_answers_which_columns_no_row_filled_where_it_samples() -> None:
     rows = [
-        made_batch(0, [{"id": 1, "ts": NOW_US, "ap": "a"}, {"id": 2, "ts": NOW_US, "app": None}])
+        made_batch(0, [{"id": 1, "ts": NOW_US, "ap": "a"}, {"id": 2, "ts": NOW_US, "ap": None}])
     ]
     sampled, plain = run_task([rows], samples="few").written, run_task([rows]).written
     assert sampled.unfilled == ("app",)
     assert plain.unfilled is None
+
+
+def test_column_whose_key_is_there_as_null_has_the_right_name() -> None:
+    rows = [made_batch(0, [{"id": 1, "ts": NOW_US, "app": None, "extra": 7}])]
+    assert run_task([rows], samples="few").written.unfilled == ()
 
 
 def test_task_answers_which_fields_no_column_reads_where_it_samples() -> None:
