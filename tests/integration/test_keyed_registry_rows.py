@@ -122,5 +122,7 @@ def test_infer_and_preview_of_a_compacted_topic_of_json(
     seen = _asked(capsys, "preview", str(job.path), "--from", "oldest")
     assert "5 records" in seen
     assert ", 0 dirty; nothing" in seen
+    assert [line.split()[1] for line in seen.splitlines()[:6]] == ["CHANGE", *["row"] * 4, "delete"]
+    assert "_sluiceway_kind" not in seen
     job.catch_up()
     assert job.rows("id") == [(0,), (2,), (3,)]

@@ -16,6 +16,7 @@ from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import Split
 from sluiceway.sources.topic_sample import read_splits
 from sluiceway.spec.log_key import LogKey
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.places import LatePlace, Place
@@ -27,6 +28,14 @@ from sluiceway.worker.write_behind import WriteBehind
 _READ_S = 120.0
 # Where a row came from is told of every row, whatever meta columns the table has.
 _ORIGIN = {name: f"_sluiceway_{name}" for name in ("topic", "partition", "offset")}
+_CHANGES = {
+    RowKind.IMAGE: "row",
+    RowKind.DELETE: "delete",
+    RowKind.FIRST: "row",
+    RowKind.FIRST_GONE: "left out",
+    RowKind.TRUNCATE: "truncate",
+    RowKind.FIRST_LOST: "left out",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,8 @@ class PreviewRow:
     Attributes:
         folder: Of its partition, below the table's; empty without partition columns.
         values: Column -> value, as JSON has it.
+        change: What it does to the row of its key, a word of `_CHANGES`; None in a table without a
+            key.
     """
 
     topic: str
@@ -43,6 +54,7 @@ class PreviewRow:
     offset: int
     folder: str
     values: Mapping[str, Any]
+    change: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +188,11 @@ def _rows(
         folder = partition_folder(tuple(names), values)
         for row in batch.to_pylist():
             topic, partition, offset = (row.pop(name) for name in _ORIGIN.values())
+            kind = row.pop(KIND_COLUMN, None)
             shown = {name: plain_value(value) for name, value in row.items()}
-            yield PreviewRow(
-                topic, partition, offset, f"{folder} (late)" if late else folder, shown
-            )
+            change = None if kind is None else _CHANGES[RowKind(kind)]
+            named = f"{folder} (late)" if late else folder
+            yield PreviewRow(topic, partition, offset, named, shown, change)
 
 
 def _dirty(batches: Sequence[pa.RecordBatch]) -> Iterator[PreviewDirty]:
