@@ -113,9 +113,12 @@ def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        return parse_duration_ms(text) / 1000
+        found = parse_duration_ms(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--for") from error
+    if not found:
+        raise typer.BadParameter("expected a time above 0s", param_hint="--for")
+    return found / 1000
 
 
 def _terms(texts: list[str]) -> dict[str, int]:

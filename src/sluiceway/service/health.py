@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from errno import EADDRINUSE
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -250,12 +251,7 @@ class HealthServer:
         try:
             self._server = _Server(port, board, log, access)
         except OSError as error:
-            raise UnhealthyEnvironmentError(
-                f"the health endpoints cannot listen: {error.strerror or error}",
-                where=f"{access.address}:{port}",
-                hint="another driver may have the port, or metrics.address may be none of this "
-                "machine; choose another run.health_port or address",
-            ) from error
+            raise _cannot_listen(error, f"{access.address}:{port}") from error
         self._log = log
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="health", daemon=True
@@ -298,3 +294,20 @@ def health_served(
         yield server.port
     finally:
         server.close()
+
+
+def _cannot_listen(error: OSError, where: str) -> UnhealthyEnvironmentError:
+    if error.errno == EADDRINUSE:
+        return UnhealthyEnvironmentError(
+            "the health endpoints cannot listen: another process has the port, perhaps a driver of "
+            "this very job",
+            where=where,
+            hint="`sluiceway status JOB` says whether one runs; if not, choose another "
+            "run.health_port",
+        )
+    return UnhealthyEnvironmentError(
+        f"the health endpoints cannot listen: {error.strerror or error}",
+        where=where,
+        hint="metrics.address may be none of this machine; choose another run.health_port or "
+        "address",
+    )

@@ -32,3 +32,13 @@ def test_driver_that_waits_for_a_lease_replaces_no_term(
     job.touch()
     assert run_command(["run", str(job), "--takeover=7", "--standby"]) == 2
     assert "--takeover: expected it without --standby" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["0s", "-1s", "soon"])
+def test_run_for_no_time_is_a_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    job = tmp_path / "orders.yaml"
+    job.touch()
+    assert run_command(["run", str(job), f"--for={text}"]) == 2
+    assert "--for" in capsys.readouterr().err

@@ -218,7 +218,9 @@ def test_it_listens_on_loopback_only(port: int) -> None:
 
 
 def test_port_that_is_taken_is_an_unfit_environment(port: int, board: StatusBoard) -> None:
-    with pytest.raises(UnhealthyEnvironmentError, match="cannot listen") as caught:
+    with pytest.raises(
+        UnhealthyEnvironmentError, match="perhaps a driver of this very job"
+    ) as caught:
         HealthServer(port, board, stderr_log())
     assert caught.value.where == f"127.0.0.1:{port}"
 
