@@ -141,8 +141,8 @@ def _row_lines(found: "Preview") -> list[str]:
             row.pop(1)
     if any(row.change is not None for row in found.rows):
         heads.insert(1, "CHANGE")
-        for shown, row in zip(cells, found.rows, strict=True):
-            shown.insert(1, row.change or "")
+        for shown, each in zip(cells, found.rows, strict=True):
+            shown.insert(1, each.change or "")
     lines = table_lines([heads, *cells])
     if max(map(len, lines)) <= max(_WIDE, shutil.get_terminal_size().columns):
         return lines

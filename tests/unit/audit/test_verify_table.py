@@ -175,7 +175,7 @@ def test_hour_that_is_not_announced_yet_is_not_counted_as_in_the_catalog(
     table.rows(FOLDER, "dt=20261120/hr=09")
     verifier = Verifier(LocalStorage(), table.log.layout, columns=("dt", "hr"))
     verifier.check_table()
-    shown = {("20261120", "08"): table.log.layout.final(FOLDER)}
+    shown: dict[tuple[str, ...], str] = {("20261120", "08"): table.log.layout.final(FOLDER)}
     verifier.check_partitions(shown, lambda values: tuple(map(str, values)), on_ready=True)
     assert (verifier.report.partitions, verifier.report.unannounced) == (2, 1)
     _print(verifier.report, "orders.yaml")
