@@ -90,6 +90,22 @@ def test_a_compaction_that_is_killed_leaves_every_row_once(
     assert_exact(job, 20)
 
 
+def test_a_file_that_is_gone_fails_the_command_when_all_others_are_compacted(
+    job: LakeJob, writer: TopicWriter
+) -> None:
+    fill(job, writer, 4)
+    (gone, *_) = [task.file.file_path for task in job.load().scan().plan_files()]
+    Path(gone.removeprefix("file://").removeprefix("file:")).unlink()
+    assert compact(job) == 1
+    told = (job.folder / "compact.log").read_text("utf-8")
+    assert "failed: " in told
+    assert gone.rpartition("/")[2] in told
+    assert files(job) == 2
+    # What is left is one small file that can be read.
+    assert compact(job) == 1
+    assert files(job) == 2
+
+
 def test_a_running_job_makes_few_files_of_many_snapshots(
     job: LakeJob, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

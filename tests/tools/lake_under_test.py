@@ -4,6 +4,7 @@ The catalog may lose answers, hold requests and let them land later, or twice.
 """
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,13 +22,14 @@ from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.observe.log import stderr_log
+from sluiceway.observe.log import Log, stderr_log
 from sluiceway.sinks.contract import FollowedRoute, TableState
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compaction import LakeCompaction, Rewriting
 from sluiceway.sinks.iceberg.expiring import LakeExpiry
+from sluiceway.sinks.iceberg.file_process import Answers
 from sluiceway.sinks.iceberg.keyed_files import FilePlace
 from sluiceway.sinks.iceberg.lake_table import LakeTable, hashes_of
 from sluiceway.sinks.iceberg.orphans import LakeOrphans
@@ -53,14 +55,14 @@ class RewrittenHere:
     """Files are written anew in this process: another one costs a second."""
 
     def __init__(self, plan: RewritePlan) -> None:
-        self._answer = rewrite_live(plan, LocalStorage())
+        self._answers = list(rewrite_live(plan, LocalStorage()))
 
     def is_over(self) -> bool:
         return True
 
-    def answer(self, timeout_s: float) -> object:
-        del timeout_s
-        return self._answer
+    def answers(self, parts: int, timeout_s: float) -> Answers:
+        del parts, timeout_s
+        return list(self._answers), None
 
     def end(self) -> None:
         """Nothing is under way."""
@@ -200,6 +202,9 @@ class LakeUnderTest:
         self,
         begin: Callable[[RewritePlan], Rewriting] = RewrittenHere,
         catalog: LakeCatalog | None = None,
+        *,
+        events: Log | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> LakeCompaction:
         """As a driver or the command makes it, but for the process that writes files."""
         return LakeCompaction(
@@ -208,8 +213,9 @@ class LakeUnderTest:
             LEDGER,
             hashes_of(self.log),
             target_bytes=self.options.target_bytes,
-            events=stderr_log(level="error"),
+            events=events or stderr_log(level="error"),
             begin=begin,
+            clock=clock,
         )
 
     def expiry(self, catalog: LakeCatalog | None = None, least: int = 1) -> LakeExpiry:

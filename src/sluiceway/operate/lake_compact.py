@@ -45,12 +45,14 @@ class _Work:
 
     Attributes:
         left: Why partitions were left as they are.
-        failed: Why they failed.
+        failed: Why they failed; the rest of such a partition is compacted all the same.
+        ended: Those of which nothing more is tried.
         costs_s: Wall and CPU time of each, by its share of the bytes.
     """
 
     left: dict[str, str]
     failed: dict[str, str] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
     costs_s: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -109,6 +111,8 @@ def compact_lake(
 ) -> CompactAnswer:
     """Compact partitions of a lake table. Safe to end anywhere and to repeat.
 
+    A file that cannot be read fails its partition; all that can be compacted is.
+
     Args:
         config: The route.
         ledger: Its own.
@@ -127,7 +131,7 @@ def compact_lake(
         while groups := [
             group
             for group in groups
-            if group.partition in before.keys() - work.left.keys() - work.failed.keys()
+            if group.partition in before.keys() - work.left.keys() - work.ended
         ]:
             _one_go(compaction, in_one_go(groups), work, watch)
             groups, _ = compaction.look(all_of_them=True)
@@ -148,9 +152,12 @@ def _one_go(
         time.sleep(_POLL_S)
     try:
         for each in compaction.finish():
-            if each.left:
+            if each.failed:
+                work.failed.setdefault(each.partition, each.failed)
+            elif each.left:
                 work.left[each.partition] = each.left
     except SluicewayError as error:
+        work.ended |= {group.partition for group in groups}
         work.failed |= {group.partition: error.message for group in groups}
     wall_s, cpu_s = time.monotonic() - began_s, _children_s() - cpu_s
     whole = sum(group.size_bytes for group in groups)

@@ -5,11 +5,14 @@ A process writes the new files, as long as that takes; one request with a snapsh
 built again from the same new files: what it replaces has to be live still, and rows that others
 have deleted since are deleted in the new file by their places. Only looking tells what became of
 a request, so a file that was ever named in one is never removed here.
+
+Groups of files stand for themselves: one that cannot be written anew is told and put off, and the
+others go into the table.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -18,16 +21,24 @@ from numpy.typing import NDArray
 from pyiceberg.manifest import DataFile
 from pyiceberg.table.metadata import TableMetadata
 
-from sluiceway.errors import StorageUnavailableError, TableMismatchError
+from sluiceway.errors import SluicewayError, StorageUnavailableError, TableMismatchError
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer
-from sluiceway.sinks.iceberg.file_process import FileProcess
+from sluiceway.sinks.iceberg.file_process import Answers, FileProcess
 from sluiceway.sinks.iceberg.keyed_files import FilePlace
 from sluiceway.sinks.iceberg.lake_table import HashOf, LakeTable, TableLook
 from sluiceway.sinks.iceberg.publisher import LakePlace
+from sluiceway.sinks.iceberg.put_off import PutOff
 from sluiceway.sinks.iceberg.replace_request import replace_request
-from sluiceway.sinks.iceberg.rewrite_live import LiveFile, NewFile, RewriteGroup, RewritePlan
+from sluiceway.sinks.iceberg.rewrite_live import (
+    GroupAnswer,
+    LiveFile,
+    NewFile,
+    RewriteGroup,
+    RewritePlan,
+    remove_new,
+)
 from sluiceway.sinks.iceberg.small_files import (
     SmallFiles,
     in_one_go,
@@ -48,10 +59,10 @@ class Rewriting(Protocol):
     """A process that writes files anew; see `FileProcess`."""
 
     def is_over(self) -> bool:
-        """Whether `answer` returns at once."""
+        """Whether `answers` returns at once."""
 
-    def answer(self, timeout_s: float) -> Any:
-        """What it has made."""
+    def answers(self, parts: int, timeout_s: float) -> Answers:
+        """What it has made of each group, and why it ended before the rest."""
 
     def end(self) -> None:
         """End it, whatever it does."""
@@ -67,6 +78,7 @@ class Compacted:
         size_bytes: Of these.
         after_bytes: Of what stands for them.
         left: Why they are as they were; empty when they are not.
+        failed: Why they could not be written anew: a person should look.
     """
 
     partition: str
@@ -74,6 +86,7 @@ class Compacted:
     size_bytes: int
     after_bytes: int = 0
     left: str = ""
+    failed: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +113,20 @@ class _Made:
 
 
 @dataclass(slots=True)
+class _Ready:
+    """A new file as a request names it, at one head.
+
+    Attributes:
+        carry: Its rows that were deleted since it was written.
+        added: Its entry; None when it has no row.
+    """
+
+    made: _Made
+    carry: Positions
+    added: DataFile | None
+
+
+@dataclass(slots=True)
 class _Run:
     """What is being written.
 
@@ -121,10 +148,12 @@ class _Kept:
     """Between looks.
 
     Attributes:
+        put_off: Files that failed.
         fruitless: Files of which no two are alike: not tried again.
         run: Under way.
     """
 
+    put_off: PutOff
     fruitless: set[tuple[str, ...]] = field(default_factory=set)
     run: _Run | None = None
 
@@ -140,6 +169,7 @@ class LakeCompaction:
         target_bytes: What a file should weigh.
         events: To tell a person.
         begin: Begins a process.
+        clock: Tells when files are tried again.
     """
 
     def __init__(  # noqa: PLR0913 - what it works on, and how
@@ -152,6 +182,7 @@ class LakeCompaction:
         target_bytes: int,
         events: Log,
         begin: Callable[[RewritePlan], Rewriting] = FileProcess,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._table = table
         self._stores = place.stores
@@ -162,7 +193,7 @@ class LakeCompaction:
         self._events = events
         self._begin = begin
         self._heads = HeadReader(self._read_deletes)
-        self._kept = _Kept()
+        self._kept = _Kept(PutOff(clock))
 
     def _read_deletes(self, uri: str) -> Any:
         if not uri.endswith(".parquet"):
@@ -174,6 +205,8 @@ class LakeCompaction:
     def look(self, *, all_of_them: bool) -> tuple[list[SmallFiles], str]:
         """What is worth being compacted now, and else why the whole table is left alone.
 
+        Files that failed are no part of it until their time has come; then their groups are last.
+
         Raises:
             TableHistoryError: The table was rolled back or replaced.
             TableMismatchError: It was dropped, or dropped and created again.
@@ -184,14 +217,23 @@ class LakeCompaction:
         head, left = self._head(look)
         if left:
             return [], left
+        put_off = self._kept.put_off
+        put_off.forget_others(head.data.keys())
+        later = put_off.paths()
         found = small_files(
             look.table.metadata,
-            head,
+            replace(head, data={uri: e for uri, e in head.data.items() if uri not in later}),
             self._place.uri,
             self._target_bytes,
             all_of_them=all_of_them,
         )
-        return [each for each in found if each.paths not in self._kept.fruitless], ""
+        found = [each for each in found if each.paths not in self._kept.fruitless]
+        return sorted(found, key=lambda each: put_off.is_known(each.paths)), ""
+
+    @property
+    def put_off(self) -> str:
+        """Which files are left alone for a while, and why; empty when none is. Any thread."""
+        return self._kept.put_off.said
 
     def partitions(self) -> dict[str, tuple[int, int]]:
         """Files and bytes of each partition now. Raises as `look`."""
@@ -273,40 +315,102 @@ class LakeCompaction:
         return self._kept.run is None or self._kept.run.process.is_over()
 
     def finish(self) -> list[Compacted]:
-        """Put what was written into the table.
+        """Put what was written into the table; of groups that have failed nothing stays behind.
 
         Raises:
-            SluicewayError: As `look`; or the process has failed. What was written is an orphan.
+            SluicewayError: As `look`; or the process has failed. What no request has named is
+                removed, the rest are orphans.
         """
         run, self._kept.run = self._kept.run, None
         if run is None:
             return []
         began_s = time.monotonic()
-        answer: tuple[tuple[NewFile, ...], ...] = run.process.answer(_PROCESS_S)
+        answers = self._answers(run)
         made: list[_Made] = []
         done: list[Compacted] = []
-        for at, files in enumerate(answer):
+        for at, answer in enumerate(answers):
             group = run.groups[at]
-            made += [self._made(run, at, file) for file in files]
-            if not files:
+            if answer.failure is not None:
+                done.append(self._failed(group, answer))
+                continue
+            made += [self._made(run, at, file) for file in answer.files]
+            if not answer.files:
                 self._kept.fruitless.add(group.paths)
                 said = "no two of its small files have the same columns"
                 done.append(
                     Compacted(group.partition, len(group.paths), group.size_bytes, left=said)
                 )
         reach("lake.rewritten", self._table.where)
-        done += self._put(made)
-        good = [each for each in done if not each.left]
+        try:
+            done += self._put(made)
+        except SluicewayError:
+            for each in made:
+                self._drop(each)
+            raise
+        self._tell(done, began_s)
+        return done
+
+    def _tell(self, done: list[Compacted], began_s: float) -> None:
+        good = [each for each in done if not each.left and not each.failed]
+        failed = sum(bool(each.failed) for each in done)
         self._events.info(
             "lake_compacted",
             table=self._table.where,
             files=sum(each.files for each in good),
             became=len(good),
             size_bytes=sum(each.size_bytes for each in good),
-            left=len(done) - len(good),
+            left=len(done) - len(good) - failed,
+            failed=failed,
             put_s=round(time.monotonic() - began_s, 3),
         )
-        return done
+
+    def _answers(self, run: _Run) -> list[GroupAnswer]:
+        """Of each group that the process has come to. It is over, so nobody writes any more.
+
+        Raises:
+            SluicewayError: It cannot do its work, whatever the groups are.
+        """
+        try:
+            answers, ended = run.process.answers(len(run.groups), _PROCESS_S)
+        except SluicewayError:
+            self._clear(run.plan.groups)
+            raise
+        found: list[GroupAnswer] = list(answers)
+        if ended is not None:
+            # It was in the midst of this one; those behind it are chosen again.
+            self._clear(run.plan.groups[len(found) : len(found) + 1])
+            found.append(GroupAnswer(failure=ended))
+        return found
+
+    def _clear(self, groups: Sequence[RewriteGroup]) -> None:
+        """Remove what was written of groups of which no request has ever named a file."""
+        for group in groups:
+            try:
+                remove_new(group, self._place.storage)
+            except SluicewayError as error:
+                self._events.info("garbage_left", path=group.stem, error=str(error))
+
+    def _failed(self, group: SmallFiles, answer: GroupAnswer) -> Compacted:
+        """Put off the file that is to blame, or all of the group where none is known."""
+        paths = group.paths if answer.bad is None else (group.paths[answer.bad],)
+        return self._put_off(group.partition, paths, answer.failure, group.size_bytes)
+
+    def _put_off(
+        self, partition: str, paths: Sequence[str], error: SluicewayError | None, size_bytes: int
+    ) -> Compacted:
+        why = "" if error is None else error.message
+        if self._kept.put_off.note(paths, why):
+            self._events.warning(
+                "compaction_failed",
+                table=self._table.where,
+                partition=partition,
+                file=paths[0],
+                files=len(paths),
+                reason=why,
+            )
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        failed = f"{paths[0]}{more}: {why}"
+        return Compacted(partition, len(paths), size_bytes, failed=failed)
 
     def _made(self, run: _Run, at: int, file: NewFile) -> _Made:
         group, plan = run.groups[at], run.plan.groups[at]
@@ -343,21 +447,21 @@ class LakeCompaction:
         for _ in range(_TRIES):
             look = self._look()
             head, left = self._head(look)
-            carried: list[tuple[_Made, Positions]] = []
+            ready: list[_Ready] = []
             for each in made:
                 if self._has_landed(each, head):
                     done.append(_told(each))
                     continue
-                carry, why = self._carried(each, head)
-                if left or why:
-                    self._drop(each)
-                    done.append(_told(each, left or why))
-                else:
-                    carried.append((each, carry))
-            made = [each for each, _ in carried]
+                found = left or self._ready(each, head, look.table.metadata)
+                if isinstance(found, _Ready):
+                    ready.append(found)
+                    continue
+                self._drop(each)
+                done.append(_told(each, found) if isinstance(found, str) else found)
+            made = [each.made for each in ready]
             if not made:
                 return done
-            said = self._try(look, head, carried)
+            said = self._try(look, head, ready)
         for each in made:
             if self._has_landed(each, self._head(self._look())[0]):
                 done.append(_told(each))
@@ -365,6 +469,17 @@ class LakeCompaction:
                 self._drop(each)
                 done.append(_told(each, f"the catalog did not take it: {said}"))
         return done
+
+    def _ready(self, each: _Made, head: Head, metadata: TableMetadata) -> _Ready | Compacted | str:
+        """How a request names it; else why it is of no use, or has failed."""
+        carry, why = self._carried(each, head)
+        if why:
+            return why
+        try:
+            added = self._added(each, metadata) if each.uri else None
+        except SluicewayError as error:
+            return self._put_off(each.partition, tuple(each.sources), error, each.before_bytes)
+        return _Ready(each, carry, added)
 
     @staticmethod
     def _has_landed(each: _Made, head: Head) -> bool:
@@ -387,26 +502,25 @@ class LakeCompaction:
             first += len(kept)
         return np.concatenate(found).astype(np.int64), ""
 
-    def _try(self, look: TableLook, head: Head, made: list[tuple[_Made, Positions]]) -> str:
+    def _try(self, look: TableLook, head: Head, ready: list[_Ready]) -> str:
         """Build one request for all of them, send it once."""
-        metadata = look.table.metadata
-        removed = {uri for each, _ in made for uri in each.sources}
+        removed = {uri for each in ready for uri in each.made.sources}
         removed |= {
             path
             for path in head.deletes
             if self._is_done_with(self._heads.named_by(path), removed, head)
         }
-        added = [self._added(each, metadata) for each, _ in made if each.uri]
+        added = [each.added for each in ready if each.added is not None]
         deletes = [
-            self._place.place_deletes({each.uri: carry}, each.like)
-            for each, carry in made
-            if len(carry)
+            self._place.place_deletes({each.made.uri: each.carry}, each.made.like)
+            for each in ready
+            if len(each.carry)
         ]
         change = TableChange(added, deletes, frozenset(removed))
         request = replace_request(look.table, change, head.entries, self._ledger)
         reach("lake.replacing", self._table.where)
-        for each, _ in made:
-            each.sent = True
+        for each in ready:
+            each.made.sent = True
         return self._table.send(look.table, request)
 
     @staticmethod
@@ -424,8 +538,12 @@ class LakeCompaction:
 
     def _drop(self, each: _Made) -> None:
         """Remove a file that no request has ever named; one that was named may still land."""
-        if each.path and not each.sent:
+        if not each.path or each.sent:
+            return
+        try:
             self._place.storage.remove(each.path)
+        except SluicewayError as error:
+            self._events.info("garbage_left", path=each.path, error=str(error))
 
 
 def _told(each: _Made, left: str = "") -> Compacted:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from typing import IO, Any, Final
 
 from sluiceway.errors import SluicewayError, TaskFailedError
@@ -15,6 +16,9 @@ from sluiceway.sinks.iceberg.plan_frames import framed, read_frame, write_frame
 _SAID_AT_END = 300
 _MOST_IDLE = 2
 _ENDS_S = 5.0
+
+Answers = tuple[list[Any], SluicewayError | None]
+"""Of the parts of a plan, in order; and why the one behind them, and all after it, have none."""
 
 
 def _begun(told: IO[bytes] | int, answer: IO[bytes] | int, said: IO[bytes]) -> Any:
@@ -65,22 +69,40 @@ class FileProcess:
         """Whether `answer` returns at once. Asks nobody else."""
         return self._process.poll() is not None
 
-    def answer(self, timeout_s: float) -> Any:
-        """What it has made. Called once.
+    def answers(self, parts: int, timeout_s: float) -> Answers:
+        """What it has made. Called once; it is over then.
+
+        Args:
+            parts: Of the plan; each has an answer.
+            timeout_s: Longest wait; then it is killed.
 
         Raises:
-            SluicewayError: It has made nothing; what lies in the table's folder is an orphan.
+            SluicewayError: It cannot do its work, whatever the parts are.
         """
         try:
-            code = self._process.wait(timeout_s)
+            code = self._killed_after(timeout_s)
             said = _last_words(self._said)
             self._answer.seek(0)
-            answer = read_frame(self._answer.fileno()) if code == 0 else None
-        except subprocess.TimeoutExpired as error:
-            raise TaskFailedError(f"files could not be merged: {error}") from error
+            found = list(_frames(self._answer.fileno()))
         finally:
             self.end()
-        return _made(answer, code, said)
+        if found and isinstance(found[0], SluicewayError):
+            raise found[0]
+        if len(found) == parts:
+            return found, None
+        if code is None or code < 0:
+            why = f"took longer than {timeout_s:g} s" if code is None else f"ended with {code}"
+            return found, TaskFailedError(f"the process that writes it anew {why}: {said}")
+        raise TaskFailedError(f"the process that writes files anew ended with {code}: {said}")
+
+    def _killed_after(self, timeout_s: float) -> int | None:
+        """Its exit code; None when it had to be killed."""
+        try:
+            return int(self._process.wait(timeout_s))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return None
 
     def end(self) -> None:
         """End it, whatever it does. Safe to repeat."""
@@ -92,6 +114,16 @@ class FileProcess:
     def _close(self) -> None:
         self._answer.close()
         self._said.close()
+
+
+def _frames(source: int) -> Iterator[Any]:
+    """All whole ones."""
+    try:
+        while (frame := read_frame(source)) is not None:
+            yield frame
+    except EOFError:
+        # It was killed in the midst of telling it.
+        return
 
 
 def _made(answer: Any | None, code: int | None, said: str) -> Any:

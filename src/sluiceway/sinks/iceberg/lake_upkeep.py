@@ -56,6 +56,10 @@ class LakeUpkeep(Follower):
         """See `Follower.rest_s`."""
         return max(0.0, self._due_s - self._clock())
 
+    def waits(self) -> str:
+        """See `Follower.waits`: files that cannot be compacted; all others are."""
+        return "" if self._compaction is None else self._compaction.put_off
+
     def follow(self, view: LogView) -> int:
         """See `Follower.follow`: begin a process, ask for it, put its files into the table."""
         self._place = view.through
@@ -87,7 +91,9 @@ class LakeUpkeep(Follower):
         if compaction.is_under_way:
             if not compaction.is_over():
                 return True
-            compaction.finish()
+            if any(each.failed for each in compaction.finish()):
+                # One after the other would keep a processor busy with nothing but failures.
+                return False
         groups, _ = compaction.look(all_of_them=False)
         if groups:
             compaction.begin(groups)

@@ -1,20 +1,22 @@
 """Works on files of a lake table: `python -m sluiceway.sinks.iceberg.merge_process`.
 
-Plans come on standard input, one after the other, each answered on standard output. It ends when
-its driver closes the input, or asks nothing for a while. A process of its own, so that neither the
-driver's memory nor its threads wait for it.
+Plans come on standard input, one after the other, each answered on standard output: group by group
+where each stands for itself, so that what is done counts even when the next one ends the process.
+It ends when its driver closes the input, or asks nothing for a while. A process of its own, so that
+neither the driver's memory nor its threads wait for it.
 """
 
 import os
 import sys
 import time
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.sinks.iceberg.merge_files import MergeAnswer, MergePlan, merge_files
 from sluiceway.sinks.iceberg.plan_frames import framed, read_frame
-from sluiceway.sinks.iceberg.rewrite_live import RewriteAnswer, RewritePlan, rewrite_live
+from sluiceway.sinks.iceberg.rewrite_live import GroupAnswer, RewritePlan, rewrite_live
 from sluiceway.storage.registry import open_storage
 
 IDLE_S = 90.0
@@ -29,8 +31,9 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     pa.set_cpu_count(1)
     while (plan := _next_plan()) is not None:
-        answer_to.write(framed(_carried_out(plan)))
-        answer_to.flush()
+        for answer in _carried_out(plan):
+            answer_to.write(framed(answer))
+            answer_to.flush()
 
 
 def _next_plan() -> MergePlan | RewritePlan | None:
@@ -43,18 +46,20 @@ def _next_plan() -> MergePlan | RewritePlan | None:
     return plan
 
 
-def _carried_out(plan: MergePlan | RewritePlan) -> MergeAnswer | RewriteAnswer:
+def _carried_out(plan: MergePlan | RewritePlan) -> Iterator[MergeAnswer | GroupAnswer]:
+    """One answer to a merge; to a rewriting one for each group, or an error for all of them."""
     try:
         storage, _ = open_storage(plan.location, plan.stores)
         if isinstance(plan, MergePlan):
-            return merge_files(plan, storage)
+            yield merge_files(plan, storage)
+            return
         # Nobody waits for it: rows that are merged before their snapshot are waited for.
         os.nice(_NICER)
-        return rewrite_live(plan, storage)
+        yield from rewrite_live(plan, storage)
     except SluicewayError as error:
-        return error
+        yield error
     except Exception as error:  # noqa: BLE001 - the process's boundary: its driver tells it
-        return TaskFailedError(f"{type(error).__name__}: {str(error)[:300]}")
+        yield TaskFailedError(f"{type(error).__name__}: {str(error)[:300]}")
 
 
 if __name__ == "__main__":

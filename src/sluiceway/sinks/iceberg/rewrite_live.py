@@ -1,11 +1,14 @@
 """Writes live files of one partition anew as one, without their dead rows; in `merge_process`.
 
 A row keeps its order: file by file as the plan names them, in each as it lies there. So the place
-of each row in the new file is known without reading it.
+of each row in the new file is known without reading it. A group that fails leaves nothing behind,
+and is not in the way of the others.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -13,7 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
+from sluiceway.errors import (
+    FileLostError,
+    SluicewayError,
+    StorageUnavailableError,
+    TaskFailedError,
+)
 from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import Storage
 
@@ -44,7 +52,8 @@ class RewriteGroup:
     """Files of one partition that become one, or one for each set of columns.
 
     Attributes:
-        stem: Of the new files' names, as the storage has them; nobody else has it.
+        stem: Of the new files' names, as the storage has them; nobody else has it. A number
+            follows, from 0 on without a gap.
         sources: In the order that their rows keep.
     """
 
@@ -77,19 +86,71 @@ class NewFile:
     sources: tuple[int, ...]
 
 
-RewriteAnswer = tuple[tuple[NewFile, ...], ...] | SluicewayError
-"""Those of each group, or why there are none."""
+@dataclass(frozen=True, slots=True)
+class GroupAnswer:
+    """What became of a group.
+
+    Attributes:
+        files: The new ones.
+        failure: Why there are none.
+        bad: The file of the group that could not be read, by number; None when it is not known.
+    """
+
+    files: tuple[NewFile, ...] = ()
+    failure: SluicewayError | None = None
+    bad: int | None = None
 
 
-def rewrite_live(plan: RewritePlan, storage: Storage) -> tuple[tuple[NewFile, ...], ...]:
-    """Write each group anew. Files that no other of the group is like are left alone.
+class _UnreadableError(Exception):
+    """A file of a group cannot be read."""
+
+    def __init__(self, source: LiveFile, failure: SluicewayError) -> None:
+        super().__init__(source.path)
+        self.source = source
+        self.failure = failure
+
+
+def rewrite_live(plan: RewritePlan, storage: Storage) -> Iterator[GroupAnswer]:
+    """Write each group anew, one when it is asked for. Never raises for what is in a group.
+
+    Files that no other of the group is like are left alone.
+    """
+    for group in plan.groups:
+        yield _answered(group, plan, storage)
+
+
+def _answered(group: RewriteGroup, plan: RewritePlan, storage: Storage) -> GroupAnswer:
+    bad: int | None = None
+    try:
+        return GroupAnswer(tuple(_rewritten(group, plan, storage)))
+    except _UnreadableError as error:
+        failure, bad = error.failure, group.sources.index(error.source)
+    except SluicewayError as error:
+        failure = error
+    except Exception as error:  # noqa: BLE001 - a group's boundary: the others go on
+        failure = TaskFailedError(f"{type(error).__name__}: {str(error)[:300]}")
+    try:
+        remove_new(group, storage)
+    except SluicewayError as error:
+        failure = TaskFailedError(f"{failure}; what was written of it stays: {error}")
+    return GroupAnswer(failure=failure, bad=bad)
+
+
+def remove_new(group: RewriteGroup, storage: Storage) -> None:
+    """Remove what was written of a group. Only while no request has named a file of it.
 
     Raises:
-        FileLostError: A file does not have the rows that the table says.
-        TaskFailedError: A new file does not have the rows of the old ones.
-        StorageUnavailableError: The store failed.
+        StorageUnavailableError: What is left is an orphan.
     """
-    return tuple(tuple(_rewritten(group, plan, storage)) for group in plan.groups)
+    for number in count():
+        path = _new_path(group, number)
+        if storage.status(path) is None:
+            return
+        storage.remove(path)
+
+
+def _new_path(group: RewriteGroup, number: int) -> str:
+    return f"{group.stem}-{number}.parquet"
 
 
 def _rewritten(group: RewriteGroup, plan: RewritePlan, storage: Storage) -> Iterator[NewFile]:
@@ -104,17 +165,37 @@ def _rewritten(group: RewriteGroup, plan: RewritePlan, storage: Storage) -> Iter
                 break
         else:
             alike.append((schema, [number]))
-    for at, (schema, numbers) in enumerate(alike):
+    written = 0
+    for schema, numbers in alike:
         if len(numbers) > 1:
             sources = [group.sources[number] for number in numbers]
-            path = f"{group.stem}-{at}.parquet"
+            path = _new_path(group, written)
             rows, size_bytes = _write(path, schema, sources, plan.compression, storage)
+            written += 1 if rows else 0
             yield NewFile(path if rows else "", rows, size_bytes, tuple(numbers))
+
+
+@contextmanager
+def _reading(source: LiveFile, storage: Storage) -> Iterator[BinaryIO]:
+    """A file of a group, open; whatever fails in reading it says which one it is."""
+    failure: SluicewayError
+    try:
+        with storage.open_read(source.path) as handle:
+            yield handle
+    except SluicewayError as error:
+        failure = error
+    except OSError as error:
+        failure = StorageUnavailableError(f"cannot be read: {error}", where=source.path)
+    except (pa.ArrowException, ValueError) as error:
+        failure = TaskFailedError(f"it cannot be written anew: {error}", where=source.path)
+    else:
+        return
+    raise _UnreadableError(source, failure)
 
 
 def _schema(source: LiveFile, storage: Storage) -> pa.Schema | None:
     """Columns of a file; None of one that would not be the same when it is written by us."""
-    with storage.open_read(source.path) as handle:
+    with _reading(source, storage) as handle:
         file = _opened(handle, source)
         if any(file.schema.column(n).physical_type == "INT96" for n in range(len(file.schema))):
             return None
@@ -183,7 +264,7 @@ def _gathered(sources: list[LiveFile], storage: Storage) -> Iterator[pa.Table]:
 
 
 def _living(source: LiveFile, storage: Storage) -> Iterator[pa.Table]:
-    with storage.open_read(source.path) as handle:
+    with _reading(source, storage) as handle:
         file, first = _opened(handle, source), 0
         for number in range(file.num_row_groups):
             rows = file.read_row_group(number)
