@@ -165,9 +165,9 @@ def ours_expired(metadata: TableMetadata, through: Any, **given: Any) -> Any:
     return _DUE(metadata, replace(through, sequence_number=1 << 60), **given)
 
 
-def live_removed(before: Any, after: Any, expiry: Any) -> Any:
+def live_removed(before: Any, after: Any, expiry: Any, over: Any) -> Any:
     """What an expired snapshot has added goes, whoever names it still."""
-    found = _UNNAMED(before, after, expiry)
+    found = _UNNAMED(before, after, expiry, over)
     ids = set(expiry.snapshots)
     added = {
         entry.data_file.file_path

@@ -187,7 +187,8 @@ class FollowerRunner:
     def settle(self, timeout_s: float) -> tuple[str, ...]:
         """Give all of them one last while, in the order of `after`. Called once, at the end.
 
-        A piece that goes on is waited for beyond the time: each of its calls has a limit.
+        A piece that goes on is waited for beyond the time: each of its calls has a limit. Those
+        that follow no slot have no while, and are asked to end.
 
         Returns:
             Who is not through then.
@@ -195,7 +196,8 @@ class FollowerRunner:
         with self._changed:
             self._hasty = self._last = True
             for each in self._all.values():
-                each.owes_hasty = each.rest_due is not None or each.trouble is not None
+                waits = each.rest_due is not None or each.trouble is not None
+                each.owes_hasty = waits and each.follower.follows_slots
                 each.pause_s = FIRST_PAUSE_S
         self._wake_all()
 
@@ -206,9 +208,7 @@ class FollowerRunner:
 
         with self._changed:
             if not self._changed.wait_for(settled, timeout_s):
-                self._changed.wait_for(
-                    lambda: settled() or not any(each.busy for each in self._all.values())
-                )
+                self._changed.wait_for(lambda: settled() or not self._at_work())
             return self._left()
 
     def close(self) -> None:
@@ -286,7 +286,10 @@ class FollowerRunner:
                 return None
             hasty, before = each.owes_hasty, each.follower.place()
             limit = self._limit(each)
-            view = LogView(self._log, limit, self._hasty, self._last, self._ended)
+            over = self._ended if each.follower.follows_slots else self._ended_or_last
+            if not each.follower.follows_slots and over():
+                return None
+            view = LogView(self._log, limit, self._hasty, self._last, over)
             left_s = self._not_before_s(each)
             if not hasty and left_s != 0.0 and (each.trouble or before >= view.through):
                 return left_s
@@ -397,11 +400,18 @@ class FollowerRunner:
         return tuple(
             name
             for name, each in self._all.items()
-            if each.owes_hasty or each.follower.place() < self._through
+            if each.follower.follows_slots
+            and (each.owes_hasty or each.follower.place() < self._through)
         )
+
+    def _at_work(self) -> bool:
+        return any(each.busy and each.follower.follows_slots for each in self._all.values())
 
     def _ended(self) -> bool:
         return self._closed or self._failure is not None or self._crash is not None
+
+    def _ended_or_last(self) -> bool:
+        return self._last or self._ended()
 
     def _wake_all(self) -> None:
         for each in self._all.values():

@@ -30,7 +30,8 @@ class LogView:
             followers of `after` are through it.
         hasty: What is put off otherwise is done now.
         last: The route comes to its end in order.
-        over: Whether the piece should end as soon as it can, with what it has; asks nobody.
+        over: Whether the piece should end as soon as it can, with what it has; asks nobody. To one
+            that follows no slot also once the route comes to its end.
     """
 
     log: LedgerLog
@@ -80,6 +81,8 @@ class Follower(ABC):
         after: Names of followers that have to be through a slot first. Those that the route does
             not have are ignored; a circle is refused when the route is composed.
         owns_table: Whether a Fatal of it halts the route: it makes the table itself.
+        follows_slots: Whether its place says anything. One that follows none is never waited for:
+            not by those who tell of what readers find, and not by a stop.
         publishes: Whether rows are in the table only behind its place. `published_through` of the
             records is the least place of those that do, and commits wait for it in the end.
         connection: What its calls go to, as `metastore thrift://...`: at most four pieces of a
@@ -89,6 +92,7 @@ class Follower(ABC):
     name: str
     after: tuple[str, ...] = ()
     owns_table: bool = False
+    follows_slots: bool = True
     publishes: bool = False
     connection: str = ""
 

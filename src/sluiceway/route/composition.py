@@ -72,7 +72,7 @@ def compose(
         )
         catalog.connection = f"catalog {owned.state.identity.catalog}"
         followers = [_files(owned, log), catalog]
-    shown: tuple[str, ...] = tuple(each.name for each in followers)
+    shown: tuple[str, ...] = tuple(each.name for each in followers if each.follows_slots)
     for teller in () if ready is None else ready.tellers:
         # Nobody is told of what readers do not find yet.
         teller.after = shown

@@ -209,6 +209,35 @@ def test_one_that_puts_off_is_called_at_the_end(run: Run) -> None:
     assert lazy.looks == 1
 
 
+def test_one_that_follows_no_slot_is_asked_to_end_and_never_waited_for(run: Run) -> None:
+    files, upkeep = Outside("files"), Outside("upkeep")
+    upkeep.follows_slots = False
+    asked, gate = threading.Event(), threading.Event()
+
+    def act(view: LogView) -> None:
+        while not view.over():
+            time.sleep(0.005)
+        asked.set()
+        # A call that hangs.
+        assert gate.wait(PATIENCE_S)
+
+    upkeep.act = act
+    runner = run(files, upkeep)
+    runner.note(fold(2))
+    wait_for(lambda: upkeep.handed != [])
+    assert not asked.wait(0.1)
+    began_s = time.monotonic()
+    assert runner.settle(PATIENCE_S) == ()
+    assert time.monotonic() - began_s < PATIENCE_S / 2
+    assert asked.wait(PATIENCE_S)
+    assert files.at == 2
+    handed = len(upkeep.handed)
+    gate.set()
+    runner.note(fold(3))
+    wait_for(lambda: files.at == 3)
+    assert len(upkeep.handed) == handed
+
+
 def test_pauses_grow_up_to_the_longest(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.setattr(under_test, "LONGEST_PAUSE_S", 0.1)
     one, begun = Outside("one"), list[float]()

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, TimeType
 
-from sluiceway.errors import TableHistoryError
+from sluiceway.errors import StorageUnavailableError, TableHistoryError
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
+from sluiceway.sinks.iceberg.expiring import LakeExpiry
 from sluiceway.sinks.iceberg.file_process import FileProcess
 from sluiceway.sinks.iceberg.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
@@ -218,3 +220,38 @@ def test_a_running_job_compacts_when_it_is_time_and_waits_for_no_process(
     assert len(lake.table().metadata.snapshots) < 12
     lake.assert_exact()
     upkeep.close()
+
+
+def test_upkeep_stands_in_nobodys_way_whatever_it_does(lake: LakeUnderTest) -> None:
+    now_s, catalog = [LOOK_INTERVAL_S], lake.faulty()
+    upkeep = LakeUpkeep(
+        "sql", lambda: lake.compaction(catalog=catalog), clock=lambda: now_s[0] - LOOK_INTERVAL_S
+    )
+    assert not upkeep.follows_slots
+    now_s[0] += LOOK_INTERVAL_S
+    catalog.down = True
+    with pytest.raises(StorageUnavailableError):
+        upkeep.follow(lake.view())
+    lake.commit(30)
+    upkeep.note(lake.writer.fold, 0)
+    assert upkeep.place() == lake.writer.fold.next_seq
+
+
+def test_upkeep_that_is_asked_to_end_begins_no_expiry(lake: LakeUnderTest) -> None:
+    now_s = [0.0]
+    asked: list[bool] = []
+
+    class Expiry:
+        def expire(self, _: float, over: Callable[[], bool]) -> None:
+            asked.append(over())
+
+    def expiry() -> LakeExpiry:
+        return cast("LakeExpiry", Expiry())
+
+    upkeep = LakeUpkeep("sql", None, expiry, 0.0, clock=lambda: now_s[0])
+    now_s[0] = LOOK_INTERVAL_S
+    upkeep.follow(replace(lake.view(), over=lambda: True))
+    assert asked == []
+    now_s[0] += LOOK_INTERVAL_S
+    upkeep.follow(replace(lake.view(), over=lambda: False))
+    assert asked == [False]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import Table
 
+from sluiceway.sinks.iceberg import commit_request
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.through import read_through
@@ -37,6 +38,16 @@ def metadata_files(lake: LakeUnderTest) -> int:
     return len(list(folder.glob("*.avro")))
 
 
+def live_manifests(lake: LakeUnderTest) -> set[str]:
+    """Of all snapshots."""
+    table = lake.table()
+    return {
+        manifest.manifest_path
+        for snapshot in table.metadata.snapshots
+        for manifest in snapshot.manifests(table.io)
+    }
+
+
 def test_old_snapshots_go_with_the_files_that_only_they_name(lake: LakeUnderTest) -> None:
     assert (on_disk(lake), len(lake.table().metadata.snapshots)) == (6, 6)
     before = metadata_files(lake)
@@ -58,6 +69,54 @@ def test_old_snapshots_go_with_the_files_that_only_they_name(lake: LakeUnderTest
     assert lineage(metadata, through) is Lineage.GOOD
     lake.commit(6)
     lake.publisher().publish()
+    lake.assert_exact()
+
+
+@pytest.mark.parametrize("asked", [0, 1, 4, 8, 13, 16, 18, 20, 10_000])
+def test_one_that_is_asked_to_end_leaves_orphans_only_which_are_found(
+    lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch, asked: int
+) -> None:
+    lake.commit(5)
+    lake.publisher().publish()
+    before = lake.in_table()
+    time.sleep(0.01)
+    times = iter(range(10_000))
+    done = lake.expiry().expire(0.0, lambda: next(times) >= asked)
+    lake.assert_exact()
+    gone = before - lake.in_table()
+    assert len([name for name in gone if name.startswith("data/")]) == done.data_files
+    assert len(gone) == done.data_files + done.metadata_files
+    assert (done.left != "") == (asked == 0)
+    if asked in (0, 10_000):
+        assert len(gone) == (0 if asked == 0 else 5 + done.metadata_files)
+        return
+    assert len(gone) < 11
+    # A manifest that stays may name them still, as removed, until it is merged with others.
+    monkeypatch.setattr(commit_request, "MERGED_AT_MANIFESTS", 1)
+    for number in (6, 7):
+        lake.commit(number)
+        lake.publisher().publish()
+    time.sleep(0.01)
+    lake.expiry().expire(0.0)
+    lake.days_pass()
+    assert lake.orphans().remove(86_400.0).left == ""
+    assert on_disk(lake) == len(list(lake.table().scan().plan_files()))
+    snapshots = len(lake.table().metadata.snapshots)
+    assert metadata_files(lake) == snapshots + len(live_manifests(lake))
+    lake.assert_exact()
+
+
+def test_a_stop_ends_an_expiry_between_two_files(lake: LakeUnderTest) -> None:
+    lake.commit(5)
+    lake.publisher().publish()
+    before = lake.in_table()
+    time.sleep(0.01)
+
+    def gone() -> int:
+        return len([name for name in before - lake.in_table() if name.startswith("data/")])
+
+    done = lake.expiry().expire(0.0, lambda: gone() >= 2)
+    assert (gone(), done.data_files, done.metadata_files) == (2, 2, 0)
     lake.assert_exact()
 
 

@@ -1,6 +1,7 @@
 """Carries an expiry out: one request, one look, then the files that nothing names any more."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluiceway.errors import SluicewayError
@@ -83,16 +84,20 @@ class LakeExpiry:
             metadata, look.through, now_ms=now_ms, keep_ms=keep_ms, least=self._least
         )
 
-    def expire(self, keep_s: float) -> Expired:
+    def expire(self, keep_s: float, over: Callable[[], bool] = lambda: False) -> Expired:
         """Take old snapshots out of the table, then remove what only they have named.
 
-        A process that dies in between leaves orphans. Raises as `due`.
+        A process that dies in between leaves orphans, and so does one that is asked to end.
+        Raises as `due`.
 
         Args:
             keep_s: For how long snapshots stay; the newest hundred always do.
+            over: Whether to end as soon as it can; asked before each file.
         """
         said = ""
         for _ in range(_TRIES):
+            if over():
+                return Expired(left="it was asked to end")
             look, expiry = self.due(keep_s)
             if not expiry.snapshots and not expiry.tags:
                 return Expired()
@@ -107,18 +112,14 @@ class LakeExpiry:
             return Expired(left=f"the catalog did not take it: {said}")
         reach("lake.expired", self._table.where)
         try:
-            unnamed = unnamed_files(look.table, after.table, expiry)
+            unnamed = unnamed_files(look.table, after.table, expiry, over)
         except Exception as error:  # noqa: BLE001 - any store's error: orphans stay
             self._events.warning("garbage_left", path=self._table.where, error=str(error))
             unnamed = Unnamed((), ())
-        done = Expired(
-            len(expiry.snapshots),
-            len(expiry.tags),
-            len(unnamed.data),
-            len(unnamed.metadata),
-        )
-        self._remove(after, unnamed)
-        remove_old_metadata(look.table, after.table, self._events)
+        data, metadata_files = self._remove(after, unnamed, over)
+        if not over():
+            remove_old_metadata(look.table, after.table, self._events)
+        done = Expired(len(expiry.snapshots), len(expiry.tags), data, metadata_files)
         self._events.info(
             "lake_expired",
             table=self._table.where,
@@ -128,18 +129,29 @@ class LakeExpiry:
         )
         return done
 
-    def _remove(self, after: TableLook, unnamed: Unnamed) -> None:
-        """Remove files below the table's location; what stays is an orphan, never an error."""
+    def _remove(
+        self, after: TableLook, unnamed: Unnamed, over: Callable[[], bool]
+    ) -> tuple[int, int]:
+        """Remove files below the table's location; what stays is an orphan, never an error.
+
+        Returns:
+            How many of both kinds it has come to.
+        """
         place = self._place
-        for uri in unnamed.data:
+        for number, uri in enumerate(unnamed.data):
+            if over():
+                return number, 0
             if not uri.startswith(f"{place.uri}/"):
                 continue
             try:
                 place.storage.remove(f"{place.root}{uri.removeprefix(place.uri)}")
             except SluicewayError as error:
                 self._events.info("garbage_left", path=uri, error=str(error))
-        for location in unnamed.metadata:
+        for number, location in enumerate(unnamed.metadata):
+            if over():
+                return len(unnamed.data), number
             try:
                 after.table.io.delete(location)
             except Exception as error:  # noqa: BLE001 - any store's error: an orphan stays
                 self._events.info("garbage_left", path=location, error=str(error))
+        return len(unnamed.data), len(unnamed.metadata)

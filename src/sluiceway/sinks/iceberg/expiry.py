@@ -4,8 +4,9 @@ One request takes them out of the metadata; it asserts every branch and tag as t
 Our last snapshot and all after it always stay: a table's history is followed back to it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
@@ -121,24 +122,52 @@ class Unnamed:
     data: tuple[str, ...]
 
 
-def unnamed_files(before: Table, after: Table, expiry: Expiry) -> Unnamed:
+def unnamed_files(
+    before: Table, after: Table, expiry: Expiry, over: Callable[[], bool] = lambda: False
+) -> Unnamed:
     """What no snapshot of a table names any more. Reads manifests, of all that stay.
 
     Args:
         before: As the expiry was decided for.
         after: As the catalog has it now, without these snapshots.
         expiry: That has landed.
+        over: Whether to end as soon as it can; then nothing is known to be unnamed.
     """
+    try:
+        return _unnamed_files(before, after, expiry, over)
+    except _EndedError:
+        return Unnamed((), ())
+
+
+class _EndedError(Exception):
+    """What is known so far is not enough to remove anything."""
+
+
+def _unless(over: Callable[[], bool], items: Iterable[Any]) -> Iterator[Any]:
+    """All of them.
+
+    Raises:
+        _EndedError: It is to end.
+    """
+    for each in items:
+        if over():
+            raise _EndedError
+        yield each
+
+
+def _unnamed_files(
+    before: Table, after: Table, expiry: Expiry, over: Callable[[], bool]
+) -> Unnamed:
     io = after.io
     gone = [each for each in before.metadata.snapshots if each.snapshot_id in expiry.snapshots]
     stay = after.metadata.snapshots
     lists = {each.manifest_list for each in gone} - {each.manifest_list for each in stay}
-    old = {each.manifest_path: each for each in _manifests(gone, before)}
-    held = {each.manifest_path: each for each in _manifests(stay, after)}
+    old = {each.manifest_path: each for each in _manifests(_unless(over, gone), before)}
+    held = {each.manifest_path: each for each in _manifests(_unless(over, stay), after)}
     dead = [manifest for path, manifest in old.items() if path not in held]
-    data = {path for manifest in dead for path in _live(manifest, io)}
+    data = {path for manifest in _unless(over, dead) for path in _live(manifest, io)}
     if data:
-        for manifest in held.values():
+        for manifest in _unless(over, held.values()):
             data.difference_update(_live(manifest, io))
     return Unnamed(
         tuple(sorted({*lists, *(manifest.manifest_path for manifest in dead)})),

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from sluiceway.errors import SluicewayError
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.follower import Follower, LogView
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
 from sluiceway.sinks.iceberg.expiring import LakeExpiry
@@ -16,8 +17,8 @@ _POLL_S = 1.0
 class LakeUpkeep(Follower):
     """Keeps files few, and snapshots as long as the job says.
 
-    It follows no slot: its place is the log's end always. What fails is told and tried at the next
-    look, and is never in the way of a row.
+    It follows no slot: its place is the log's end always, whatever it does or waits for. What fails
+    is told and tried at the next look, and is never in the way of a row, an announcement or a stop.
 
     Args:
         connection: What its calls go to.
@@ -27,6 +28,7 @@ class LakeUpkeep(Follower):
     """
 
     name = "upkeep"
+    follows_slots = False
 
     def __init__(
         self,
@@ -52,6 +54,11 @@ class LakeUpkeep(Follower):
         """See `Follower.place`."""
         return self._place
 
+    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.note`."""
+        del since, anew
+        self._place = fold.next_seq
+
     def rest_s(self) -> float | None:
         """See `Follower.rest_s`."""
         return max(0.0, self._due_s - self._clock())
@@ -62,27 +69,29 @@ class LakeUpkeep(Follower):
 
     def follow(self, view: LogView) -> int:
         """See `Follower.follow`: begin a process, ask for it, put its files into the table."""
-        self._place = view.through
+        self._place = max(self._place, view.through)
         if view.hasty or self._clock() < self._due_s:
             return self._place
         view.log.check_held()
         try:
-            self._due_s = self._clock() + self._work()
+            self._due_s = self._clock() + self._work(view)
         except SluicewayError:
             self._due_s = self._clock() + LOOK_INTERVAL_S
             raise
         return self._place
 
-    def _work(self) -> float:
+    def _work(self, view: LogView) -> float:
         """One step; the seconds until the next."""
         if self._open_compaction is not None:
             self._compaction = self._compaction or self._open_compaction()
             if self._compact(self._compaction):
                 return _POLL_S
+        if view.over():
+            return LOOK_INTERVAL_S
         if self._open_expiry is not None and self._clock() >= self._expire_due_s:
             self._expire_due_s = self._clock() + EXPIRE_INTERVAL_S
             self._expiry = self._expiry or self._open_expiry()
-            self._expiry.expire(self._keep_s)
+            self._expiry.expire(self._keep_s, view.over)
         return LOOK_INTERVAL_S
 
     @staticmethod

@@ -1,0 +1,43 @@
+"""Who waits for whom among the followers of a route."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sluiceway.ledger.follower import Follower, LogView
+from sluiceway.observe.log import stderr_log
+from sluiceway.route import composition
+from sluiceway.sinks.iceberg.lake_upkeep import LakeUpkeep
+
+
+class Named(Follower):
+    def __init__(self, name: str, *, publishes: bool = False) -> None:
+        self.name, self.publishes = name, publishes
+
+    def place(self) -> int:
+        return 0
+
+    def follow(self, view: LogView) -> int:
+        return view.through
+
+
+def test_nobody_who_tells_of_rows_waits_for_upkeep(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, upkeep = Named("table", publishes=True), LakeUpkeep("sql", None)
+    teller, lineage, offsets = Named("tell-webhook"), Named("lineage"), Named("offsets")
+    monkeypatch.setattr(composition, "feeders_of", lambda *_: ())
+    monkeypatch.setattr(composition, "late_follower", lambda *_: None)
+    monkeypatch.setattr(composition, "source_namespace", lambda _: "s")
+    monkeypatch.setattr(composition, "GroupOffsets", lambda *_: offsets)
+    monkeypatch.setattr(composition, "_lineage", lambda *_: lineage)
+    monkeypatch.setattr(composition, "_followed", lambda *_: None)
+    sink = SimpleNamespace(followers=lambda _: (table, upkeep))
+    config: Any = SimpleNamespace(lineage=object(), source=None, group="g", interval_s=1.0)
+    owned: Any = SimpleNamespace(log=SimpleNamespace(storage=None, layout=None))
+    parts: Any = SimpleNamespace(sink=sink, source=None)
+    ready: Any = SimpleNamespace(tellers=(teller,))
+    composed = composition.compose(config, owned, parts, ready, stderr_log(level="error"))
+    names = [each.name for each in composed.runner.states()]
+    assert sorted(names) == ["lineage", "offsets", "table", "tell-webhook", "upkeep"]
+    assert teller.after == lineage.after == ("table",)
+    composed.runner.close()
