@@ -24,6 +24,7 @@ PUT_IN = {
     "self.route": "orders",
     "log.layout.route": "orders",
     "route.route": "orders",
+    "route.config.route": "orders",
     "name": "orders",
     "named": "orders=7",
     "route": "orders",
