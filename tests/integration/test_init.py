@@ -93,8 +93,28 @@ def test_field_that_is_no_time_is_refused_with_those_that_are(
     topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(["init", topic, "--event-time", "price", "--yes"]) == 2
-    assert "those that do: at, when, $record_time" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "`price` cannot say when a row happened: 2 decimals at most" in told
+    assert "those that can: at, when, $record_time" in told
     assert not Path(f"{topic}.yaml").exists()
+
+
+@pytest.mark.parametrize(("field", "dirty"), [("trip.at", 0), ("trip.ms", 0), ("at", 1)])
+def test_time_inside_of_a_struct_or_with_a_few_other_values_fills_the_table(
+    field: str, dirty: int, new_topic: TopicFactory, writer: TopicWriter
+) -> None:
+    name = new_topic(1)
+    trip = {"at": "2026-11-20T08:00:00Z", "ms": AT_MS}
+    rows = [{"id": n, "at": "soon" if n == 1 else trip["at"], "trip": trip} for n in range(4)]
+    writer.write(name, [json.dumps(row).encode() for row in rows])
+    assert run_command(["init", name, "--event-time", field, "--yes"]) == 0
+    path = Path(f"{name}.yaml")
+    path.write_text(path.read_text().replace("interval: 10s", "interval: 0.5s"))
+    run = RouteRun(JobFile(path, f"ods.{name}"))
+    run.catch_up()
+    assert len(run.dirty()) == dirty
+    assert run.rows("id") == [(n,) for n in range(4) if n != 1 or not dirty]
+    assert set(run.partitions()) == {"20261120/08"}
 
 
 def test_table_that_exists_says_columns_and_partitions(topic: str) -> None:

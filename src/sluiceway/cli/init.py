@@ -19,6 +19,7 @@ from sluiceway.cli.init_text import (
     time_columns,
     time_pattern,
 )
+from sluiceway.cli.init_times import fitting, inner_times, mixed_times, why_no_time
 from sluiceway.cli.own_command import from_here
 from sluiceway.cli.proposed_columns import propose
 from sluiceway.cli.typed_commands import typed
@@ -289,12 +290,21 @@ def _of_contents(
         job, proposal = _of_records(job, contents)
         time = _event_time(proposal.columns, found, event_time, ask)
         if found is None and time == RECORD_TIME:
-            job = job.with_notes(_BY_RECORD)
+            job = job.with_notes(_by_record(proposal.columns))
         lines = column_lines(proposal, time)
-        # A declared column says the unit itself.
-        told = time if found is not None else replace(time, unit="")
+        # A declared column says the unit itself; a field inside of one cannot.
+        told = time if found is not None or time.is_inner else replace(time, unit="")
         job = replace(job, columns=("columns:", *lines), time=told)
     return job if found is None else _of_table(job, contents, found, job.time or RECORD_TIME)
+
+
+def _by_record(columns: "Sequence[ProposedColumn]") -> str:
+    inner = inner_times(columns)
+    if time_columns(columns):
+        return "hours are by the queue's own time of a record"
+    if inner:
+        return f"hours are by the queue's own time of a record, or --event-time {inner[0].field}"
+    return _BY_RECORD
 
 
 def _of_records(job: JobText, contents: "TopicContents") -> "tuple[JobText, Proposal]":
@@ -351,27 +361,26 @@ def _event_time(
     wanted: str | None,
     ask: _Asker,
 ) -> EventTime:
-    candidates = time_columns(columns)
-    if found is not None:
-        held = dict(found.columns)
-        candidates = [
-            each
-            for each in candidates
-            if held.get(each.field.lower()) == ("bigint" if each.unit else "timestamp")
-        ]
-    known = {each.field: each for each in (*candidates, RECORD_TIME)}
+    held = None if found is None else found.columns
+    proposed = [
+        *fitting(time_columns(columns), columns, held),
+        RECORD_TIME,
+        *fitting(inner_times(columns), columns, held),
+    ]
+    known = {each.field: each for each in proposed}
+    shown = ", ".join(known)
     chosen = ask.text(
         "--event-time",
-        f"the field that says when a row happened ({', '.join(known)})",
+        f"the field that says when a row happened ({shown})",
         wanted,
         default=next(iter(known)),
     )
-    if chosen not in known:
-        shown = ", ".join(known)
-        raise WrongUsageError(
-            f"`{chosen[:60]}` does not look like a time", hint=f"those that do: {shown}"
-        )
-    return known[chosen]
+    # One with values that are no times is taken when it is asked for, and not proposed.
+    mixed = fitting(mixed_times(columns), columns, held)
+    asked = {each.field: each for each in mixed} | known
+    if chosen not in asked:
+        raise WrongUsageError(why_no_time(columns, chosen, held), hint=f"those that can: {shown}")
+    return asked[chosen]
 
 
 def _of_table(

@@ -49,7 +49,7 @@ def lake_place(catalog: str, warehouse: str | None) -> TablePlace:
 
 def by_transform(job: JobText) -> JobText:
     """Partitions by the hour of a column, as engines prune them, where one says the time."""
-    if job.time is None or job.time == RECORD_TIME:
+    if job.time is None or job.time == RECORD_TIME or job.time.is_inner:
         return job
     return replace(
         job, partitions=(f"{{column: {job.time.field}, transform: hour}}",), time=None

@@ -34,12 +34,17 @@ class EventTime:
     """The column that says when a row happened.
 
     Attributes:
-        field: Its name.
+        field: Its name, or the path to it inside of a column.
         unit: Of a number since 1970; empty for a time as text or of the record itself.
     """
 
     field: str
     unit: str = ""
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether it is inside of a column."""
+        return "." in self.field
 
 
 RECORD_TIME = EventTime("$record_time")
