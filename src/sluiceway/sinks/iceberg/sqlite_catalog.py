@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -71,6 +72,6 @@ class SqliteCatalog(LakeCatalog):
             raise MetastoreUnavailableError(
                 f"the folder of the catalog's file is missing: {folder}",
                 where=self.place,
-                hint=f"make it: `mkdir -p {folder}`; or correct the connection's `uri`",
+                hint=f"make it: `mkdir -p {quote(str(folder))}`; or correct the connection's `uri`",
             )
         return self._file.is_file() and self._file.stat().st_size > 0
