@@ -78,10 +78,7 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     from sluiceway.job.run_outcome import check_outcome  # noqa: PLC0415
     from sluiceway.service.health import HttpAccess, health_served  # noqa: PLC0415
 
-    seconds, terms = _seconds(for_), _terms(takeover or [])
-    if standby and terms:
-        # One waits for a lease to end, the other replaces a driver at once.
-        raise typer.BadParameter("expected it without --standby", param_hint="--takeover")
+    seconds, terms = _seconds(for_), _terms(takeover or [], standby=standby)
     job = load_checked_job(job_file)
     fill = typed_fields(job_file)
     view = open_view(job.spec.name, fill, log_level, log_format, plain=plain)
@@ -121,8 +118,11 @@ def _seconds(text: str | None) -> float | None:
     return found / 1000
 
 
-def _terms(texts: list[str]) -> dict[str, int]:
+def _terms(texts: list[str], *, standby: bool) -> dict[str, int]:
     """Route -> term, of `7` and `orders=7`."""
+    if standby and texts:
+        # One waits for a lease to end, the other replaces a driver at once.
+        raise typer.BadParameter("expected it without --standby", param_hint="--takeover")
     found = {}
     for text in texts:
         name, _, term = text.rpartition("=")
