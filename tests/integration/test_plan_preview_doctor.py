@@ -216,4 +216,4 @@ def test_doctor_names_each_thing_that_is_wrong_and_its_fix(
     assert run_command(["doctor", str(broken)]) == 5
     told = capsys.readouterr().out
     assert "bad      metastore  thrift://127.0.0.1:9: [SW102]" in told
-    assert "explain SW102" in told
+    assert "fix: start it, or correct the `uri` of its connection" in told
