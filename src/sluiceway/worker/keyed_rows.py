@@ -230,14 +230,17 @@ class _RecordKeys:
         plain = np.delete(np.arange(len(keys)), wrapped)
         objects = [keys[row] for row in plain.tolist()] if len(wrapped) else keys
         parts = [self._read_objects(objects, plain, dirty)]
-        if self._may_be_bare:
+        if self._may_be_bare and dirty:
             named = {row: _named(keys[row], self._steps[0]) for row in dirty}
             bare = [row for row, key in named.items() if key is not None]
             for row in bare:
                 del dirty[row]
             values = [named[row] for row in bare]
             parts.append(self._read_objects(values, np.array(bare, np.int64), dirty))
-        parts.append(self._read_wrapped(keys, wrapped.tolist(), dirty))
+        if len(wrapped):
+            parts.append(self._read_wrapped(keys, wrapped.tolist(), dirty))
+        if len(parts) == 1:
+            return _spread(parts[0][1], parts[0][0], len(keys))
         rows = np.concatenate([rows for rows, _ in parts])
         columns = zip(*(columns for _, columns in parts), strict=True)
         return _spread([pa.concat_arrays(arrays) for arrays in columns], rows, len(keys))
