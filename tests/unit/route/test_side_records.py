@@ -27,6 +27,12 @@ def _no_wait(attempts: int, error: StorageUnavailableError) -> None:
     raise AssertionError((attempts, error))
 
 
+@pytest.fixture(autouse=True)
+def _turns_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn ends when there is nothing more to put, however slow the disk is."""
+    monkeypatch.setattr(desk, "time", SimpleNamespace(monotonic=lambda: 0.0))
+
+
 class Told:
     """What the catalog was told of; stands for a driver's thread that applies effects."""
 
