@@ -1,7 +1,7 @@
 """What the driver asks name servers and brokers: what there is, where logs begin and end."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Final
 
@@ -263,6 +263,29 @@ class RocketMqSourceClient(SourceClient):
         topics = {one.topic for one in risen}
         for topic in sorted(topics - {one.topic for _, one in self._reported}):
             self._reporting.route(topic)
+        for some in self._in_turns(group, risen):
+            self._report_some(group, some)
+
+    def _in_turns(
+        self, group: str, risen: Mapping[SourcePartition, int]
+    ) -> Iterator[Mapping[SourcePartition, int]]:
+        """Of what a broker has never heard of one group and topic, one queue before the others.
+
+        Brokers make the table of a group's offsets with the first of them. Of two that come at
+        once each makes one, and the offset in the other is lost.
+        """
+        known = {(one.topic, queue_of(one)[0]) for of, one in self._reported if of == group}
+        first: dict[tuple[str, str], SourcePartition] = {}
+        for one in risen:
+            place = one.topic, queue_of(one)[0]
+            if place not in known:
+                first.setdefault(place, one)
+        alone = set(first.values())
+        for turn in (alone, risen.keys() - alone):
+            if turn:
+                yield {one: end for one, end in risen.items() if one in turn}
+
+    def _report_some(self, group: str, risen: Mapping[SourcePartition, int]) -> None:
         replies = self._update(group, risen)
         missing = {
             queue_of(one)[0]: one

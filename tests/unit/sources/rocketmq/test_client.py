@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
@@ -11,12 +11,13 @@ from sluiceway.errors import SourceUnavailableError, TopicNotFoundError
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.sources.rocketmq.brokers import Brokers
 from sluiceway.sources.rocketmq.client import RocketMqSourceClient
+from sluiceway.sources.rocketmq.codes import Ask
 from sluiceway.sources.rocketmq.connection import Connection
 from sluiceway.sources.rocketmq.frames import WireError
 from sluiceway.sources.rocketmq.options import read_options
 from tools.rocketmq_fake import BUSY, NO_TOPIC, FakeRocketMq, Request, reply_frame
 
-PULL = 11
+PULL, UPDATE = 11, 15
 LOG = SourcePartition("t", "broker-a/0")
 
 
@@ -68,6 +69,32 @@ def test_client_tells_what_a_replica_has_apart_from_the_log(fake: FakeRocketMq) 
     client.discover(["t"])
     assert client.copies([LOG]) == {}
     client.close()
+
+
+def test_first_offsets_of_a_group_are_told_one_queue_before_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A broker that gets two at once makes two tables of them, and one is lost.
+    told: list[list[int]] = []
+    call = Brokers.call_brokers
+
+    def noted(self: Brokers, asked: Sequence[tuple[str, Ask, Mapping[str, object]]]) -> object:
+        told.append([int(str(of["queueId"])) for _, code, of in asked if code == UPDATE])
+        return call(self, asked)
+
+    monkeypatch.setattr(Brokers, "call_brokers", noted)
+    logs = [SourcePartition("t", f"broker-a/{number}") for number in range(3)]
+    with FakeRocketMq(queues=3) as fake:
+        fake.answer = lambda ask: reply_frame(ask.opaque) if ask.code == UPDATE else None
+        client = client_of(fake)
+        client.discover(["t"])
+        for end in (3, 4):
+            client.report("g", dict.fromkeys(logs, end))
+        client.report("h", dict.fromkeys(logs, 4))
+        client.close()
+    turns = [sorted(each) for each in told if each]
+    assert [len(each) for each in turns] == [1, 2, 3, 1, 2]
+    assert sorted(turns[0] + turns[1]) == turns[2] == sorted(turns[3] + turns[4]) == [0, 1, 2]
 
 
 def test_topic_that_is_missed_is_gone_when_its_master_says_so(fake: FakeRocketMq) -> None:
