@@ -106,6 +106,12 @@ class Monitor:
         if self.outside.is_outside(path):
             self.outside.changed(self.acting(), f"{path} {what}")
 
+    def _is_answer_taken(self, path: str) -> bool:
+        """Whether a command takes what it was told; it may have been a driver for a while."""
+        actor = self.acting()
+        is_command = actor is not None and not actor.name.startswith("driver")
+        return is_command and path.endswith(".answer.json")
+
     def told_metastore(self, old: str, new: str) -> None:
         """The metastore sends readers from one folder to another; empty is none."""
         self.outside.moved(self.acting(), old, new)
@@ -124,7 +130,8 @@ class Monitor:
                 _require(there, "F5", f"{folder} is shown before {path} has its name")
 
     def _unnamed(self, path: str) -> None:
-        self._from_outside(path, "is removed")
+        if not self._is_answer_taken(path):
+            self._from_outside(path, "is removed")
         if path.startswith(self._log) and (seq := self._slot(path)) < len(self.fold.records):
             # In a pack, what stood in the slot is nothing.
             packed = self.held.packed(seq)
