@@ -282,13 +282,11 @@ class FollowerRunner:
     def _turn(self, each: _Followed) -> float | None:
         """One piece of one follower, when there is one; the seconds until the next."""
         with self._changed:
-            if self._ended() or not self._begun:
+            over = self._ended if each.follower.follows_slots else self._ended_or_last
+            if over() or not self._begun:
                 return None
             hasty, before = each.owes_hasty, each.follower.place()
             limit = self._limit(each)
-            over = self._ended if each.follower.follows_slots else self._ended_or_last
-            if not each.follower.follows_slots and over():
-                return None
             view = LogView(self._log, limit, self._hasty, self._last, over)
             left_s = self._not_before_s(each)
             if not hasty and left_s != 0.0 and (each.trouble or before >= view.through):

@@ -66,7 +66,7 @@ class FileProcess:
             raise
 
     def is_over(self) -> bool:
-        """Whether `answer` returns at once. Asks nobody else."""
+        """Whether `answers` returns at once. Asks nobody else."""
         return self._process.poll() is not None
 
     def answers(self, parts: int, timeout_s: float) -> Answers:

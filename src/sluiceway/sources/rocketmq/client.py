@@ -275,15 +275,13 @@ class RocketMqSourceClient(SourceClient):
         once each makes one, and the offset in the other is lost.
         """
         known = {(one.topic, queue_of(one)[0]) for of, one in self._reported if of == group}
-        first: dict[tuple[str, str], SourcePartition] = {}
-        for one in risen:
+        alone: dict[SourcePartition, int] = {}
+        others: dict[SourcePartition, int] = {}
+        for one, end in risen.items():
             place = one.topic, queue_of(one)[0]
-            if place not in known:
-                first.setdefault(place, one)
-        alone = set(first.values())
-        for turn in (alone, risen.keys() - alone):
-            if turn:
-                yield {one: end for one, end in risen.items() if one in turn}
+            (others if place in known else alone)[one] = end
+            known.add(place)
+        yield from filter(None, (alone, others))
 
     def _report_some(self, group: str, risen: Mapping[SourcePartition, int]) -> None:
         replies = self._update(group, risen)
