@@ -5,7 +5,7 @@ In most of them the fold tests nothing either: it would halt, and hide what goes
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from sluiceway.errors import SluicewayError
 from sluiceway.followers import desired
@@ -150,7 +150,14 @@ def remove_at_once(
     """Old folders go as soon as the REPLACE has its slot."""
     _TAKE(moved, wanted, old, through)
     for each in list(moved._waiting.values()):
-        moved._remove(each.old)
+        moved._remove(each, cast("Any", _AsWanted()))
+
+
+class _AsWanted:
+    """A metastore in which everything is as it should be."""
+
+    def shown(self, wanted: Sequence[DesiredPartition]) -> dict[tuple[str, ...], str]:
+        return {each.values: each.location for each in wanted if each.exists}
 
 
 _TAKE = MovedPartitions.take

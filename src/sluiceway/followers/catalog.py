@@ -170,7 +170,7 @@ class CatalogFollower(Follower):
         batch = list((again | self._wanted).values())
         parked = self._apply_all(batch)
         reach("effects.applied")
-        self._moved.sweep()
+        self._moved.sweep(self._sink)
         return batch, parked
 
     def _apply_all(self, batch: list[DesiredPartition]) -> tuple[ParkedPartition, ...]:

@@ -173,24 +173,32 @@ class MovedPartitions:
         self._looked = now
         return list(again.values())
 
-    def sweep(self) -> None:
+    def sweep(self, sink: TableSink) -> None:
         """Remove old folders that no look has found shown for long. Called after each look.
 
         Raises:
             FencedError: Another driver has taken over.
-            StorageUnavailableError: Nobody knows whether one has.
+            MetastoreUnavailableError: The metastore does not answer.
+            StorageUnavailableError: Nobody knows whether another driver has taken over.
         """
         with self._lock:
             waiting = list(self._waiting.values())
         for each in waiting:
             if each.is_unseen:
                 self._ledger_log.check_held()
-                self._remove(each.old)
+                self._remove(each, sink)
 
-    def _remove(self, old: OldFolder) -> None:
+    def _remove(self, waiting: _Waiting, sink: TableSink) -> None:
         """Remove the files that the record names, and the folder when nothing else is in it."""
+        old = waiting.old
         try:
-            self._remove_files(old)
+            found = self._files_of(old)
+            # Between the look of this turn and here partitions were applied and a store was asked.
+            if not _look(sink, [waiting])[0][1]:
+                waiting.shown_since = None
+                self._looked = time.monotonic() - _LOOK_EVERY_S
+                return
+            self._remove_files(old, *found)
         except (StorageUnavailableError, LedgerCorruptError) as error:
             # A damaged old record keeps the folder; `verify` says so, and no epoch reads it.
             self._log.info("garbage_left", path=old.folder, error=str(error))
@@ -199,7 +207,8 @@ class MovedPartitions:
             del self._waiting[old.folder]
             self._gone.add(old.folder)
 
-    def _remove_files(self, old: OldFolder) -> None:
+    def _files_of(self, old: OldFolder) -> tuple[set[str], set[str]]:
+        """What is in the folder; and what the record says may be removed, there or not."""
         found = self._ledger_log.read_slot(old.seq)
         removed = _removed(old, None if found is None else found[0].body)
         folder = self._ledger_log.layout.final(old.folder)
@@ -207,6 +216,9 @@ class MovedPartitions:
         named = {f"{folder}/{file.name}" for file in removed}
         # That it was complete is said by the new folder.
         named.add(f"{folder}/{SUCCESS}")
+        return listed, named
+
+    def _remove_files(self, old: OldFolder, listed: set[str], named: set[str]) -> None:
         for path in sorted(listed & named):
             self._storage.remove(path)
         if listed <= named:

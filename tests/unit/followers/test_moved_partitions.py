@@ -42,7 +42,7 @@ def test_old_folder_stays_when_the_record_that_names_its_files_is_damaged(
     for _ in range(63):
         seconds[0] += 60.0
         assert moved.due(sink, 9) == []
-        moved.sweep()
+        moved.sweep(sink)
     assert seconds[0] > 1000.0 + READERS_GRACE_S
     assert (old / "a.parquet").exists()
     assert moved.take_gone() == set()
@@ -71,7 +71,7 @@ def _sink(shown: dict[tuple[str, ...], str] | None) -> Any:
 
 def _look(moved: MovedPartitions, sink: Any) -> None:
     moved.due(sink, 9)
-    moved.sweep()
+    moved.sweep(sink)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_old_folder_stays_while_readers_are_not_sent_to_the_new_one(
     assert moved.take_gone() == {"dt=20261120"}
     # That was all that had moved.
     assert moved.pause_s() is None
-    moved.sweep()
+    moved.sweep(right)
     assert moved.take_gone() == set()
 
 
@@ -237,7 +237,7 @@ def pass_an_hour(moved: MovedPartitions, rival: Rival, clock: list[float]) -> in
         clock[0] += 60.0
         again = moved.due(cast("Any", rival), 9)
         repaired += len(again)
-        moved.sweep()
+        moved.sweep(cast("Any", rival))
     return repaired
 
 
@@ -287,7 +287,7 @@ def test_hour_begins_anew_when_one_look_finds_readers_sent_back(
         clock[0] += 60.0
         rival.location = old if number == 50 else NOW.location
         assert len(moved.due(cast("Any", rival), 9)) == (number == 50)
-        moved.sweep()
+        moved.sweep(cast("Any", rival))
     assert file.exists()
     assert pass_an_hour(moved, rival, clock) == 0
     assert not file.exists()
@@ -302,7 +302,7 @@ def test_hour_begins_anew_when_what_is_applied_between_two_looks_was_sent_back(
     for number in range(100):
         clock[0] += 60.0
         assert moved.due(cast("Any", rival), 9) == []
-        moved.sweep()
+        moved.sweep(cast("Any", rival))
         if number == 50:
             clock[0] += 1.0
             rival.location = old
@@ -326,10 +326,10 @@ def test_what_is_applied_between_two_looks_and_is_shown_leaves_the_hour_as_it_is
         clock[0] += 1.0
         assert moved.due(cast("Any", rival), 9) == []
         assert file.exists()
-        moved.sweep()
+        moved.sweep(cast("Any", rival))
     clock[0] += 60.0
     assert moved.due(cast("Any", rival), 9) == []
-    moved.sweep()
+    moved.sweep(cast("Any", rival))
     assert not file.exists()
 
 
@@ -449,3 +449,28 @@ def test_folder_whose_record_is_gone_stays_and_the_route_is_told(
     with pytest.raises(InvariantError, match="slot 3 names no files of dt=20261120"):
         pass_an_hour(moved, rival, clock)
     assert file.exists()
+
+
+def test_folder_to_which_readers_were_sent_back_after_the_turns_look_stays(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, file = left_folder(tmp_path)
+    right = _sink({NOW.values: NOW.location})
+    for _ in range(60):
+        clock[0] += 60.0
+        _look(moved, right)
+    # The hour is over at this look. A call of a replaced driver lands behind it.
+    clock[0] += 60.0
+    assert moved.due(right, 9) == []
+    moved.sweep(_sink({NOW.values: "/t/dt=20261120"}))
+    assert file.exists()
+    # Readers are sent on at once, and the hour begins anew.
+    assert moved.pause_s() == 0.0
+    assert moved.due(_sink({NOW.values: "/t/dt=20261120"}), 9) == [NOW]
+    for _ in range(60):
+        clock[0] += 60.0
+        _look(moved, right)
+    assert file.exists()
+    clock[0] += 60.0
+    _look(moved, right)
+    assert not file.exists()
