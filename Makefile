@@ -24,7 +24,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
   lake late many partition planted table verify,$(wildcard tests/integration/test_$(what)*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
+.PHONY: help install demo test test-long lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc test-cdc bench-cdc
 .PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-metrics-share bench-reuse bench-takeover bench-scale bench-growth bench-stores
 .PHONY: test-kerberos e2e-kerberos e2e-kerberos-cluster e2e-kerberos-yarn flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
@@ -58,11 +58,18 @@ demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it onc
 	@$(BIN)/sluiceway demo --store $(or $(STORE),local)
 
 # Five at a time: tests on servers wait more than they compute. Lint first, it is quick.
-test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
+test: CHOSEN := -m "not long"
+test: $(STAMP) lint ## What must hold, in 20 minutes: lint, types, unit, integration, end to end
 	@cd tests && ../$(BIN)/python -m tools.durations clear
-	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 test-groups; \
+	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 test-groups CHOSEN='$(CHOSEN)'; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; \
-  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm; make test-kerberos, which needs krb5-kdc krb5-admin-server krb5-user libkrb5-dev; make test-cdc, which needs mariadb-server maven" >&2; exit $$status
+  echo "not run here: make test-long; make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm; make test-kerberos, which needs krb5-kdc krb5-admin-server krb5-user libkrb5-dev; make test-cdc, which needs mariadb-server maven" >&2; exit $$status
+
+# Each names a shorter test that `make test` has.
+test-long: $(STAMP) ## Longer tests of what `make test` holds in small: more formats, more faults, whole programmes
+	@cd tests && ../$(BIN)/python -m tools.durations clear
+	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 slow unit CHOSEN='-m long'; \
+	  status=$$?; ../$(BIN)/python -m tools.durations; exit $$status
 
 test-groups: slow-jobs slow-parts slow-tables slow-routes unit faults-smoke
 
@@ -73,25 +80,25 @@ lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/lint-imports --no-cache >/tmp/lint-imports.$$$$ || { cat /tmp/lint-imports.$$$$; rm /tmp/lint-imports.$$$$; exit 1; }; rm -f /tmp/lint-imports.$$$$
 
 unit: $(STAMP) ## Tests without servers or a JVM
-	@$(BIN)/pytest -q tests/unit $(SERVERLESS) tests/properties
+	@$(BIN)/pytest -q $(CHOSEN) tests/unit $(SERVERLESS) tests/properties
 
 slow: slow-jobs slow-parts slow-tables slow-routes ## Tests on real servers: Kafka, metastore, Spark
 
 slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
-	@$(BIN)/pytest -q tests/e2e
+	@$(BIN)/pytest -q $(CHOSEN) tests/e2e
 
 slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
-	@$(BIN)/pytest -q tests $(addprefix --ignore=,tests/unit tests/properties tests/e2e tests/faults \
+	@$(BIN)/pytest -q $(CHOSEN) tests $(addprefix --ignore=,tests/unit tests/properties tests/e2e tests/faults \
 	  tests/stores tests/rocketmq tests/clusters tests/kerberos tests/cdc tests/contract $(ROUTE_TESTS) $(TABLE_TESTS) $(SERVERLESS) $(BOUNCING))
-	@SLUICEWAY_TEST_LAB= $(BIN)/pytest -q $(BOUNCING)
+	@SLUICEWAY_TEST_LAB= $(BIN)/pytest -q $(CHOSEN) $(BOUNCING)
 
 slow-tables: $(STAMP) ## Of these: tables and their upkeep, of Hive, in folders, and of lakes
-	@$(BIN)/pytest -q $(TABLE_TESTS)
+	@$(BIN)/pytest -q $(CHOSEN) $(TABLE_TESTS)
 
 # Jobs run with the native module where it is installed; routes always take the library's path.
 slow-routes: $(STAMP) ## Of these: a route's loop, its faults, contracts of stores, sources, formats
-	@SLUICEWAY_NATIVE=0 $(BIN)/pytest -q $(ROUTE_TESTS)
-	@$(BIN)/pytest -q tests/faults tests/contract $(addprefix --ignore=,$(SERVERLESS))
+	@SLUICEWAY_NATIVE=0 $(BIN)/pytest -q $(CHOSEN) $(ROUTE_TESTS)
+	@$(BIN)/pytest -q $(CHOSEN) tests/faults tests/contract $(addprefix --ignore=,$(SERVERLESS))
 
 test-editor: $(STAMP) ## The JSON Schema in a real YAML language server: completion, hover, errors; needs npm
 	@command -v npm >/dev/null || { echo "error: npm is missing; on Debian and Ubuntu: apt-get install npm" >&2; exit 1; }

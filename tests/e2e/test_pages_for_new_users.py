@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from sluiceway.lab.lab import LabEndpoints
 from tools.page_commands import PageShell, Step, blocks_of, steps_of
 
@@ -32,6 +34,7 @@ def follow(page: str, folder: Path, endpoints: LabEndpoints) -> dict[str, str]:
     return {step.command: shell.run(step) for step in steps_of(page)}
 
 
+@pytest.mark.long(shorter="test_first_table_works_as_written")
 def test_tutorial_works_as_written(lab_endpoints: LabEndpoints, tmp_path: Path) -> None:
     (script,) = blocks_of("tutorial.md", "python")
     (tmp_path / "clicks.py").write_text(script)

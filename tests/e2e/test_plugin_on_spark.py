@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from tools.job_files import write_job
 from tools.lab_fixture import TopicFactory
@@ -17,6 +18,7 @@ FIRST_MS = 1_795_161_600_000
 PATIENCE_S = 300
 
 
+@pytest.mark.long(shorter="test_rows_come_through_plugins_once")
 def test_delimited_rows_reach_the_table_exactly(
     bootstrap_servers: str,
     metastore_uri: str,

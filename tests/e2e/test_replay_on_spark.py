@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
@@ -31,6 +33,7 @@ def _payloads(count: int) -> list[bytes]:
     return made
 
 
+@pytest.mark.long(shorter="test_replay_that_is_killed_goes_on_where_it_was")
 def test_replay_by_a_driver_that_is_killed_has_every_row_once(
     lab_endpoints: LabEndpoints,
     bootstrap_servers: str,

@@ -298,6 +298,7 @@ def test_sigint_twice_ends_at_once_and_the_next_start_loses_nothing(
     assert_verified(unpartitioned.job)
 
 
+@pytest.mark.long(shorter="test_sigterm_ends_a_long_epoch_and_commits_what_was_read")
 def test_sigint_once_after_a_commit_ends_the_epoch_and_exits_with_0(stage: Stage) -> None:
     story = stage.story("interrupted_once", partition_by="[]", expected={})
     _shorten_epochs(story.job)

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
 # Each of them once lived through all unit tests and 300 to 1,500 seeds.
 KILLED = (
@@ -38,6 +40,7 @@ def test_lines_that_once_nobody_missed_are_missed_by_a_named_test() -> None:
     assert closing["mutants"] == closing["killed"] == len(KILLED), said
 
 
+@pytest.mark.long(shorter="test_lines_that_once_nobody_missed_are_missed_by_a_named_test")
 def test_mutant_that_nobody_can_tell_from_the_product_lives_through_tests_and_seeds() -> None:
     name = "lease.wait_until_free: < -> <= in: time.monotonic() - watched_since < DEAD_AFTER_S"
     closing, said = _mutate("--seeds", "2", "--only", name)

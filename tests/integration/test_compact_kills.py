@@ -16,6 +16,7 @@ from sluiceway.ledger.records import RecordType
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from tools.driver_process import DriverProcess
 from tools.job_files import event
+from tools.long_tests import long_after
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
@@ -38,11 +39,11 @@ class Moment:
 
 
 MOMENTS = {
-    "after-intent": Moment("storage.mkdir.request", "*/stage/i*"),
     "in-the-rewriting": Moment("rewrite.file", hit=2),
+    "between-publish-and-metastore": Moment("metastore.alter_partitions.request", replaced=True),
+    "after-intent": Moment("storage.mkdir.request", "*/stage/i*"),
     "files-staged": Moment("rewrite.done"),
     "after-replace": Moment("publish.file", "*/_sluiceway-*", replaced=True),
-    "between-publish-and-metastore": Moment("metastore.alter_partitions.request", replaced=True),
     "metastore-has-switched": Moment("metastore.alter_partitions.reply", replaced=True),
 }
 
@@ -85,7 +86,7 @@ def kinds(run: RouteRun) -> list[RecordType]:
     return [record.type for record in run.records()]
 
 
-@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("name", long_after(2, MOMENTS))
 def test_kill_while_compacting_loses_nothing_and_the_next_one_does_it(
     name: str, new_run: NewRun, writer: TopicWriter, tmp_path: Path
 ) -> None:
@@ -123,18 +124,18 @@ def test_kill_while_compacting_loses_nothing_and_the_next_one_does_it(
 
 HOURS = 3
 IN_A_GROUP = {
-    "intents-half-put": (Moment("storage.put.link.request", "*/log/*.json", hit=3), 1, 0),
-    "second-one-rewritten": (Moment("rewrite.file", hit=EPOCHS + 1), HOURS, 0),
     "all-rewritten-and-one-replaced": (
         Moment("publish.file", "*/_sluiceway-*", replaced=True, hit=2),
         HOURS - 2,
         2,
     ),
+    "intents-half-put": (Moment("storage.put.link.request", "*/log/*.json", hit=3), 1, 0),
+    "second-one-rewritten": (Moment("rewrite.file", hit=EPOCHS + 1), HOURS, 0),
 }
 """Moment; how many INTENTs are open then, and how many partitions have a REPLACE."""
 
 
-@pytest.mark.parametrize("name", IN_A_GROUP)
+@pytest.mark.parametrize("name", long_after(1, IN_A_GROUP))
 def test_kill_in_the_middle_of_a_group_leaves_each_partition_whole_and_the_next_one_does_it(
     name: str, new_run: NewRun, writer: TopicWriter, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.operate.replay import carry_out
 from tools.independent_ledger import ledger_faults
 from tools.job_files import COLUMNS, event
+from tools.long_tests import long_after
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.table_proofs import read_independently
@@ -231,7 +232,7 @@ def test_lane_whose_dirty_file_is_damaged_waits_and_the_stream_is_read_on(
     dirty.assert_each_row_once()
 
 
-@pytest.mark.parametrize("point", ["step.pinned", "step.prepared", "step.committed"])
+@pytest.mark.parametrize("point", long_after(1, ["step.committed", "step.pinned", "step.prepared"]))
 def test_replay_that_is_killed_goes_on_where_it_was(
     make_dirty: MakeDirty, tmp_path: Path, point: str
 ) -> None:

@@ -8,18 +8,22 @@ from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import write_lake_job
 from tools.lake_orders import order
+from tools.long_tests import long_after
 from tools.topic_writer import TopicWriter
 
 
 @pytest.mark.parametrize(
     ("point", "hit"),
-    [
-        ("lake.placed", 1),
-        ("lake.send.request", 1),
-        ("lake.send.reply", 1),
-        ("lake.load.reply", 2),
-        ("publish.file", 2),
-    ],
+    long_after(
+        2,
+        [
+            ("lake.send.reply", 1),
+            ("publish.file", 2),
+            ("lake.placed", 1),
+            ("lake.send.request", 1),
+            ("lake.load.reply", 2),
+        ],
+    ),
 )
 def test_a_driver_that_is_killed_leaves_every_row_to_the_next_one_once(
     point: str,

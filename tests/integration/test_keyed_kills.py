@@ -8,11 +8,14 @@ from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import write_lake_job
+from tools.long_tests import long_after
 
 
 @pytest.mark.parametrize(
     "point",
-    ["lake.resolved", "lake.placed", "lake.send.request", "lake.send.reply", "publish.file"],
+    long_after(
+        2, ["lake.send.reply", "publish.file", "lake.resolved", "lake.placed", "lake.send.request"]
+    ),
 )
 def test_a_driver_that_is_killed_leaves_a_table_that_becomes_the_database(
     point: str,

@@ -10,6 +10,7 @@ from tools.change_source import KEYED_COLUMNS, RowSource, tell
 from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
+from tools.long_tests import long_after
 
 CSV = 'csv: {fields: "id,name,amount,city"}'
 
@@ -41,29 +42,32 @@ def found(job: LakeJob) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize(
     ("point", "payload", "key", "source"),
-    [
-        ("lake.resolved", "json: {}", "key: [id]", RowSource(3, 2)),
-        (
-            "lake.placed",
-            "json: {}",
-            "key: [id]\n  key_format: text",
-            RowSource(4, 2, bare_key=lambda number: str(number).encode()),
-        ),
-        (
-            "lake.resolved",
-            "json: {}",
-            "key: [id]\n  key_format: int64",
-            RowSource(7, 2, bare_key=lambda number: number.to_bytes(8, "big", signed=True)),
-        ),
-        (
-            "lake.placed",
-            "json: {}",
-            "key: [id]",
-            RowSource(8, 2, bare_key=lambda number: str(number).encode()),
-        ),
-        ("lake.send.reply", CSV, "key: [id]", RowSource(5, 2, form="csv")),
-        ("publish.file", "json: {}", "key: from_topic_key", RowSource(6, 2)),
-    ],
+    long_after(
+        2,
+        [
+            ("lake.resolved", "json: {}", "key: [id]", RowSource(3, 2)),
+            (
+                "lake.placed",
+                "json: {}",
+                "key: [id]\n  key_format: text",
+                RowSource(4, 2, bare_key=lambda number: str(number).encode()),
+            ),
+            (
+                "lake.resolved",
+                "json: {}",
+                "key: [id]\n  key_format: int64",
+                RowSource(7, 2, bare_key=lambda number: number.to_bytes(8, "big", signed=True)),
+            ),
+            (
+                "lake.placed",
+                "json: {}",
+                "key: [id]",
+                RowSource(8, 2, bare_key=lambda number: str(number).encode()),
+            ),
+            ("lake.send.reply", CSV, "key: [id]", RowSource(5, 2, form="csv")),
+            ("publish.file", "json: {}", "key: from_topic_key", RowSource(6, 2)),
+        ],
+    ),
     ids=["json", "text_keys", "int64_keys", "bare_json_keys", "csv", "told_key"],
 )
 def test_a_compacted_topic_is_the_table_whenever_the_driver_dies(  # noqa: PLR0913, PLR0917 - a cell

@@ -9,6 +9,9 @@ from sluiceway.lab.ports import LOOPBACK
 
 STORE_PASSWORD: Final = "of-stores-only-52ab"  # noqa: S105 - opens nothing but tests' own stores
 
+# Each call is a JVM that lives for a second: the second compiler takes more than it gives.
+_QUICK = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
+
 
 class Keytool:
     """Java's own tool for keys, which is there wherever the servers run."""
@@ -52,7 +55,7 @@ class Keytool:
 
     def _run(self, *arguments: str, given: bytes = b"") -> bytes:
         done = subprocess.run(
-            [self._program, *arguments],
+            [self._program, *_QUICK, *arguments],
             cwd=self._folder,
             input=given,
             capture_output=True,

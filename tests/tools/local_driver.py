@@ -8,6 +8,7 @@ shorter than the product's, so that a test of a fault takes a second or two.
 """
 
 import argparse
+import gc
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ from sluiceway.job.run import Eyes, run_routes
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
+from sluiceway.plugins import installed_plugins
 from tools.process_runner import ProcessRunner
 
 _POLL_S = 0.02
@@ -39,6 +41,22 @@ PAUSES_S = {
     "sluiceway.ledger.lease.DEAD_AFTER_S": 1.5,
     "sluiceway.ledger.lease._WATCH_INTERVAL_S": 0.1,
 }
+
+# What a driver and its workers import on their way costs more than all the rest of a small run.
+_IMPORTED = (
+    "confluent_kafka.admin",
+    "encodings.idna",
+    "pandas",
+    "pyarrow.pandas_compat",
+    "sluiceway.eventtime.partition_texts",
+    "sluiceway.formats.json.choice",
+    "sluiceway.formats.json.framed",
+    "sluiceway.sinks.hive.table",
+    "sluiceway.sources.kafka.client",
+    "sluiceway.sources.kafka.reader",
+    "structlog",
+)
+_IMPORTED_FOR_LAKES = ("sluiceway.sinks.iceberg.table",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +110,34 @@ def shorten_pauses() -> None:
 
 def serve(orders: TextIO) -> None:
     """Fork a driver for each order; a line of JSON on stdout for its start and its end."""
+    is_warm = False
     for line in orders:
         order = DriverOrder(**json.loads(line))
+        if not is_warm:
+            _warm_up(Path(order.job))
+            is_warm = True
         # Its end is told by a process between, so that this one stays without threads.
         if os.fork() == 0:
             _watch(order)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 continue
+
+
+def _warm_up(job: Path) -> None:
+    """Make what each driver of such a job would make anew: modules, models of the job's keys."""
+    names = _IMPORTED + (_IMPORTED_FOR_LAKES if "iceberg" in job.read_text() else ())
+    for name in names:
+        import_module(name)
+    with suppress(ImportError):
+        import_module("sluiceway_native")
+    installed_plugins()
+    # A job with an error is its driver's affair.
+    with suppress(SluicewayError):
+        load_checked_job(job)
+    # What is here stays: no collection in a driver has to look at it and so copy it.
+    gc.collect()
+    gc.freeze()
 
 
 def _watch(order: DriverOrder) -> NoReturn:
@@ -156,8 +194,6 @@ def main() -> int:
     given = parser.parse_args()
     shorten_pauses()
     if given.serve:
-        # What a worker imports with its first row costs more than all the rest of a small run.
-        import_module("pandas")
         serve(sys.stdin)
         return 0
     if given.job is None:

@@ -9,7 +9,7 @@ from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
-from tools.kafka_consumers import CONSUMERS, choose_consumer
+from tools.kafka_consumers import USUAL_CONSUMER, choose_consumer
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 120.0
@@ -17,9 +17,9 @@ TIMEOUT_S = 120.0
 MakeReader = Callable[..., KafkaSplitReader]
 
 
-@pytest.fixture(autouse=True, params=CONSUMERS)
+@pytest.fixture(autouse=True, params=USUAL_CONSUMER)
 def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test of the folder runs with each consumer."""
+    """Every test of the folder runs with each consumer; with the rarer one in `make test-long`."""
     choose_consumer(monkeypatch, request.param)
     return str(request.param)
 
