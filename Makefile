@@ -155,7 +155,7 @@ test-native: native ## Build the native module; its tests, its decoder against t
 faults-smoke: $(STAMP) ## Crash matrix, a spread: every failpoint is met once, some under Spark
 	@cd tests && ../$(BIN)/python -m matrix --smoke
 
-kills: $(STAMP) ## Ten kills of drivers and their JVMs at random moments, under load; `make test-long` has three
+kills: $(STAMP) ## Ten kills of drivers and their JVMs at random moments, under load; `make test` has three
 	@SLUICEWAY_TEST_KILLS=10 $(BIN)/pytest -q tests/e2e/test_kills.py
 
 faults: $(STAMP) ## Crash matrix, every cell: failpoints x faults x states; goes on where it stopped: SOURCE=rocketmq for its own

@@ -94,7 +94,6 @@ def _plan(rng: random.Random, *, many: bool) -> list[Kill]:
     ]
 
 
-@pytest.mark.long(shorter="test_demo_fills_the_table_through_a_kill_and_leaves_nothing")
 def test_job_killed_at_random_moments_has_every_row_once(
     lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
 ) -> None:
