@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-import pytest
-
 from sluiceway.audit.open_table import open_table
 from sluiceway.lab.demo_files import orders_job
 from sluiceway.lab.lab import LabEndpoints
