@@ -24,7 +24,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
   lake late many partition planted table verify,$(wildcard tests/integration/test_$(what)*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
+.PHONY: help install demo test test-long lint unit slow slow-jobs slow-parts slow-bouncing slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc test-cdc bench-cdc
 .PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-metrics-share bench-reuse bench-takeover bench-scale bench-growth bench-stores
 .PHONY: test-kerberos e2e-kerberos e2e-kerberos-cluster e2e-kerberos-yarn flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
@@ -57,21 +57,22 @@ $(STAMP): $(PACKAGES) $(NATIVE_SOURCES) native/install.py
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify; STORE=hdfs or s3
 	@$(BIN)/sluiceway demo --store $(or $(STORE),local)
 
-# Five at a time: tests on servers wait more than they compute. Lint first, it is quick.
+# Six at a time: tests on servers wait more than they compute. Lint first, it is quick.
 test: CHOSEN := -m "not long"
 test: $(STAMP) lint ## What must hold, in 20 minutes: lint, types, unit, integration, end to end
 	@cd tests && ../$(BIN)/python -m tools.durations clear
-	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 test-groups CHOSEN='$(CHOSEN)'; \
+	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j6 test-groups CHOSEN='$(CHOSEN)'; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; \
   echo "not run here: make test-long; make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm; make test-kerberos, which needs krb5-kdc krb5-admin-server krb5-user libkrb5-dev; make test-cdc, which needs mariadb-server maven" >&2; exit $$status
 
 # Each names a shorter test that `make test` has.
 test-long: $(STAMP) ## Longer tests of what `make test` holds in small: more formats, more faults, whole programmes
 	@cd tests && ../$(BIN)/python -m tools.durations clear
-	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 slow unit CHOSEN='-m long'; \
+	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j6 slow unit CHOSEN='-m long'; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; exit $$status
 
-test-groups: slow-jobs slow-parts slow-tables slow-routes unit faults-smoke
+# The longest first.
+test-groups: unit slow-parts slow-tables slow-jobs slow-bouncing slow-routes faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench examples native
@@ -82,7 +83,7 @@ lint: $(STAMP) ## Style, types, import rules
 unit: $(STAMP) ## Tests without servers or a JVM
 	@$(BIN)/pytest -q $(CHOSEN) tests/unit $(SERVERLESS) tests/properties
 
-slow: slow-jobs slow-parts slow-tables slow-routes ## Tests on real servers: Kafka, metastore, Spark
+slow: slow-parts slow-tables slow-jobs slow-bouncing slow-routes ## Tests on real servers: Kafka, metastore, Spark
 
 slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
 	@$(BIN)/pytest -q $(CHOSEN) tests/e2e
@@ -90,6 +91,8 @@ slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
 slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
 	@$(BIN)/pytest -q $(CHOSEN) tests $(addprefix --ignore=,tests/unit tests/properties tests/e2e tests/faults \
 	  tests/stores tests/rocketmq tests/clusters tests/kerberos tests/cdc tests/contract $(ROUTE_TESTS) $(TABLE_TESTS) $(SERVERLESS) $(BOUNCING))
+
+slow-bouncing: $(STAMP) ## Of these: what stops servers and starts them again, with a lab of its own
 	@SLUICEWAY_TEST_LAB= $(BIN)/pytest -q $(CHOSEN) $(BOUNCING)
 
 slow-tables: $(STAMP) ## Of these: tables and their upkeep, of Hive, in folders, and of lakes
