@@ -25,10 +25,13 @@ class _Waiting:
     Attributes:
         since_s: When it was seen.
         ends: Of the old ones, up to which they are read first; None before the time is over.
+        over: Whether they are read, as of the last look. It waits until it is pinned all the same:
+            a look at an epoch that is not committed yet pins nothing.
     """
 
     since_s: float
     ends: dict[SourcePartition, int] | None = None
+    over: bool = False
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class KeyDrain:
     @property
     def holds(self) -> bool:
         """Whether a partition waits that is there already."""
-        return bool(self._waiting)
+        return any(not waiting.over for waiting in self._waiting.values())
 
     def admitted(
         self, discovered: Sequence[DiscoveredPartition], fold: Fold, bounds: Bounds
@@ -72,18 +75,35 @@ class KeyDrain:
             return tuple(discovered)
         old = [SourcePartition(*key) for key, known in fold.sources.items() if not known.retired]
         topics = {each.topic for each in old}
-        kept = []
-        for found in discovered:
-            partition = found.partition
-            is_new = (partition.topic, partition.partition) not in fold.sources
-            if is_new and partition.topic in topics:
-                rest = [each for each in old if each.topic == partition.topic]
-                if not self._is_drained(partition, rest, fold, bounds):
-                    continue
-                self.log.info("key_drained", partition=str(partition))
-            self._waiting.pop(partition, None)
-            kept.append(found)
-        return tuple(kept)
+        new = {
+            found.partition
+            for found in discovered
+            if (found.partition.topic, found.partition.partition) not in fold.sources
+            and found.partition.topic in topics
+        }
+        for gone in self._waiting.keys() - new:
+            del self._waiting[gone]
+        return tuple(
+            found
+            for found in discovered
+            if found.partition not in new
+            or self._is_over(
+                found.partition,
+                [each for each in old if each.topic == found.partition.topic],
+                fold,
+                bounds,
+            )
+        )
+
+    def _is_over(
+        self, new: SourcePartition, old: Sequence[SourcePartition], fold: Fold, bounds: Bounds
+    ) -> bool:
+        was_over = new in self._waiting and self._waiting[new].over
+        over = self._is_drained(new, old, fold, bounds)
+        self._waiting[new].over = over
+        if over and not was_over:
+            self.log.info("key_drained", partition=str(new))
+        return over
 
     def _is_drained(
         self, new: SourcePartition, old: Sequence[SourcePartition], fold: Fold, bounds: Bounds

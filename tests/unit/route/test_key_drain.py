@@ -46,6 +46,31 @@ def test_a_new_partition_waits_for_the_time_and_then_for_the_others_ends() -> No
     assert not drain.holds
 
 
+def test_a_look_at_an_epoch_that_is_not_committed_does_not_begin_the_wait_anew() -> None:
+    now = [0.0]
+    drain = KeyDrain(60.0, stderr_log(level="error"), clock=lambda: now[0])
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 5)))
+    ahead = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 7)))
+    drain.admitted(_found(0, 1), fold, _bounds(7, 3))
+    now[0] = 61.0
+    assert _numbers(drain.admitted(_found(0, 1), ahead, _bounds(7, 3))) == [0, 1]
+    # That epoch has failed: the old one is not read after all.
+    assert _numbers(drain.admitted(_found(0, 1), fold, _bounds(7, 3))) == [0]
+    assert drain.holds
+    # It is committed at the second try.
+    assert _numbers(drain.admitted(_found(0, 1), ahead, _bounds(7, 3))) == [0, 1]
+    assert not drain.holds
+
+
+def test_a_partition_that_went_before_it_was_read_is_not_waited_for() -> None:
+    drain = KeyDrain(60.0, stderr_log(level="error"))
+    fold = fold_of(fence(), sources(0))
+    drain.admitted(_found(0, 1), fold, _bounds(5, 3))
+    assert drain.holds
+    drain.admitted(_found(0), fold, _bounds(5))
+    assert not drain.holds
+
+
 def test_the_first_partitions_of_a_topic_wait_for_nobody() -> None:
     drain = KeyDrain(60.0, stderr_log(level="error"))
     assert _numbers(drain.admitted(_found(0, 1), Fold(), _bounds(5, 3))) == [0, 1]
