@@ -46,6 +46,18 @@ def test_a_new_partition_waits_for_the_time_and_then_for_the_others_ends() -> No
     assert not drain.holds
 
 
+def test_rows_behind_an_open_transaction_are_read_before_a_new_partition() -> None:
+    now = [0.0]
+    drain = KeyDrain(60.0, stderr_log(level="error"), clock=lambda: now[0])
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 5)))
+    open_since_5 = _bounds(5, 3) | {SourcePartition("orders", 0): LogBounds(0, 5, 9)}
+    drain.admitted(_found(0, 1), fold, open_since_5)
+    now[0] = 61.0
+    assert _numbers(drain.admitted(_found(0, 1), fold, open_since_5)) == [0]
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9)))
+    assert _numbers(drain.admitted(_found(0, 1), fold, _bounds(9, 3))) == [0, 1]
+
+
 def test_a_look_at_an_epoch_that_is_not_committed_does_not_begin_the_wait_anew() -> None:
     now = [0.0]
     drain = KeyDrain(60.0, stderr_log(level="error"), clock=lambda: now[0])
