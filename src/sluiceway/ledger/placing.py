@@ -69,15 +69,20 @@ def _aside(record: DataRecord, fold: Fold) -> DataRecord:
     told = (f for f in sealed if not known.isdisjoint(prefixes(f.final.rpartition("/")[0])))
     reopened = min(int(record.late_rows.reopen), sum(int(file.rows) for file in told))
     counts, late = record.counts, record.late_rows
+    reopen, left = late.reopen - reopened, counts.written - rows
+    # Nobody knows which rows were redirected there. As many as are not among the others were:
+    # rather one is told twice than none.
+    redirect = min(int(late.redirect), left - reopen)
     return replace(
         record,
         files=files,
         late_files=(*record.late_files, *_late_files(sealed, fold)),
-        counts=replace(
-            counts, written=BigInt(counts.written - rows), late=BigInt(counts.late + rows)
-        ),
+        counts=replace(counts, written=BigInt(left), late=BigInt(counts.late + rows)),
         late_rows=replace(
-            late, side=BigInt(late.side + rows), reopen=BigInt(late.reopen - reopened)
+            late,
+            side=BigInt(late.side + rows),
+            redirect=BigInt(redirect),
+            reopen=BigInt(reopen),
         ),
     )
 

@@ -387,3 +387,21 @@ def test_count_that_comes_for_a_sealed_hour_is_left_out(tmp_path: Path) -> None:
     assert body is not None
     assert [each.prefix for each in body.counts] == [nine]
     put(fold, body)
+
+
+def test_late_rows_that_were_redirected_to_a_sealed_partition_are_put_aside(
+    tmp_path: Path,
+) -> None:
+    fold = fold_of(fence(), sources(0))
+    moved(fold)
+    fold.effects_through = fold.next_seq
+    fold.left.clear()
+    put(fold, snapshot(fold, to_seal(fold), tmp_path))
+    redirected = replace(rows(fold, 7, 9), late_rows=LateRows(redirect=BigInt(2)))
+
+    made = placed(redirected, fold)
+
+    assert made.files == ()
+    assert made.late_rows == LateRows(side=BigInt(2))
+    put(fold, made)
+    assert fold.late_rows == LateRows(side=BigInt(2))
