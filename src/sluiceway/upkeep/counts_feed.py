@@ -16,7 +16,7 @@ from sluiceway.config.config import RouteConfig
 from sluiceway.config.ready_rule import CountsRule
 from sluiceway.errors import FencedError, SluicewayError
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
-from sluiceway.host.work_pool import process_upkeep
+from sluiceway.host.work_pool import process_pool
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
@@ -158,7 +158,9 @@ class CountsFeed(BackgroundWork):
         self._untold = 0
         self._looked = threading.Event()
         self._end = threading.Event()
-        self._work = process_upkeep().add(self._turn)
+        # Not in the pool of upkeep: compaction and expiry of routes that are held up, by a cluster
+        # that is away, hold all its threads until those go on.
+        self._work = process_pool().add(self._turn, f"counts {rule.topic}")
         self._work.wake()
 
     def close(self) -> None:

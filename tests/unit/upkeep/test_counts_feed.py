@@ -14,15 +14,18 @@ from sluiceway.config.ready_rule import CountsRule
 from sluiceway.errors import FencedError, SourceUnavailableError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
-from sluiceway.host.work_pool import MOST_THREADS, process_upkeep
+from sluiceway.host.work_pool import MOST_THREADS, process_pool
 from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountsRecord
+from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.side_topics import SideTopic, TailMessage
 from sluiceway.upkeep import counts_feed
 from sluiceway.upkeep.counts_feed import CountsFeed, read_count
 from sluiceway.upkeep.desk import Build, RouteDesk
+from sluiceway.upkeep.expirer import Expirer
+from sluiceway.upkeep.forget_requests import ForgetRequest
 from tools.driver_thread import PATIENCE_S, Driver
 from tools.ledger_records import data
 from tools.table_on_disk import table_on_disk
@@ -320,10 +323,30 @@ def test_feeds_of_routes_that_nobody_serves_hold_no_thread_of_the_pool(driver: D
         for desk in waits
     ]
     turned = threading.Event()
-    other = process_upkeep().add(turned.set)
+    other = process_pool().add(turned.set)
     other.wake()
     assert turned.wait(PATIENCE_S)
     assert all(each.pressing for each in feeds)
     for desk, each in zip(waits, feeds, strict=True):
         desk.end(FencedError("the route was left"))
         each.close()
+
+
+def test_counts_are_read_while_routes_that_nobody_serves_hold_the_pool_of_upkeep(
+    driver: Driver,
+) -> None:
+    waits = [RouteDesk(driver.table.log, ()) for _ in range(MOST_THREADS + 4)]
+    request = ForgetRequest(1, "l", "forget", "me@h", "too old", drop=False, partitions=())
+    expirers = [Expirer(desk, None, stderr_log(level="error")) for desk in waits]
+    for each in expirers:
+        each.take(request)
+    wait_for(lambda: sum(desk.is_waited_for(Fold()) for desk in waits) >= MOST_THREADS)
+    reading = feed(driver, Topic({0: [count("2026-11-20T08:00:00Z", 1)]}))
+    try:
+        wait_for(lambda: not reading.pressing)
+    finally:
+        for desk, each in zip(waits, expirers, strict=True):
+            desk.end(FencedError("the route was left"))
+            each.close()
+    reading.close()
+    assert [each.rows for body in driver.put(CountsRecord) for each in body.counts] == [1]
