@@ -56,6 +56,15 @@ class KeyDrain:
         """Whether a partition waits that is there already."""
         return any(not waiting.over for waiting in self._waiting.values())
 
+    @property
+    def ends(self) -> dict[SourcePartition, int]:
+        """Up to where old source partitions are to be read, for those that wait."""
+        found: dict[SourcePartition, int] = {}
+        for waiting in self._waiting.values():
+            for one, end in ({} if waiting.over else waiting.ends or {}).items():
+                found[one] = max(end, found.get(one, end))
+        return found
+
     def admitted(
         self, discovered: Sequence[DiscoveredPartition], fold: Fold, bounds: Bounds
     ) -> tuple[DiscoveredPartition, ...]:

@@ -347,7 +347,8 @@ class RouteSession:
         if ahead is None:
             self._second_look.look(fold, view.bounds)
         logs = (found.partition for found in discovered)
-        targets = self._targets.aim(fold, logs, view.bounds) if bounded else None
+        awaited = self._drain.ends
+        targets = self._targets.aim(fold, logs, view.bounds, awaited) if bounded else None
         splits = plan_splits(fold, view.bounds, targets, view.copies)
         splits = self._demand.expect(splits, {**view.copies, **view.bounds})
         self._look_at_logs(fold, view, measured=ahead is None)

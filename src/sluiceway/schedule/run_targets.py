@@ -1,11 +1,15 @@
 """Where a bounded run ends, and what it still waits for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from sluiceway.ledger.fold import Fold
 from sluiceway.schedule.planner import Bounds, Targets, check_described
 from sluiceway.schedule.source_view import undescribed
 from sluiceway.sources.contract import SourcePartition
+
+_NOTHING: Final[Mapping[SourcePartition, int]] = MappingProxyType({})
 
 
 class RunTargets:
@@ -19,14 +23,30 @@ class RunTargets:
         self._ends: dict[SourcePartition, int] | None = None
         self._unaimed: set[SourcePartition] = set()
 
-    def aim(self, fold: Fold, discovered: Iterable[SourcePartition], bounds: Bounds) -> Targets:
-        """Take in log ends that were just read. Called with each plan of a bounded run."""
+    def aim(
+        self,
+        fold: Fold,
+        discovered: Iterable[SourcePartition],
+        bounds: Bounds,
+        awaited: Mapping[SourcePartition, int] = _NOTHING,
+    ) -> Targets:
+        """Take in log ends that were just read. Called with each plan of a bounded run.
+
+        Args:
+            fold: State of the ledger.
+            discovered: All source partitions of the route's topics.
+            bounds: Of those whose leaders answer.
+            awaited: Ends up to which others wait for a source partition: it is read that far, or
+                the run would wait for ever.
+        """
         if self._ends is None:
             left = undescribed(fold, bounds)
             self._ends, self._unaimed = {}, {*left, *(one for one in discovered if one in bounds)}
         for one in [each for each in self._unaimed if each in bounds]:
             self._unaimed.discard(one)
             self._ends[one] = bounds[one].end_offset
+        for one, end in awaited.items():
+            self._ends[one] = max(end, self._ends.get(one, end))
         return self._ends
 
     def check_reached(self, fold: Fold, bounds: Bounds) -> None:

@@ -1,5 +1,7 @@
 """New source partitions of a keyed route wait until the old ones are read."""
 
+from pathlib import Path
+
 import pytest
 
 from sluiceway.errors import SourceOrderError
@@ -13,6 +15,7 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 from tools.ledger_records import data, fence, fold_of, sources, span
+from tools.session_on_disk import ONE, session_on_disk
 
 
 def _found(*numbers: int) -> tuple[DiscoveredPartition, ...]:
@@ -113,3 +116,28 @@ def test_where_one_partition_counts_one_that_was_read_before_counts_too() -> Non
     drain = KeyDrain(0.0, stderr_log(level="error"), one_partition=True)
     with pytest.raises(SourceOrderError, match="the topic has more"):
         drain.admitted(_found(1), fold_of(fence(), sources(0)), _bounds(5, 3))
+
+
+def test_bounded_run_reads_the_others_as_far_as_a_new_partition_waits_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    with session_on_disk(tmp_path / "t", monkeypatch) as route:
+        session, source = route.session, route.source
+        drain = session._drain
+        drain.drain_s, drain.clock = 60.0, lambda: now[0]
+        session.pin(session.due_sources(route.view()), route.view())
+        route.run_epoch(10)
+        assert session.plan(route.view(), bounded=True) is None
+        assert session.caught_up
+        # Rows come in the old one while the new one waits.
+        source.rest[SourcePartition("orders", 1)] = LogBounds(0, 3, 3)
+        source.place = LogBounds(0, 12, 12)
+        assert session.due_sources(route.view()) is None
+        now[0] = 61.0
+        assert session.due_sources(route.view()) is None
+        planned = session.plan(route.view(), bounded=True)
+        assert planned is not None
+        assert {e.split.partition: e.split.stop_offset for e in planned.splits} == {ONE: 12}
+        route.run_epoch(12)
+        assert session.due_sources(route.view()) is not None
