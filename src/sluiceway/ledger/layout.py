@@ -170,3 +170,8 @@ def is_late_place(final: str) -> bool:
 def late_folder(final: str) -> str:
     """Folder of the partition that late rows are of, from the final name of their file."""
     return "/".join(final.split("/")[_LATE_DEPTH:-1])
+
+
+def is_number(name: str) -> bool:
+    """Whether a name found in a listing may be a number of ours: not each digit is one (`²`)."""
+    return name.isascii() and name.isdigit()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import Record, decode_record
 from sluiceway.ledger.snapshot import load_snapshot, read_hint
@@ -127,14 +127,14 @@ class LedgerLog:
         folders = [
             status.path
             for status in self.storage.list(self.layout.log)
-            if (name := status.path.rpartition("/")[2]).isdigit() and int(name) >= tail
+            if is_number(name := status.path.rpartition("/")[2]) and int(name) >= tail
         ]
         names = [
             status.path.rpartition("/")[2].removesuffix(".json")
             for folder in folders
             for status in self.storage.list(folder)
         ]
-        above = [int(name) for name in names if name.isdecimal() and int(name) > fold.next_seq]
+        above = [int(name) for name in names if is_number(name) and int(name) > fold.next_seq]
         # The slot at the tail itself may have been filled after the fold was made.
         if above and self.read_slot(fold.next_seq) is None:
             raise LedgerCorruptError(

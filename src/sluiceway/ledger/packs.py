@@ -14,7 +14,7 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from sluiceway.errors import FileLostError, LedgerCorruptError, StorageUnavailableError
-from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.records import MAX_RECORD_BYTES, decode_record, record_hash
 from sluiceway.storage.contract import Storage
 
@@ -85,7 +85,7 @@ class Packs:
             StorageUnavailableError: The store failed; the next call goes on.
         """
         names = [status.path.rpartition("/")[2] for status in self._storage.list(self._layout.log)]
-        folders = sorted(int(name) for name in names if name.isdigit())
+        folders = sorted(int(name) for name in names if is_number(name))
         if not folders or self._layout.slots_of(folders[0]).stop > through:
             return None
         folder = folders[0]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sluiceway.errors import LedgerCorruptError
-from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.sealing import SealChoice, seal_everything, to_seal
 from sluiceway.ledger.snapshot import write_hint, write_side_file
 from sluiceway.ledger.writer import LedgerWriter
@@ -95,5 +95,5 @@ def _drop_side_files(storage: Storage, layout: LedgerLayout, before: int) -> Non
     """Remove side files older than the last SNAPSHOT but one; the log can replace them all."""
     for status in storage.list(layout.snapshots):
         through = status.path.rpartition("/")[2].partition("-")[0]
-        if through.isdigit() and int(through) < before:
+        if is_number(through) and int(through) < before:
             storage.remove(status.path)

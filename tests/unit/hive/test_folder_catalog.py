@@ -64,6 +64,14 @@ def test_only_the_newest_entries_stay(catalog: FolderCatalog, tmp_path: Path) ->
     assert entries(tmp_path) == [f"{number:012d}.json" for number in range(14, 22)]
 
 
+def test_a_stray_name_that_only_looks_like_a_number_is_passed_over(
+    catalog: FolderCatalog, tmp_path: Path
+) -> None:
+    (tmp_path / "_catalog/ods/orders/table/².json").touch()
+    put(catalog, "n")
+    assert parameters(catalog) == {"n": "x"}
+
+
 def test_changes_by_several_at_once_all_hold(catalog: FolderCatalog, tmp_path: Path) -> None:
     def work(name: str) -> None:
         own = FolderCatalog(str(tmp_path), NO_STORES)

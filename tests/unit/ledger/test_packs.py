@@ -179,3 +179,17 @@ def test_packs_that_zombies_and_the_dead_have_staged_go_when_their_folder_has_it
     assert [place.path for place in done.kept] == [str(ahead)]
     assert ahead.exists()
     assert not any(path.exists() for path in late)
+
+
+def test_stray_names_that_only_look_like_numbers_keep_no_driver_from_starting_and_packing(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 9)
+    Path(log.layout.log, "²").touch()
+    Path(log.layout.snapshots).mkdir(parents=True, exist_ok=True)
+    Path(log.layout.snapshots, "²-1.json").touch()
+    tend(writer)
+    assert kept_folders(log) == [f"{2:016d}", "²"]
+    assert LedgerLog(LocalStorage(), log.layout).fold() == writer.fold

@@ -335,7 +335,7 @@ class _Entry:
         for _ in range(_LOOKS):
             names = (each.path.rpartition("/")[2] for each in self._storage.list(self.folder))
             stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-            found = sorted(int(stem) for stem in stems if stem.isdigit())
+            found = sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
             if found or self._storage.status(self.folder) is None:
                 return found
         return []
