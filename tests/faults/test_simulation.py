@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).parents[1]
-SEEDS = 100
+SEEDS = 150
 MUTANT_SEEDS = 400
 _SEEDS_TO_CATCH = 40
 # What a run of the seeds has to have seen, or it shows nothing.
