@@ -3,6 +3,7 @@
 import gc
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tools.durations import Durations
 
@@ -16,6 +17,14 @@ def pytest_configure(config: pytest.Config) -> None:
         "long(shorter): of `make test-long` alone; the test named holds the same in `make test`",
     )
     config.pluginmanager.register(Durations())
+    # Servers and Spark run beside: how long an example took says nothing.
+    settings.register_profile(
+        "unhurried",
+        settings.default,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("unhurried")
 
 
 @pytest.hookimpl(trylast=True)
