@@ -24,7 +24,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
   lake late many partition planted table verify,$(wildcard tests/integration/test_$(what)*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long lint unit slow slow-jobs slow-parts slow-bouncing slow-tables slow-routes faults-smoke
+.PHONY: help install demo test test-long lint unit properties slow slow-jobs slow-parts slow-bouncing slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc test-cdc bench-cdc
 .PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-metrics-share bench-reuse bench-takeover bench-scale bench-growth bench-stores
 .PHONY: test-kerberos e2e-kerberos e2e-kerberos-cluster e2e-kerberos-yarn flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
@@ -68,11 +68,11 @@ test: $(STAMP) lint ## What must hold, in 20 minutes: lint, types, unit, integra
 # Each names a shorter test that `make test` has.
 test-long: $(STAMP) ## Longer tests of what `make test` holds in small: more formats, more faults, whole programmes
 	@cd tests && ../$(BIN)/python -m tools.durations clear
-	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j6 slow unit CHOSEN='-m long'; \
+	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j6 slow unit properties CHOSEN='-m long'; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; exit $$status
 
 # The longest first.
-test-groups: unit slow-parts slow-tables slow-jobs slow-bouncing slow-routes faults-smoke
+test-groups: unit slow-parts properties slow-tables slow-jobs slow-bouncing slow-routes faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench examples native
@@ -81,7 +81,10 @@ lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/lint-imports --no-cache >/tmp/lint-imports.$$$$ || { cat /tmp/lint-imports.$$$$; rm /tmp/lint-imports.$$$$; exit 1; }; rm -f /tmp/lint-imports.$$$$
 
 unit: $(STAMP) ## Tests without servers or a JVM
-	@$(BIN)/pytest -q $(CHOSEN) tests/unit $(SERVERLESS) tests/properties
+	@$(BIN)/pytest -q $(CHOSEN) tests/unit $(SERVERLESS)
+
+properties: $(STAMP) ## What holds for all values: generated cases, oracles
+	@$(BIN)/pytest -q $(CHOSEN) tests/properties
 
 slow: slow-parts slow-tables slow-jobs slow-bouncing slow-routes ## Tests on real servers: Kafka, metastore, Spark
 
