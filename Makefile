@@ -191,7 +191,7 @@ readiness-oracle: $(STAMP) ## 100,000 histories of event time against brute forc
 
 sim: $(STAMP) ## Driver on simulated stores, brokers, clock: SEEDS=20000, or SEED=1234 to replay
 	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m sim \
-	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
+	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)) $(if $(OFTEN),--often $(OFTEN)),--seeds $(or $(SEEDS),2000))
 
 mutate: $(STAMP) ## Small wrong changes of the code that holds the rules; goes on where it stopped: BUDGET=3600
 	@cd tests && nice -n 19 ../$(BIN)/python -m mutate --jobs $(or $(JOBS),1) --seeds $(or $(SEEDS),300) \

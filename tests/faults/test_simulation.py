@@ -98,9 +98,12 @@ with substituted():
 join_product()
 clean = simulate(1)
 broken = replace(clean, seed=7, violation="P6: a row is missing")
-campaign.simulate = {1: clean, 7: broken}.__getitem__
+crowded = replace(clean, often=frozenset({"lull"}))
+worlds = {(1, ()): clean, (7, ()): broken, (7, ("lull",)): replace(crowded, seed=7)}
+campaign.simulate = lambda seed, *, often=frozenset(): worlds[seed, tuple(often)]
 totals = campaign.Totals()
 kills = {"a": replace(clean, violation="I4"), "b": broken, "c": None}
+kills["d"] = replace(crowded, seed=7, violation="I4")
 found = campaign._without_broken(kills, totals, range(0), 1)
 print([name for name, outcome in found.items() if outcome], [each.seed for each in totals.broken])
 """
@@ -110,4 +113,18 @@ def test_seed_that_breaks_a_promise_without_the_mutant_catches_none() -> None:
     done = subprocess.run(
         [sys.executable, "-c", BROKEN_ALONE], cwd=TESTS, capture_output=True, text=True, check=False
     )
-    assert done.stdout == "['a'] [7]\n", done.stderr
+    assert done.stdout == "['a', 'd'] [7]\n", done.stderr
+
+
+def test_world_that_has_something_often_is_another_and_replays() -> None:
+    crowd = ("--seed", "4", "--often", "creep_clock")
+    plain, crowded, again = (_simulate(*told) for told in (("--seed", "4"), crowd, crowd))
+    assert plain.stdout != crowded.stdout == again.stdout
+    creeps = [world.stdout.count("s ahead from now on") for world in (plain, crowded)]
+    assert creeps[0] < creeps[1] > 2
+
+
+def test_world_knows_only_what_happens() -> None:
+    done = _simulate("--seed", "4", "--often", "creep_clok")
+    assert done.returncode == 1
+    assert "nothing that happens is ['creep_clok']" in done.stderr

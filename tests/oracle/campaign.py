@@ -1,6 +1,6 @@
 """Batches of values from a seed, each judged; and shapes that hypothesis thinks up."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -18,14 +18,22 @@ OF_EACH_KIND = (ABSENT, None, True, Num("7"), NonFinite("NaN"), "7", [Num("7")],
 
 
 def run_round(number: int, batch: int, kinds: Collection[str] = ()) -> Verdict:
-    """Judge a batch of each type, set up in each way, and of mixtures.
+    """Judge a batch of each type, set up in each way, and of mixtures; see `judged`."""
+    total = Verdict()
+    for verdict in judged(number, batch, kinds):
+        total.add(verdict)
+    return total
+
+
+def judged(number: int, batch: int, kinds: Collection[str] = ()) -> Iterator[Verdict]:
+    """A round, batch by batch: who looks for one silent change may stop at it.
 
     Args:
         number: The seed.
         batch: Values of a batch.
         kinds: Names of types to judge alone; none means all.
     """
-    made, total = Vectors(number), Verdict()
+    made = Vectors(number)
     columns = [
         column_of(kind, variant, made.random)
         for kind, variant in variants()
@@ -38,8 +46,7 @@ def run_round(number: int, batch: int, kinds: Collection[str] = ()) -> Verdict:
         for oddness in ODDNESS:
             values = _values(column, made, batch, oddness)
             files = "both" if (place + number) % DUCK_EVERY == 0 else "pyarrow"
-            total.add(judge(column, values, made, files=files))
-    return total
+            yield judge(column, values, made, files=files)
 
 
 def _values(column: Column, made: Vectors, batch: int, oddness: float) -> list[Any]:

@@ -1,6 +1,6 @@
 """Holds the decoders of Avro and Protobuf against the oracle, cell by cell."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -62,7 +62,17 @@ class TypedFormat:
 
 
 def run_typed_round(of: TypedFormat, number: int, each: int, kinds: Sequence[str] = ()) -> Verdict:
-    """Judge some values of each kind in columns of each type, set up in each way.
+    """Judge some values of each kind in columns of each type; see `typed_judged`."""
+    total = Verdict()
+    for verdict in typed_judged(of, number, each, kinds):
+        total.add(verdict)
+    return total
+
+
+def typed_judged(
+    of: TypedFormat, number: int, each: int, kinds: Sequence[str] = ()
+) -> Iterator[Verdict]:
+    """A round, column by column: who looks for one silent change may stop at it.
 
     Args:
         of: The format.
@@ -70,7 +80,7 @@ def run_typed_round(of: TypedFormat, number: int, each: int, kinds: Sequence[str
         each: Values of a kind.
         kinds: Names of column types to judge alone; none means all.
     """
-    made, total = Vectors(number), Verdict()
+    made = Vectors(number)
     cells = of.cells
     for place, (kind, variant) in enumerate(variants()):
         if kinds and kind.value not in kinds:
@@ -79,8 +89,7 @@ def run_typed_round(of: TypedFormat, number: int, each: int, kinds: Sequence[str
         for oddness in (0.05, 0.6):
             samples = of.samples(column, made, each, oddness)
             files = (place + number) % 8 == 0
-            total.add(_judge(of, cells, column, samples, files=files))
-    return total
+            yield _judge(of, cells, column, samples, files=files)
 
 
 def _column(column: Column, wanted: str | None) -> Column:

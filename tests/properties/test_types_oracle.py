@@ -4,12 +4,12 @@ import pytest
 
 from oracle import typed_vectors
 from oracle.avro_format import AVRO
-from oracle.campaign import run_round, run_shapes
+from oracle.campaign import judged, run_round, run_shapes
 from oracle.judge import CELLS, judge_refused, left_out
 from oracle.model import Num, Obj
 from oracle.mutants import MUTANTS, Mutant
 from oracle.typed_formats import TYPED_FORMATS
-from oracle.typed_judge import TypedFormat, run_typed_round, typed_left_out
+from oracle.typed_judge import TypedFormat, run_typed_round, typed_judged, typed_left_out
 from oracle.typed_mutants import TYPED_MUTANTS
 from tools.long_tests import long_after
 
@@ -40,7 +40,11 @@ def test_enough_silent_changes_are_planted() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_planted_silent_change_is_seen(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.plant(monkeypatch)
-    found = (run_round(number, 60, mutant.kinds).silent_changes for number in range(ROUNDS))
+    found = (
+        verdict.silent_changes
+        for number in range(ROUNDS)
+        for verdict in judged(number, 60, mutant.kinds)
+    )
     assert any(found)
 
 
@@ -74,8 +78,9 @@ def test_planted_silent_change_of_a_typed_format_is_seen(
 ) -> None:
     mutant.plant(monkeypatch)
     found = (
-        run_typed_round(of, number, 12, mutant.kinds).silent_changes
+        verdict.silent_changes
         for number in range(ROUNDS)
         for of in TYPED_FORMATS
+        for verdict in typed_judged(of, number, 12, mutant.kinds)
     )
     assert any(found)

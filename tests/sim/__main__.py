@@ -29,7 +29,7 @@ def main() -> int:
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if arguments.seed is not None:
-        return _replay(arguments.seed, arguments.mutant)
+        return _replay(arguments.seed, arguments.mutant, arguments.often)
     kept = None if arguments.results == Path("-") else arguments.results
     first = arguments.first
     if first is None:
@@ -38,9 +38,11 @@ def main() -> int:
     return run_campaign(plan)
 
 
-def _replay(seed: int, mutant: str | None) -> int:
-    with patched(named(mutant) if mutant else None):
-        outcome = simulate(seed, traced=True)
+def _replay(seed: int, name: str | None, often: str) -> int:
+    mutant = named(name) if name else None
+    told = frozenset(filter(None, often.split(",")))
+    with patched(mutant):
+        outcome = simulate(seed, traced=True, often=mutant.often if mutant else told)
     print("\n".join(outcome.trace))
     print(f"seed {seed}: {outcome.violation or 'nothing is broken'}, {outcome.steps} steps")
     return int(bool(outcome.violation))
@@ -54,6 +56,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--first", type=int, help="the first one; else the next that is not kept")
     parser.add_argument("--seed", type=int, help="run this one only, and print its trace")
     parser.add_argument("--mutant", help="with --seed: this wrong variant of the product")
+    parser.add_argument("--often", default="", help="with --seed: what happens often, A,B")
     parser.add_argument("--mutant-seeds", type=int, default=6000, help="tries to catch a mutant")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--results", type=Path, default=KEPT, help="kept results; - keeps none")

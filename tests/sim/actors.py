@@ -4,10 +4,11 @@ A feature that adds records or requests of its own gets an actor here; nothing e
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from sim import operators
+from sim.background import BACKGROUND
 from sim.lives import Life
 from sim.scheduler import Process
 from sim.world import TOPIC, World
@@ -15,6 +16,8 @@ from sluiceway.config.dirty_limits import DirtyLimits
 
 _MOST_PARTITIONS = 4
 _MOST_DRIVERS = 2
+_TIMES = 10
+_CREEP_S = 4.0
 
 
 def _awake(world: World) -> list[Life]:
@@ -142,6 +145,15 @@ def step_clock(world: World) -> None:
     world.clocks.step(host, wrong_s)
     world.seen["clock_steps"] += 1
     world.note(f"the clock of {host} is {wrong_s} s ahead from now on")
+
+
+def creep_clock(world: World) -> None:
+    """The wall clock of a host goes ahead by one more step that is too small to be told."""
+    if world.has_clocks:
+        host = world.rng.choice(world.hosts)
+        world.clocks.step(host, world.clocks.wrong_s(host) + _CREEP_S)
+        world.seen["clock_steps"] += 1
+        world.note(f"the clock of {host} is {world.clocks.wrong_s(host)} s ahead from now on")
 
 
 def resume_driver(world: World) -> None:
@@ -324,10 +336,20 @@ def cut_log(world: World) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Something that happens, and how often among the others."""
+    """Something that happens, and how often among the others.
+
+    Attributes:
+        weight: 0 where it happens in worlds only that are asked to have it often.
+    """
 
     act: Callable[[World], None]
     weight: int
+
+
+def weight_of(actor: Actor, often: Collection[str]) -> int:
+    """How often it is drawn in a world where so much happens often."""
+    named = actor.act.__name__ in often
+    return max(actor.weight, 1) * _TIMES if named else actor.weight
 
 
 ACTORS = (
@@ -344,6 +366,7 @@ ACTORS = (
     Actor(resume_driver, 4),
     Actor(lull, 4),
     Actor(step_clock, 8),
+    Actor(creep_clock, 0),
     Actor(replace_driver, 1),
     Actor(collect_garbage, 3),
     Actor(reset_offsets, 2),
@@ -365,3 +388,6 @@ ACTORS = (
     Actor(elect_leader, 5),
     Actor(cut_log, 1),
 )
+
+OFTEN = frozenset({BACKGROUND, *(actor.act.__name__ for actor in ACTORS)})
+"""What a world can be asked to have often."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from sluiceway.ledger.fold_state import PartitionState
 
 _PAUSE_S = 6.0
+BACKGROUND = "background"
+"""What happens often in a world where drivers hardly rest between works."""
 
 
 class SimBackground:
@@ -57,8 +59,9 @@ class SimBackground:
         # commit waits for that: of these there are to be enough where folders take no files.
         let_go = 8 if self._world.doubts.naming else 1
         weights = (8, 8, 0 if self._world.is_timed else 6, let_go, 24 if counts else 0)
+        pause_s = _PAUSE_S / 10 if BACKGROUND in self._world.often else _PAUSE_S
         while True:
-            self._world.scheduler.wait(None, self._rng.random() * _PAUSE_S)
+            self._world.scheduler.wait(None, self._rng.random() * pause_s)
             if self._closed:
                 return
             if self._process.lulled:

@@ -85,9 +85,10 @@ def _first_kill(budget: int, name: str) -> Outcome | None:
 
     The seed that caught it last comes first.
     """
-    with patched(named(name)):
+    mutant = named(name)
+    with patched(mutant):
         for seed in [*LAST_KILLS.seeds(name), *range(budget)]:
-            outcome = simulate(seed)
+            outcome = simulate(seed, often=mutant.often)
             if outcome.violation:
                 refuse_outdated(name, outcome.violation)
                 return outcome
@@ -105,13 +106,20 @@ def _without_broken(
         ran: These seeds.
         jobs: Processes.
     """
-    seeds = sorted({outcome.seed for outcome in kills.values() if outcome} - {*ran})
-    totals.broken += [alone for alone in _spread(simulate, seeds, jobs) if alone.violation]
-    broken = {alone.seed for alone in totals.broken}
+    worlds = {(outcome.seed, outcome.often) for outcome in kills.values() if outcome}
+    worlds -= {(seed, frozenset()) for seed in ran}
+    ordered = sorted(worlds, key=lambda world: (world[0], sorted(world[1])))
+    totals.broken += [alone for alone in _spread(_simulate_in, ordered, jobs) if alone.violation]
+    broken = {(alone.seed, alone.often) for alone in totals.broken}
     return {
-        name: outcome if outcome and outcome.seed not in broken else None
+        name: outcome if outcome and (outcome.seed, outcome.often) not in broken else None
         for name, outcome in kills.items()
     }
+
+
+def _simulate_in(world: tuple[int, frozenset[str]]) -> Outcome:
+    seed, often = world
+    return simulate(seed, often=often)
 
 
 def named(name: str) -> Mutant:
@@ -144,11 +152,12 @@ def _spread(work: Callable[[Item], Done], items: Sequence[Item], jobs: int) -> I
 def show_broken(totals: Totals) -> None:
     """Print the violations, and of the first ones the end of their trace."""
     for outcome in totals.broken[:_MOST_SHOWN]:
-        again = simulate(outcome.seed, traced=True)
+        again = simulate(outcome.seed, traced=True, often=outcome.often)
         print(f"seed {outcome.seed}: {outcome.violation}")
         for line in again.trace[-_TRACE_LINES:]:
             print(f"    {line[:240]}")
-        print(f"    make sim SEED={outcome.seed} shows all of it")
+        often = f" OFTEN={','.join(sorted(outcome.often))}" if outcome.often else ""
+        print(f"    make sim SEED={outcome.seed}{often} shows all of it")
     for outcome in totals.broken[_MOST_SHOWN:]:
         print(f"seed {outcome.seed}: {outcome.violation}")
 

@@ -269,12 +269,15 @@ class Mutant:
 
     Attributes:
         rare: It takes more than a few hundred seeds, so small runs leave it out.
+        often: What happens often in the worlds in which it is looked for, see `simulate`: in
+            those of other seeds it takes tens of thousands.
     """
 
     name: str
     what: str
     patches: tuple[Patch, ...]
     rare: bool = False
+    often: frozenset[str] = frozenset()
 
 
 MUTANTS = (
@@ -404,7 +407,8 @@ MUTANTS = (
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always)),
            rare=True),
     Mutant("second-commit-at-once", "an epoch's commit does not wait for the one before",
-           ((JobLoop, "_commit_staged", fast.commit_at_once),), rare=True),
+           ((JobLoop, "_commit_staged", fast.commit_at_once),), rare=True,
+           often=frozenset({"append_rows", "background"})),
     Mutant("planned-too-far", "an epoch is planned from ends that the one before did not commit",
            ((route_session, "fold_after", fast.fold_too_far),
             (route_session, "follows", fast.always), (fold_data, "check_range", _nothing))),
@@ -508,7 +512,8 @@ MUTANTS = (
     Mutant("clock-looked-at-once", "a look at the wall clock is believed, whatever it has passed",
            ((SteadyClock, "now_us", ready.wall_clock_us),)),
     Mutant("clock-creeps", "a look at the wall clock is compared with the one before it only",
-           ((SteadyClock, "_is_borne_out", ready.borne_out_by_the_last_look),), rare=True),
+           ((SteadyClock, "_is_borne_out", ready.borne_out_by_the_last_look),), rare=True,
+           often=frozenset({"creep_clock"})),
     Mutant("closed-too-early", "a partition is closed before the watermark has reached its end",
            ((PrefixBook, "due", ready.due_too_early),)),
     Mutant("never-announced", "what is closed is not announced",
@@ -555,7 +560,8 @@ MUTANTS = (
     Mutant("follower-forgotten", "a route has nobody who tells the catalog",
            ((runner, "in_order", follow.forgotten),)),
     Mutant("count-after-closing", "a count is taken in of what the driver has closed",
-           ((background, "counts_body", counted.counts_what_is_closed),), rare=True),
+           ((background, "counts_body", counted.counts_what_is_closed),), rare=True,
+           often=frozenset({"append_rows", "background"})),
 )  # fmt: skip
 
 

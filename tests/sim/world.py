@@ -88,7 +88,9 @@ _worlds: list["World"] = []
 
 
 class World:
-    """Everything that one seed makes; `Run` lets it live."""
+    """Everything that one seed makes; `Run` lets it live. What happens `often`: see `simulate`."""
+
+    often: frozenset[str] = frozenset()
 
     def __init__(self, seed: int, *, traced: bool) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
