@@ -146,14 +146,21 @@ class MovedPartitions:
         """
         if self.pause_s() != 0.0:
             with self._lock:
-                waiting = [each for each in self._waiting.values() if each.old.now.values in wanted]
-            for each, is_shown in _look(sink, waiting):
+                waiting = [
+                    (each, each.old)
+                    for each in self._waiting.values()
+                    if each.old.now.values in wanted
+                ]
+            for each, _, is_shown in _look(sink, waiting):
                 if not is_shown:
                     each.shown_since = None
             return []
         now = time.monotonic()
         with self._lock:
-            waiting = [each for each in self._waiting.values() if each.through <= through]
+            # What moves on during the look has files that may have no name yet.
+            waiting = [
+                (each, each.old) for each in self._waiting.values() if each.through <= through
+            ]
             self._watched = {
                 values: each for values, each in self._watched.items() if each.until > now
             }
@@ -162,14 +169,16 @@ class MovedPartitions:
                 for values, each in self._watched.items()
                 if each.through <= through
             }
-        for each, is_shown in _look(sink, waiting):
-            values = each.old.now.values
+        for each, old, is_shown in _look(sink, waiting):
             if is_shown:
-                each.shown(now)
-                again.pop(values, None)
+                again.pop(old.now.values, None)
             else:
-                each.shown_since = None
-                again[values] = each.old.now
+                again[old.now.values] = old.now
+            with self._lock:
+                if not is_shown:
+                    each.shown_since = None
+                elif each.old is old:
+                    each.shown(now)
         self._looked = now
         return list(again.values())
 
@@ -194,7 +203,8 @@ class MovedPartitions:
         try:
             found = self._files_of(old)
             # Between the look of this turn and here partitions were applied and a store was asked.
-            if not _look(sink, [waiting])[0][1]:
+            ((_, _, is_shown),) = _look(sink, [(waiting, old)])
+            if not is_shown:
                 waiting.shown_since = None
                 self._looked = time.monotonic() - _LOOK_EVERY_S
                 return
@@ -226,10 +236,12 @@ class MovedPartitions:
         self._log.info("old_folder_removed", folder=old.folder, files=len(listed & named))
 
 
-def _look(sink: TableSink, waiting: Sequence[_Waiting]) -> list[tuple[_Waiting, bool]]:
-    """Each with whether readers are sent to its new folder now."""
-    shown = sink.shown([each.old.now for each in waiting]) if waiting else {}
-    return [(each, shown is not None and _is_shown(each.old.now, shown)) for each in waiting]
+def _look(
+    sink: TableSink, waiting: Sequence[tuple[_Waiting, OldFolder]]
+) -> list[tuple[_Waiting, OldFolder, bool]]:
+    """Each with whether readers are sent where the old folder says, now."""
+    shown = sink.shown([old.now for _, old in waiting]) if waiting else {}
+    return [(each, old, shown is not None and _is_shown(old.now, shown)) for each, old in waiting]
 
 
 def _removed(old: OldFolder, body: Body | None) -> tuple[RemovedFile, ...]:

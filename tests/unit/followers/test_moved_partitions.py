@@ -474,3 +474,42 @@ def test_folder_to_which_readers_were_sent_back_after_the_turns_look_stays(
     clock[0] += 60.0
     _look(moved, right)
     assert not file.exists()
+
+
+def _moves_on(moved: MovedPartitions, shown: dict[tuple[str, ...], str]) -> Any:
+    """While it is asked, an epoch gives the partition another place, by a record below slot 9."""
+    after = replace(NOW, location="/t/_sluiceway-7-y/dt=20261120")
+
+    def ask(_: object) -> dict[tuple[str, ...], str]:
+        moved.take([], [OldFolder("dt=20261120", 3, after)], 9)
+        return shown
+
+    return SimpleNamespace(shown=ask)
+
+
+def test_partition_that_moves_on_during_a_look_is_not_shown_before_its_files_have_their_names(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    clock[0] += 60.0
+    assert moved.due(_moves_on(moved, {}), 8) == [NOW]
+    clock[0] += 60.0
+    assert moved.due(_sink({}), 8) == []
+    clock[0] += 60.0
+    assert [each.location for each in moved.due(_sink({}), 9)] == ["/t/_sluiceway-7-y/dt=20261120"]
+
+
+def test_look_at_the_place_before_does_not_begin_the_readers_hour_of_the_next(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, file = left_folder(tmp_path)
+    clock[0] += 60.0
+    assert moved.due(_moves_on(moved, {NOW.values: NOW.location}), 8) == []
+    after = _sink({NOW.values: "/t/_sluiceway-7-y/dt=20261120"})
+    for _ in range(60):
+        clock[0] += 60.0
+        _look(moved, after)
+    assert file.exists()
+    clock[0] += 60.0
+    _look(moved, after)
+    assert not file.exists()
