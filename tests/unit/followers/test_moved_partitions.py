@@ -476,6 +476,23 @@ def test_folder_to_which_readers_were_sent_back_after_the_turns_look_stays(
     assert not file.exists()
 
 
+def test_hour_begins_anew_where_others_put_right_between_two_looks_what_the_last_one_found(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, file = left_folder(tmp_path)
+    right = _sink({NOW.values: NOW.location})
+    for _ in range(61):
+        clock[0] += 60.0
+        assert moved.due(right, 9) == []
+    moved.sweep(_sink({NOW.values: "/t/dt=20261120"}))
+    for _ in range(60):
+        _look(moved, right)
+        clock[0] += 60.0
+    assert file.exists()
+    _look(moved, right)
+    assert not file.exists()
+
+
 def _moves_on(moved: MovedPartitions, shown: dict[tuple[str, ...], str]) -> Any:
     """While it is asked, an epoch gives the partition another place, by a record below slot 9."""
     after = replace(NOW, location="/t/_sluiceway-7-y/dt=20261120")
