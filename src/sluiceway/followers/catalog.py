@@ -4,6 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
@@ -22,6 +23,13 @@ _LOOK_INTERVAL_S = 30.0
 
 _Applied = tuple[list[DesiredPartition], tuple[ParkedPartition, ...]]
 """Partitions that were compared, and those of them that were left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    through: int
+    partitions: list[DesiredPartition]
+    complete_us: int | None
 
 
 class CatalogFollower(Follower):
@@ -61,7 +69,8 @@ class CatalogFollower(Follower):
         self._log = log
         self._on_applied = on_applied
         self._moved = moved
-        self._asked: deque[tuple[int, list[DesiredPartition]]] = deque()
+        self._asked: deque[_Asked] = deque()
+        self._complete_us: int | None = None
         self._wanted: dict[tuple[str, ...], DesiredPartition] = {}
         self._parked: dict[tuple[str, ...], DesiredPartition] = {}
         self._reasons: dict[tuple[str, ...], str] = {}
@@ -71,15 +80,19 @@ class CatalogFollower(Follower):
         self._looked = time.monotonic()
         self._look_owed = False
 
-    def want(self, partitions: list[DesiredPartition], through: int) -> None:
+    def want(
+        self, partitions: list[DesiredPartition], through: int, complete_us: int | None = None
+    ) -> None:
         """Ask for partitions; returns at once.
 
         Args:
             partitions: Those that records below `through` ask for and nobody has applied yet.
             through: Slot up to which the catalog will be equal afterwards.
+            complete_us: Until when the table is complete once it has them; microseconds since
+                1970. With them, so that nobody hears of an hour before the catalog has it.
         """
         with self._lock:
-            self._asked.append((through, partitions))
+            self._asked.append(_Asked(through, partitions, complete_us))
 
     def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
         """See `Follower.note`: what it wants is told by `want`."""
@@ -116,9 +129,12 @@ class CatalogFollower(Follower):
     def _take_asked(self, view: LogView) -> int:
         """What records ask for whose files have their names; the slot behind them."""
         with self._lock:
-            while self._asked and self._asked[0][0] <= view.through:
-                self._taken, partitions = self._asked.popleft()
-                self._wanted.update((partition.values, partition) for partition in partitions)
+            while self._asked and self._asked[0].through <= view.through:
+                asked = self._asked.popleft()
+                self._taken = asked.through
+                self._wanted.update((each.values, each) for each in asked.partitions)
+                if asked.complete_us is not None:
+                    self._complete_us = max(asked.complete_us, self._complete_us or 0)
         return self._taken
 
     def rest_s(self) -> float | None:
@@ -185,5 +201,5 @@ class CatalogFollower(Follower):
             parked += self._sink.apply(part)
         if self._ready is not None:
             self._check_held()
-            self._ready.after()
+            self._ready.after(self._complete_us)
         return parked

@@ -5,7 +5,6 @@ A file `_SUCCESS` is written before the metastore is told of its partition, so t
 the partition finds the file too; on_commit the partition is there before.
 """
 
-import threading
 from collections.abc import Iterable, Sequence
 
 from sluiceway.config.ready_rule import ReadyRule
@@ -22,7 +21,7 @@ SUCCESS = "_SUCCESS"
 class ReadyEffects:
     """Of one route, while its driver lives.
 
-    The driver's thread says how far the table is complete; the catalog's turns do the rest.
+    All of it is done in the catalog's turns.
 
     Attributes:
         tellers: Followers that tell others.
@@ -35,9 +34,7 @@ class ReadyEffects:
         self.tellers = tuple(tellers)
         self._storage = storage
         self._sink = sink
-        self._complete_us: int | None = None
         self._said_us: int | None = None
-        self._lock = threading.Lock()
 
     def find_first(self, fold: Fold) -> None:
         """Find where those who are told of announcements go on. Called once, at START.
@@ -51,12 +48,6 @@ class ReadyEffects:
         """
         for each in self.tellers:
             each.find_first(fold)
-
-    def want_complete(self, until_us: int | None) -> None:
-        """All hours that end at this time or before are announced. Returns at once."""
-        with self._lock:
-            if until_us is not None:
-                self._complete_us = max(until_us, self._complete_us or until_us)
 
     @property
     def told_below(self) -> int | None:
@@ -83,19 +74,21 @@ class ReadyEffects:
                 self._storage.make_folders(each.location)
                 self._storage.overwrite(path, b"")
 
-    def after(self) -> None:
-        """Called when the catalog has all partitions. Safe to repeat.
+    def after(self, complete_us: int | None) -> None:
+        """Called when the catalog has all partitions that were asked for. Safe to repeat.
+
+        Args:
+            complete_us: All hours that end at this time or before were announced, and are among
+                these partitions; microseconds since 1970, None when there is none.
 
         Raises:
             MetastoreUnavailableError: The catalog does not answer.
             TableMismatchError: The table was dropped or created again.
         """
-        with self._lock:
-            wanted = self._complete_us
-        if not self._rule.table_property or wanted is None or wanted == self._said_us:
+        if not self._rule.table_property or complete_us is None or complete_us == self._said_us:
             return
-        self._sink.note_complete(wanted)
-        self._said_us = wanted
+        self._sink.note_complete(complete_us)
+        self._said_us = complete_us
 
 
 def ready_effects(

@@ -307,7 +307,11 @@ class FollowerRunner:
             if hasty and each.trouble is None:
                 each.owes_hasty = False
             self._changed.notify_all()
-            return None if self._ended() else pause_s
+            if self._ended():
+                return None
+            # Nobody wakes one that has failed, and it counts as that until a piece has ended well.
+            missed = each.trouble is None and view.through < self._limit(each)
+            return 0.0 if missed else pause_s
 
     def _not_before_s(self, each: _Followed) -> float | None:
         """Until its pause is over, or until it wants to be called; None when it never does."""

@@ -149,7 +149,9 @@ class HeldRoute:
         Raises:
             UnpublishedError: First some have to be; says who does not go on, and why.
         """
-        self.take_published()
+        if not in_flight:
+            # Else the epoch in flight does, in its own thread: the fold is in its hands.
+            self.take_published()
         if why := self.followers.holds_up():
             raise UnpublishedError(
                 f"nothing more is committed: {why}",
@@ -189,8 +191,6 @@ class HeldRoute:
         self.unshown = None
         if self.readiness is not None:
             self.readiness.note_record(fold)
-        if self.readiness is not None and self.ready_effects is not None:
-            self.ready_effects.want_complete(self.readiness.complete_us)
         if self.catalog is not None:
             self._want(self.catalog, since, anew=anew)
         self.note_records()
@@ -215,4 +215,5 @@ class HeldRoute:
         if self.schema.owes_columns():
             # Also those that no record has changed: readers go by a partition's own columns.
             wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)
-        catalog.want(wanted, fold.next_seq)
+        complete_us = None if self.readiness is None else self.readiness.complete_us
+        catalog.want(wanted, fold.next_seq, complete_us)

@@ -4,16 +4,27 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import (
     FencedError,
     MetastoreUnavailableError,
     SluicewayError,
     TableMismatchError,
 )
+from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.followers.catalog import CatalogFollower
+from sluiceway.followers.moved_partitions import MovedPartitions
+from sluiceway.followers.ready_effects import ReadyEffects
+from sluiceway.ledger.follower import LogView
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.observe.log import stderr_log
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink, TableState
+from sluiceway.storage.local import LocalStorage
 from tools.followed_catalog import FollowedCatalog
 
 PATIENCE_S = 60.0
@@ -195,6 +206,50 @@ def test_slot_without_a_partition_is_not_lost_behind_a_slow_catalog() -> None:
     sink.go_on.set()
     wait_for(lambda: through[-1:] == [3])
     made.close()
+
+
+class CompleteSink(CountingSink):
+    """Notes each call in order; an hour is announced while the one before is applied."""
+
+    def __init__(self, announce_next: Callable[[], None]) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self._announce_next = announce_next
+
+    def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        self.said += [f"shows {each.values[0]}" for each in partitions]
+        if len(self.said) == 1:
+            self._announce_next()
+        return ()
+
+    def note_complete(self, until_us: int) -> None:
+        self.said.append(f"complete until {until_us}")
+
+
+def test_hour_is_in_the_catalog_before_the_table_is_said_to_be_complete_until_its_end(
+    tmp_path: Path,
+) -> None:
+    log = LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders"))
+    ninth = DesiredPartition(("09",), "/t/hr=09", announced=True)
+    sink = CompleteSink(lambda: made.want([ninth], 2, complete_us=10))
+    rule = ReadyRule(WatermarkRule(), (), "UTC", whole_key=True, table_property=True)
+    events = stderr_log(level="error")
+    made = CatalogFollower(
+        sink,
+        events,
+        lambda _: None,
+        MovedPartitions(log, events),
+        check_held=lambda: None,
+        ready=ReadyEffects(rule, LocalStorage(), sink),
+    )
+    made.want([DesiredPartition(("08",), "/t/hr=08", announced=True)], 1, complete_us=9)
+    made.follow(LogView(log, 1))
+    assert sink.said == ["shows 08", "complete until 9"]
+    # Its files have no names yet.
+    made.follow(LogView(log, 1))
+    assert sink.said[2:] == []
+    made.follow(LogView(log, 2))
+    assert sink.said[2:] == ["shows 09", "complete until 10"]
 
 
 class FailsAtFirst(CountingSink):

@@ -271,3 +271,28 @@ def test_follower_lags_when_it_is_behind_for_longer_than_an_epoch(
         dates[-1] = (1, time.monotonic() - age_s)
         (state,) = runner.states()
         assert (state.behind_slots, state.lags) == (1, lags)
+
+
+class Hangs:
+    """A call that is under way until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.over = threading.Event(), threading.Event()
+
+    def __call__(self, _: LogView) -> None:
+        self.begun.set()
+        assert self.over.wait(PATIENCE_S)
+
+
+def test_record_that_comes_while_a_failed_follower_tries_again_is_followed(run: Run) -> None:
+    files, slow = Outside("files", publishes=True), Hangs()
+    behind = Outside("catalog", "files")
+    files.errors, files.act = [Retriable("the store is away")], slow
+    runner = run(files, behind)
+    runner.note(fold(1))
+    assert slow.begun.wait(PATIENCE_S)
+    runner.note(fold(2))
+    slow.over.set()
+    # No other record comes, and nobody wakes it.
+    wait_for(lambda: (files.at, behind.at) == (2, 2))
+    assert runner.published_through == 2

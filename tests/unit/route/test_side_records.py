@@ -39,7 +39,9 @@ class Told:
     def __init__(self) -> None:
         self.values: list[list[str]] = []
 
-    def want(self, partitions: list[DesiredPartition], through: int) -> None:
+    def want(
+        self, partitions: list[DesiredPartition], through: int, complete_us: int | None = None
+    ) -> None:
         self.values.append([each.values[1] for each in partitions])
 
 

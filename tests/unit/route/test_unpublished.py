@@ -80,6 +80,22 @@ def test_epoch_that_is_planned_ahead_counts_the_one_whose_commit_is_under_way(
             held.refuse_unpublished(in_flight=1)
 
 
+def test_epoch_that_is_planned_ahead_leaves_the_fold_to_the_one_whose_commit_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlowStore()
+    with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
+        _epochs_without_publishing(route, store, 2)
+        held, fold = route.session._now, route.owned.fold
+        held.max_unpublished = 9
+        store.away = False
+        wait_until(lambda: held.followers.published_through == fold.next_seq)
+        held.refuse_unpublished(in_flight=1)
+        assert len(fold.unpublished) == 2
+        held.refuse_unpublished(in_flight=0)
+        assert fold.unpublished == {}
+
+
 def test_epoch_under_way_alone_fills_a_bound_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +153,7 @@ def test_what_followers_have_published_meanwhile_counts_at_once(
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 3)
         held, fold = route.session._now, route.owned.fold
+        held.max_unpublished = 9
         store.away = False
         wait_until(lambda: held.followers.published_through >= fold.next_seq)
         assert len(fold.unpublished) == 3
