@@ -245,9 +245,11 @@ def _owner_overwritten(storage: Storage, layout: Any, state: Any, job: str) -> A
 # Effects
 
 
-def _want_and_claim(applier: CatalogFollower, partitions: list[Any], through: int) -> None:
+def _want_and_claim(
+    applier: CatalogFollower, partitions: list[Any], through: int, complete_us: int | None = None
+) -> None:
     applier._on_applied(through)
-    _WANT(applier, partitions, through)
+    _WANT(applier, partitions, through, complete_us)
 
 
 _WANT = CatalogFollower.want
