@@ -153,7 +153,6 @@ def test_what_followers_have_published_meanwhile_counts_at_once(
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 3)
         held, fold = route.session._now, route.owned.fold
-        held.max_unpublished = 9
         store.away = False
         wait_until(lambda: held.followers.published_through >= fold.next_seq)
         assert len(fold.unpublished) == 3
