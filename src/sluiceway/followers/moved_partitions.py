@@ -169,15 +169,15 @@ class MovedPartitions:
                 for values, each in self._watched.items()
                 if each.through <= through
             }
-        for each, old, is_shown in _look(sink, waiting):
-            if is_shown:
-                again.pop(old.now.values, None)
-            else:
-                again[old.now.values] = old.now
-            with self._lock:
+        looked = _look(sink, waiting)
+        with self._lock:
+            for each, old, is_shown in looked:
                 if not is_shown:
                     each.shown_since = None
-                elif each.old is old:
+                    again[old.now.values] = old.now
+                    continue
+                again.pop(old.now.values, None)
+                if each.old is old:
                     each.shown(now)
         self._looked = now
         return list(again.values())
