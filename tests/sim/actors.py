@@ -142,18 +142,20 @@ def step_clock(world: World) -> None:
         wrong_s = 0.0
     else:
         wrong_s = world.rng.choice((1, 1, -1)) * world.rng.choice((4.0, 7.0, 90.0, 3600.0))
-    world.clocks.step(host, wrong_s)
-    world.seen["clock_steps"] += 1
-    world.note(f"the clock of {host} is {wrong_s} s ahead from now on")
+    _set_clock(world, host, wrong_s)
 
 
 def creep_clock(world: World) -> None:
     """The wall clock of a host goes ahead by one more step that is too small to be told."""
     if world.has_clocks:
         host = world.rng.choice(world.hosts)
-        world.clocks.step(host, world.clocks.wrong_s(host) + _CREEP_S)
-        world.seen["clock_steps"] += 1
-        world.note(f"the clock of {host} is {world.clocks.wrong_s(host)} s ahead from now on")
+        _set_clock(world, host, world.clocks.wrong_s(host) + _CREEP_S)
+
+
+def _set_clock(world: World, host: str, wrong_s: float) -> None:
+    world.clocks.step(host, wrong_s)
+    world.seen["clock_steps"] += 1
+    world.note(f"the clock of {host} is {wrong_s} s ahead from now on")
 
 
 def resume_driver(world: World) -> None:
