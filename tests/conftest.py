@@ -6,17 +6,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tools.durations import Durations
+from tools.test_plan import TestPlan
 
 pytest_plugins = ["tools.lab_fixture"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep how long each test takes; name the mark of those that `make test` leaves out."""
-    config.addinivalue_line(
-        "markers",
-        "long(shorter): of `make test-long` alone; the test named holds the same in `make test`",
-    )
+    """Keep how long each test takes; choose what `make test` runs."""
+    config.addinivalue_line("markers", "slow: more than two seconds; not in `make test`")
+    config.addinivalue_line("markers", "promise: slow, and in `make test`: tests/promises.toml")
+    config.addinivalue_line("markers", "stops_servers: has a lab of its own in `make test-all`")
     config.pluginmanager.register(Durations())
+    config.pluginmanager.register(TestPlan())
     # Servers and Spark run beside: how long an example took says nothing.
     settings.register_profile(
         "unhurried",

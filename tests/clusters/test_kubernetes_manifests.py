@@ -1,4 +1,4 @@
-"""`k8s render` against the API's own schemas (`make test-k8s` installs them)."""
+"""`k8s render` against the API's own schemas (`make proofs NAME=test-k8s` installs them)."""
 
 import os
 import stat
@@ -122,7 +122,7 @@ def test_variables_come_from_the_secret() -> None:
     assert secret["stringData"][key] == "hidden"
 
 
-@pytest.mark.skipif(not _SCHEMAS, reason="make test-k8s installs the schemas")
+@pytest.mark.skipif(not _SCHEMAS, reason="make proofs NAME=test-k8s installs the schemas")
 def test_manifests_are_as_the_schemas_of_the_api_say(manifests: Path) -> None:
     def check(path: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

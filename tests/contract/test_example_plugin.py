@@ -99,7 +99,7 @@ def _drive_and_kill(job: LakeJob, committed: int) -> None:
         driver.wait()
 
 
-@pytest.mark.long(shorter="test_example_passes_its_own_tests_and_the_suite")
+@pytest.mark.slow
 def test_whole_job_from_a_source_that_is_no_queue_has_every_row_once_after_kills(
     installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """SIGKILL at random moments; the table alone must be enough to go on, every time.
 
-Three kills, each victim once while tasks run; `make kills` has ten, at start-up too.
+Three kills, each victim once while tasks run; `make proofs NAME=kills` has ten, at start-up too.
 """
 
 import json

@@ -11,7 +11,7 @@ PATIENCE_S = 840.0
 TOPICS, ADDED, KILLS = 6, 2, 1
 
 
-@pytest.mark.long(shorter="test_table_dropped_in_mid_run_ends_only_its_route")
+@pytest.mark.slow
 def test_every_row_of_every_route_is_there_once_while_things_come_and_go() -> None:
     command = [
         *(sys.executable, "-m", "bench.e2e_routes", "--topics", str(TOPICS), "--added", str(ADDED)),

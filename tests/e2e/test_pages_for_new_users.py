@@ -34,7 +34,7 @@ def follow(page: str, folder: Path, endpoints: LabEndpoints) -> dict[str, str]:
     return {step.command: shell.run(step) for step in steps_of(page)}
 
 
-@pytest.mark.long(shorter="test_first_table_works_as_written")
+@pytest.mark.slow
 def test_tutorial_works_as_written(lab_endpoints: LabEndpoints, tmp_path: Path) -> None:
     (script,) = blocks_of("tutorial.md", "python")
     (tmp_path / "clicks.py").write_text(script)

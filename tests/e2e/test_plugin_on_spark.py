@@ -18,7 +18,7 @@ FIRST_MS = 1_795_161_600_000
 PATIENCE_S = 300
 
 
-@pytest.mark.long(shorter="test_rows_come_through_plugins_once")
+@pytest.mark.slow
 def test_delimited_rows_reach_the_table_exactly(
     bootstrap_servers: str,
     metastore_uri: str,

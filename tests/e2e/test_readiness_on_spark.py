@@ -132,7 +132,7 @@ def assert_shown_with_marks(run: RouteRun) -> None:
     run.assert_verified()
 
 
-@pytest.mark.long(shorter="test_each_hour_appears_once_whole_and_in_order")
+@pytest.mark.slow
 def test_each_hour_is_announced_once_whole_and_in_order_to_readers_and_receivers(
     lab_endpoints: LabEndpoints,
     new_topic: TopicFactory,

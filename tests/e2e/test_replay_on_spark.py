@@ -33,7 +33,7 @@ def _payloads(count: int) -> list[bytes]:
     return made
 
 
-@pytest.mark.long(shorter="test_replay_that_is_killed_goes_on_where_it_was")
+@pytest.mark.slow
 def test_replay_by_a_driver_that_is_killed_has_every_row_once(
     lab_endpoints: LabEndpoints,
     bootstrap_servers: str,

@@ -61,7 +61,7 @@ def test_rows_are_there_once_though_an_executor_dies(
     assert_verified(job)
 
 
-@pytest.mark.long(shorter="test_rows_are_there_once_though_an_executor_dies")
+@pytest.mark.slow
 def test_replay_whose_worker_dies_is_done_on_an_executor_by_the_next_attempt(
     lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
 ) -> None:
@@ -102,7 +102,7 @@ def _event(number: int, *, with_city: bool) -> bytes:
     return json.dumps(body if with_city else {**body, "city": None}).encode()
 
 
-@pytest.mark.long(shorter="test_further_attempt_writes_beside_what_the_first_has_begun")
+@pytest.mark.slow
 def test_partition_whose_worker_dies_is_merged_by_the_next_attempt(
     lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
 ) -> None:

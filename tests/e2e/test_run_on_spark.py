@@ -280,7 +280,7 @@ def test_run_keeps_its_local_state_in_the_temporary_folder(by_city: Story) -> No
     assert {"blockmgr", "spark"} <= kinds
 
 
-@pytest.mark.long(shorter="test_sigterm_ends_a_long_epoch_and_commits_what_was_read")
+@pytest.mark.slow
 def test_sigint_twice_ends_at_once_and_the_next_start_loses_nothing(
     unpartitioned: Story, stage: Stage
 ) -> None:
@@ -299,7 +299,7 @@ def test_sigint_twice_ends_at_once_and_the_next_start_loses_nothing(
     assert_verified(unpartitioned.job)
 
 
-@pytest.mark.long(shorter="test_sigterm_ends_a_long_epoch_and_commits_what_was_read")
+@pytest.mark.slow
 def test_sigint_once_after_a_commit_ends_the_epoch_and_exits_with_0(stage: Stage) -> None:
     story = stage.story("interrupted_once", partition_by="[]", expected={})
     _shorten_epochs(story.job)
@@ -325,14 +325,14 @@ def test_sigint_once_after_a_commit_ends_the_epoch_and_exits_with_0(stage: Stage
     assert_verified(story.job)
 
 
-@pytest.mark.long(shorter="test_task_that_hangs_costs_its_route_only_its_own_partitions")
+@pytest.mark.slow
 def test_killed_worker_costs_its_task_only(unpartitioned: Story) -> None:
     first, second, *_ = _named(unpartitioned.noted["second"], "committed")
     assert 0 < first["read"] <= BATCH
     assert first["read"] + second["read"] == 2 * BATCH
 
 
-@pytest.mark.long(shorter="test_profile_adds_up_stages_driver_and_what_is_left_of_the_run")
+@pytest.mark.slow
 def test_profile_tells_stages_and_processes(unpartitioned: Story) -> None:
     (told,) = [line for line in unpartitioned.noted["third"] if line["event"] == "profile"]
     committed = [line for line in unpartitioned.noted["third"] if line["event"] == "committed"]
@@ -345,7 +345,7 @@ def test_profile_tells_stages_and_processes(unpartitioned: Story) -> None:
         assert told["stages_ms"][stage] == spent
 
 
-@pytest.mark.long(shorter="test_lease_of_a_process_that_is_gone_is_taken_over_at_once")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["second", "third"])
 def test_successor_of_a_killed_driver_does_not_wait(unpartitioned: Story, name: str) -> None:
     assert unpartitioned.noted[f"pauses before {name}"] == []
@@ -353,7 +353,7 @@ def test_successor_of_a_killed_driver_does_not_wait(unpartitioned: Story, name: 
     assert unpartitioned.ended["last"].exit_code == 0
 
 
-@pytest.mark.long(shorter="test_spark_reads_every_value_as_it_was_put_in")
+@pytest.mark.slow
 def test_spark_sql_reads_the_same_partitions_as_duckdb(
     by_spark: list[list[list[Any]]], by_city: Story
 ) -> None:
@@ -364,7 +364,7 @@ def test_spark_sql_reads_the_same_partitions_as_duckdb(
     assert through_spark == {name: _by_duckdb(path) for name, path in named.items()}
 
 
-@pytest.mark.long(shorter="test_spark_reads_every_value_as_it_was_put_in")
+@pytest.mark.slow
 def test_spark_sql_reads_the_same_flat_table_as_duckdb(
     by_spark: list[list[list[Any]]], unpartitioned: Story
 ) -> None:

@@ -1,4 +1,4 @@
-"""The schema in a real YAML language server, as editors run it; `make test-editor` installs one."""
+"""The schema in a real YAML language server; `make proofs NAME=test-editor` installs one."""
 
 import json
 import os

@@ -375,9 +375,7 @@ def told(command: tuple[str, ...], job: Path) -> bytes:
     return done.stdout + done.stderr
 
 
-@pytest.mark.long(
-    shorter="test_secret_setting_reaches_spark_and_no_command_line_and_all_files_are_private"
-)
+@pytest.mark.slow
 def test_everything_that_could_show_a_secret_was_looked_at(seen: Seen) -> None:
     whole = b"".join(seen.texts.values())
     for known in (
@@ -392,9 +390,7 @@ def test_everything_that_could_show_a_secret_was_looked_at(seen: Seen) -> None:
     assert len(seen.texts) > len(COMMANDS) + 20
 
 
-@pytest.mark.long(
-    shorter="test_secret_setting_reaches_spark_and_no_command_line_and_all_files_are_private"
-)
+@pytest.mark.slow
 def test_no_secret_of_any_connection_is_seen_anywhere(seen: Seen) -> None:
     assert seen.leaks() == []
 

@@ -11,7 +11,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_S = 900
 
 
-@pytest.mark.long(shorter="test_job_killed_at_random_moments_has_every_row_once")
+@pytest.mark.slow
 def test_soak_of_one_kill_finds_every_row_once_and_nothing_too_early(tmp_path: Path) -> None:
     results = tmp_path / "soak.jsonl"
     done = subprocess.run(

@@ -61,7 +61,7 @@ def _writing(driver: DriverProcess) -> list[int]:
     return found
 
 
-@pytest.mark.long(shorter="test_task_that_hangs_costs_its_route_only_its_own_partitions")
+@pytest.mark.slow
 def test_worker_that_stands_still_costs_the_others_no_epoch(
     lab_endpoints: LabEndpoints, job: JobFile, tmp_path: Path
 ) -> None:

@@ -11,9 +11,7 @@ PATIENCE_S = 840.0
 KILLS, BROKERS = 2, 3
 
 
-@pytest.mark.long(
-    shorter="test_rows_of_a_transaction_that_ends_under_another_leader_are_followed_by_the_next"
-)
+@pytest.mark.slow
 def test_every_row_is_there_once_after_a_rolling_restart_under_transactions() -> None:
     command = [
         *(sys.executable, "-m", "bench.e2e_transactions", "--kills", str(KILLS)),

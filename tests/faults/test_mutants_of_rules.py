@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 TESTS = Path(__file__).parents[1]
 # Each of them once lived through all unit tests and 300 to 1,500 seeds.
@@ -36,14 +36,14 @@ def _mutate(*arguments: str) -> tuple[dict[str, Any], str]:
     return closing, done.stdout
 
 
-@pytest.mark.parametrize("names", long_after(1, [KILLED[:3], KILLED[3:]]), ids=["first", "others"])
+@pytest.mark.parametrize("names", slow_after(1, [KILLED[:3], KILLED[3:]]), ids=["first", "others"])
 def test_lines_that_once_nobody_missed_are_missed_by_a_named_test(names: list[str]) -> None:
     chosen = [part for name in names for part in ("--only", name)]
     closing, said = _mutate("--seeds", "0", *chosen)
     assert closing["mutants"] == closing["killed"] == len(names), said
 
 
-@pytest.mark.long(shorter="test_lines_that_once_nobody_missed_are_missed_by_a_named_test")
+@pytest.mark.slow
 def test_mutant_that_nobody_can_tell_from_the_product_lives_through_tests_and_seeds() -> None:
     name = "lease.wait_until_free: < -> <= in: time.monotonic() - watched_since < DEAD_AFTER_S"
     closing, said = _mutate("--seeds", "2", "--only", name)

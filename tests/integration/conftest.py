@@ -1,15 +1,26 @@
 """Integration tests talk to the servers of the session's lab; see `tools/lab_fixture.py`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from sluiceway.host.native_module import SWITCH
 from tools.job_files import write_job
 from tools.lab_fixture import TopicFactory
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
+
+
+@pytest.fixture(autouse=True, scope="module")
+def engine_of_route_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Routes take the library's path in every run; jobs take the native module where it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name.startswith("test_route"):
+            patch.setenv(SWITCH, "0")
+        yield
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from sluiceway.ledger.records import RecordType
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from tools.driver_process import DriverProcess
 from tools.job_files import event
-from tools.long_tests import long_after
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
+from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
 
 PATIENCE_S = 240.0
@@ -86,7 +86,7 @@ def kinds(run: RouteRun) -> list[RecordType]:
     return [record.type for record in run.records()]
 
 
-@pytest.mark.parametrize("name", long_after(2, MOMENTS))
+@pytest.mark.parametrize("name", slow_after(2, MOMENTS))
 def test_kill_while_compacting_loses_nothing_and_the_next_one_does_it(
     name: str, new_run: NewRun, writer: TopicWriter, tmp_path: Path
 ) -> None:
@@ -135,7 +135,7 @@ IN_A_GROUP = {
 """Moment; how many INTENTs are open then, and how many partitions have a REPLACE."""
 
 
-@pytest.mark.parametrize("name", long_after(1, IN_A_GROUP))
+@pytest.mark.parametrize("name", slow_after(1, IN_A_GROUP))
 def test_kill_in_the_middle_of_a_group_leaves_each_partition_whole_and_the_next_one_does_it(
     name: str, new_run: NewRun, writer: TopicWriter, tmp_path: Path
 ) -> None:

@@ -27,10 +27,10 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.operate.replay import carry_out
 from tools.independent_ledger import ledger_faults
 from tools.job_files import COLUMNS, event
-from tools.long_tests import long_after
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.table_proofs import read_independently
+from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
 
 _TESTS = Path(__file__).resolve().parents[1]
@@ -232,7 +232,7 @@ def test_lane_whose_dirty_file_is_damaged_waits_and_the_stream_is_read_on(
     dirty.assert_each_row_once()
 
 
-@pytest.mark.parametrize("point", long_after(1, ["step.committed", "step.pinned", "step.prepared"]))
+@pytest.mark.parametrize("point", slow_after(1, ["step.committed", "step.pinned", "step.prepared"]))
 def test_replay_that_is_killed_goes_on_where_it_was(
     make_dirty: MakeDirty, tmp_path: Path, point: str
 ) -> None:

@@ -124,7 +124,7 @@ _READ = [*_EVOLUTIONS, *(f"{name} by SerDe" for name in _BY_SERDE)]
 
 
 @pytest.mark.parametrize("name", _READ)
-@pytest.mark.long(shorter="test_tables_of_both_versions_are_verified")
+@pytest.mark.slow
 def test_spark_reads_rows_of_both_versions(shown: dict[str, list[list[Any]]], name: str) -> None:
     assert _texts(shown[name]) == [
         ["0", None, "c0", None],
@@ -136,7 +136,7 @@ def test_spark_reads_rows_of_both_versions(shown: dict[str, list[list[Any]]], na
 
 
 @pytest.mark.parametrize("name", _READ)
-@pytest.mark.long(shorter="test_tables_of_both_versions_are_verified")
+@pytest.mark.slow
 def test_spark_reads_late_rows_of_both_versions_in_the_late_table(
     shown: dict[str, list[list[Any]]], name: str
 ) -> None:

@@ -13,8 +13,8 @@ from sluiceway.sinks.iceberg import lake_upkeep
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
 from tools.lake_orders import order
-from tools.long_tests import long_after
 from tools.running_lake import running, wait_for
+from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
 
 _TESTS = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ def assert_exact(job: LakeJob, rows: int) -> None:
 
 @pytest.mark.parametrize(
     "point",
-    long_after(1, ["lake.send.reply", "lake.rewritten", "lake.replacing", "lake.send.request"]),
+    slow_after(1, ["lake.send.reply", "lake.rewritten", "lake.replacing", "lake.send.request"]),
 )
 def test_a_compaction_that_is_killed_leaves_every_row_once(
     job: LakeJob, writer: TopicWriter, point: str

@@ -8,13 +8,13 @@ from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import write_lake_job
 from tools.lake_orders import order
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
 
 
 @pytest.mark.parametrize(
     ("point", "hit"),
-    long_after(
+    slow_after(
         2,
         [
             ("lake.send.reply", 1),

@@ -11,7 +11,7 @@ from tools.change_source import tell
 from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 
 def _job(folder: Path, bootstrap_servers: str, topic: str, **changes: str) -> LakeJob:
@@ -29,7 +29,7 @@ def _assert_equal(job: LakeJob, source: CanalSource) -> None:
     assert [(r[0], r[1], str(r[2]), r[3]) for r in found] == source.wanted()
 
 
-@pytest.mark.parametrize("partition_by", long_after(1, ["[{column: city}]", "[]"]))
+@pytest.mark.parametrize("partition_by", slow_after(1, ["[{column: city}]", "[]"]))
 def test_a_table_equals_the_database_whenever_the_driver_is_killed(
     bootstrap_servers: str, new_topic: TopicFactory, tmp_path: Path, partition_by: str
 ) -> None:

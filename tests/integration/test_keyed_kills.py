@@ -8,12 +8,12 @@ from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import write_lake_job
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 
 @pytest.mark.parametrize(
     "point",
-    long_after(
+    slow_after(
         2, ["lake.send.reply", "publish.file", "lake.resolved", "lake.placed", "lake.send.request"]
     ),
 )

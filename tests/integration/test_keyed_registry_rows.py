@@ -14,9 +14,9 @@ from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
-from tools.long_tests import long_after
 from tools.protobuf_change_source import KEY_PROTO, ROW_PROTO, ProtobufRowSource
 from tools.registry_server import Registry, registry_server
+from tools.test_plan import slow_after
 
 _BARE = "bare [id]"
 
@@ -53,7 +53,7 @@ def _asked(capsys: pytest.CaptureFixture[str], *command: str) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "key"),
-    long_after(
+    slow_after(
         3,
         [
             ("avro", "from_registry"),

@@ -15,7 +15,7 @@ from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from tools.change_source import KEYED_COLUMNS, ChangeSource, Row, tell
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 _TESTS = Path(__file__).resolve().parents[1]
 STRICT = KEYED_COLUMNS.replace(
@@ -112,7 +112,7 @@ def test_a_replay_writes_what_is_last_and_nothing_older(replayed: Replayed) -> N
 
 @pytest.mark.parametrize(
     ("point", "hit"),
-    long_after(
+    slow_after(
         1, [("step.committed", 2), ("step.pinned", 1), ("lane.close", 2), ("step.prepared", 2)]
     ),
 )

@@ -10,7 +10,7 @@ from tools.change_source import KEYED_COLUMNS, RowSource, tell
 from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 CSV = 'csv: {fields: "id,name,amount,city"}'
 
@@ -42,7 +42,7 @@ def found(job: LakeJob) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize(
     ("point", "payload", "key", "source"),
-    long_after(
+    slow_after(
         2,
         [
             ("lake.resolved", "json: {}", "key: [id]", RowSource(3, 2)),

@@ -11,7 +11,7 @@ from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.driver_kills import drive, drive_until_killed
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 KEY = "key: [id]\n  key_order: one_partition\n  on_truncate: apply"
 _TRUNCATE = json.dumps({"op": "t", "before": None, "after": None, "source": {}}).encode()
@@ -23,7 +23,7 @@ def _found(job: LakeJob) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(
-    "column", long_after(1, ["{column: city}", "{column: id, transform: 'bucket[2]'}"])
+    "column", slow_after(1, ["{column: city}", "{column: id, transform: 'bucket[2]'}"])
 )
 def test_it_is_applied_once_whenever_the_driver_is_killed(
     bootstrap_servers: str, new_topic: TopicFactory, tmp_path: Path, column: str

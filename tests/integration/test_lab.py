@@ -234,7 +234,7 @@ def test_down_leaves_no_process_and_the_other_lab_alone(lab: Lab, own_lab: Lab) 
     assert _states(lab) == _BOTH_RUN
 
 
-@pytest.mark.long(shorter="test_down_leaves_no_process_and_the_other_lab_alone")
+@pytest.mark.slow
 def test_down_remove_data_leaves_no_file(lab_in: LabStarter, tmp_path: Path) -> None:
     with lab_in(tmp_path / "lab") as lab:
         assert (lab.folder / "state.json").exists()
@@ -242,7 +242,7 @@ def test_down_remove_data_leaves_no_file(lab_in: LabStarter, tmp_path: Path) -> 
         assert not lab.folder.exists()
 
 
-@pytest.mark.long(shorter="test_down_leaves_no_process_and_the_other_lab_alone")
+@pytest.mark.slow
 def test_lab_of_a_killed_test_run_goes_down_by_itself(tmp_path: Path) -> None:
     folder, tests = tmp_path / "lab", Path(__file__).parents[1]
     script = (
@@ -259,7 +259,7 @@ def test_lab_of_a_killed_test_run_goes_down_by_itself(tmp_path: Path) -> None:
     _wait_for_no_process(folder)
 
 
-@pytest.mark.long(shorter="test_down_leaves_no_process_and_the_other_lab_alone")
+@pytest.mark.slow
 def test_up_interrupted_leaves_no_process(tmp_path: Path) -> None:
     folder = tmp_path / "lab"
     script = (

@@ -31,7 +31,7 @@ def run_process(values: int, records: int, memory_mib: int) -> dict[str, float]:
     return found
 
 
-@pytest.mark.long(shorter="test_more_rows_than_the_memory_takes_are_all_there_in_more_files")
+@pytest.mark.slow
 def test_many_values_with_few_rows_are_one_file_each_within_the_memory() -> None:
     found = run_process(3_000, 60_000, 512)
     assert (found["values"], found["rows"], found["files"]) == (3_000, 60_000, 3_000)

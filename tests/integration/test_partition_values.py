@@ -14,7 +14,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("values")
 
 
-@pytest.mark.long(shorter="test_values_come_back_or_are_refused_and_none_leaves_the_table")
+@pytest.mark.slow
 def test_values_are_named_as_spark_names_them_and_read_back(
     lab_endpoints: LabEndpoints, folder: Path
 ) -> None:

@@ -13,9 +13,9 @@ from sluiceway.observe.steps import Step
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
 from tools.job_files import event
-from tools.long_tests import long_after
 from tools.route_faults import Crash, CrashAt, NewRun, Pause, data_records, live
 from tools.route_runs import RouteRun
+from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
 
 _TIMEOUT_S = 120.0
@@ -69,7 +69,7 @@ class _Feeder:
         writer.write(self._topic, _events(range(20), hour=2), partition=1)
 
 
-@pytest.mark.parametrize("occurrence", long_after(1, [1, 2]))
+@pytest.mark.parametrize("occurrence", slow_after(1, [1, 2]))
 @pytest.mark.parametrize("step", list(Step))
 def test_recovery_after_a_crash_has_every_row_once(
     new_run: NewRun, bootstrap_servers: str, writer: TopicWriter, step: Step, occurrence: int

@@ -32,7 +32,7 @@ def offsets(run: RouteRun) -> list[object]:
         return []
 
 
-@pytest.mark.long(shorter="test_route_goes_on_with_the_partitions_whose_leaders_answer")
+@pytest.mark.slow
 def test_leader_that_does_not_answer_keeps_only_its_own_routes_waiting(
     lab_in: LabStarter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

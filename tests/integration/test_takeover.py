@@ -78,7 +78,7 @@ def test_driver_of_an_idle_topic_that_was_replaced_ends_without_a_row_to_commit(
     run.assert_verified()
 
 
-@pytest.mark.long(shorter="test_stopped_driver_is_replaced_at_once_and_ends_when_it_wakes_up")
+@pytest.mark.slow
 def test_living_driver_is_replaced_only_by_its_term(
     new_run: NewRun, writer: TopicWriter, start: Start
 ) -> None:
@@ -141,7 +141,7 @@ def test_standby_waits_takes_over_and_the_zombie_adds_nothing(
     run.assert_verified()
 
 
-@pytest.mark.long(shorter="test_standby_waits_takes_over_and_the_zombie_adds_nothing")
+@pytest.mark.slow
 def test_standby_that_is_told_to_end_ends_while_it_waits(
     new_run: NewRun, writer: TopicWriter, start: Start
 ) -> None:

@@ -61,7 +61,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m model", description=__doc__)
     size = parser.add_mutually_exclusive_group(required=True)
     size.add_argument("--small", action="store_true", help="bounds of the test suite")
-    size.add_argument("--large", action="store_true", help="bounds of `make model`")
+    size.add_argument("--large", action="store_true", help="bounds of `make proofs NAME=model`")
     parser.add_argument("--only", default="", help="cases and mutants with this in their name")
     parser.add_argument("--seconds", type=float, default=600.0, help="longest time for a case")
     parser.add_argument("--results", type=Path, default=KEPT, help="kept results of large cases")

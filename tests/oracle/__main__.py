@@ -1,4 +1,4 @@
-"""`make types-oracle`: a million values and more; the last line is the outcome as JSON."""
+"""`make proofs NAME=types-oracle`: a million values; the last line is the outcome as JSON."""
 
 import argparse
 import json

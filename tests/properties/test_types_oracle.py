@@ -11,7 +11,7 @@ from oracle.mutants import MUTANTS, Mutant
 from oracle.typed_formats import TYPED_FORMATS
 from oracle.typed_judge import TypedFormat, run_typed_round, typed_judged, typed_left_out
 from oracle.typed_mutants import TYPED_MUTANTS
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 ROUNDS = 12
 WANTED_MUTANTS = 15
@@ -71,7 +71,7 @@ def test_enough_silent_changes_are_planted_into_typed_formats() -> None:
 
 
 @pytest.mark.parametrize(
-    "mutant", long_after(WANTED_MUTANTS, TYPED_MUTANTS), ids=lambda mutant: mutant.name
+    "mutant", slow_after(WANTED_MUTANTS, TYPED_MUTANTS), ids=lambda mutant: mutant.name
 )
 def test_planted_silent_change_of_a_typed_format_is_seen(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch

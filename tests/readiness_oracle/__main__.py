@@ -1,4 +1,4 @@
-"""`make readiness-oracle`: histories by the hundred thousand; the last line is the outcome as JSON.
+"""`make proofs NAME=readiness-oracle`: the last line is the outcome as JSON.
 
 python -m readiness_oracle --histories 100000
 python -m readiness_oracle --seed 1234            one history, with all that happens in it

@@ -188,7 +188,10 @@ def show_failed(totals: Totals) -> None:
     for seed, text in sorted(totals.failed)[:_SHOWN]:
         print(f"seed {seed}: {text}")
         small = shrunk(generate(seed), run_history)
-        for line in (*run_history(small, traced=True).trace, f"make readiness-oracle SEED={seed}"):
+        for line in (
+            *run_history(small, traced=True).trace,
+            f"make proofs NAME=readiness-oracle SEED={seed}",
+        ):
             print(f"    {line[:300]}")
     for seed, text in sorted(totals.failed)[_SHOWN : 10 * _SHOWN]:
         print(f"seed {seed}: {text}")

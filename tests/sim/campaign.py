@@ -157,7 +157,7 @@ def show_broken(totals: Totals) -> None:
         for line in again.trace[-_TRACE_LINES:]:
             print(f"    {line[:240]}")
         often = f" OFTEN={','.join(sorted(outcome.often))}" if outcome.often else ""
-        print(f"    make sim SEED={outcome.seed}{often} shows all of it")
+        print(f"    make proofs NAME=sim SEED={outcome.seed}{often} shows all of it")
     for outcome in totals.broken[_MOST_SHOWN:]:
         print(f"seed {outcome.seed}: {outcome.violation}")
 

@@ -1,4 +1,4 @@
-"""Boards and alerts against a real Prometheus: `make test-boards`.
+"""Boards and alerts against a real Prometheus: `make proofs NAME=test-boards`.
 
 A real job runs on the lab's servers, a real Prometheus scrapes it. Each panel's expressions have
 to give data, the rule file has to pass promtool, each alert has to fire and clear in its

@@ -45,11 +45,11 @@ class Durations:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Called by pytest before each test."""
-        self._cpu_s[nodeid] = -_cpu_s()
+        self._cpu_s[nodeid] = -used_cpu_s()
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Called by pytest after each test."""
-        self._cpu_s[nodeid] += _cpu_s()
+        self._cpu_s[nodeid] += used_cpu_s()
 
     def pytest_sessionfinish(self) -> None:
         """Called by pytest at its end."""
@@ -63,7 +63,7 @@ class Durations:
         (FOLDER / f"{os.getpid()}.json").write_text(json.dumps(took))
 
 
-def _cpu_s() -> float:
+def used_cpu_s() -> float:
     """CPU seconds of this process and of the children that it has waited for."""
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -4,11 +4,11 @@ import pytest
 
 from sluiceway.host.native_module import SWITCH, native_module
 from tools.json_engines import ENGINES
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 CONSUMERS = ENGINES
-USUAL_CONSUMER = ENGINES if native_module() is None else long_after(1, ["native", "library"])
-"""In `make test` only the one that jobs use here; the other one is long."""
+USUAL_CONSUMER = ENGINES if native_module() is None else slow_after(1, ["native", "library"])
+"""In `make test` only the one that jobs use here; the other one is slow."""
 
 
 def choose_consumer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

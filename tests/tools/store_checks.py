@@ -1,4 +1,4 @@
-"""A pytest plug-in of `make test-stores`: its last line tells which stores were tried.
+"""A pytest plug-in of `make proofs NAME=test-stores`: its last line tells which stores were tried.
 
 Counted are the tests that ran: one that was skipped tried nothing. A store is named once a test on
 it has run.

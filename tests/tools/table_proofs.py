@@ -1,10 +1,13 @@
 """Proof that a table has every row once: `sluiceway verify` and the independent reader."""
 
+import atexit
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,21 @@ from tools.job_files import JobFile
 
 _TESTS = Path(__file__).resolve().parents[1]
 _TIMEOUT_S = 600.0
+_END_S = 60.0
+# One request a line: statements for a session of their own, which keeps nothing of another's.
 _SPARK_SQL = """
 import json, sys
-from sluiceway.job.query import query_through_metastore
-found = query_through_metastore(sys.argv[1], sys.argv[3:], json.loads(sys.argv[2]))
-print(json.dumps(found, default=str))
+from sluiceway.job.query import open_hive_session
+session, _ = open_hive_session(sys.argv[1], json.loads(sys.argv[2]))
+for line in sys.stdin:
+    fresh = session.newSession()
+    try:
+        found = [[tuple(row) for row in fresh.sql(text).collect()] for text in json.loads(line)]
+        answer = json.dumps({"rows": found}, default=str)
+    except Exception as error:
+        answer = json.dumps({"error": str(error)})
+    print(answer, flush=True)
+session.stop()
 """
 
 
@@ -66,12 +79,51 @@ def spark_sql(
     timeout_s: float = _TIMEOUT_S,
     settings: Mapping[str, str] | None = None,
 ) -> list[list[list[Any]]]:
-    """Rows of each statement, by Spark in a process of its own."""
-    command = ("-c", _SPARK_SQL, metastore_uri, json.dumps(dict(settings or {})))
-    done = _run(*command, *statements, timeout_s=timeout_s)
-    assert done.returncode == 0, done.stderr
-    found: list[list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])
+    """Rows of each statement, by the run's one Spark that reads with these settings.
+
+    Each call has a session of its own: `SET` holds for it, and no file list is kept.
+    """
+    reader = _spark_reader(metastore_uri, json.dumps(dict(settings or {}), sort_keys=True))
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    reader.stdin.write(json.dumps(statements) + "\n")
+    reader.stdin.flush()
+    # A reader that hangs must not hang the run.
+    watch = threading.Timer(timeout_s, reader.kill)
+    watch.start()
+    try:
+        line = reader.stdout.readline()
+    finally:
+        watch.cancel()
+    assert line, f"the reader ended with {reader.wait()}"
+    answer = json.loads(line)
+    assert "error" not in answer, answer["error"]
+    found: list[list[list[Any]]] = answer["rows"]
     return found
+
+
+@cache
+def _spark_reader(metastore_uri: str, settings: str) -> subprocess.Popen[str]:
+    reader = subprocess.Popen(
+        [sys.executable, "-c", _SPARK_SQL, metastore_uri, settings],
+        cwd=_TESTS,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    atexit.register(_end, reader)
+    return reader
+
+
+def _end(reader: subprocess.Popen[str]) -> None:
+    """Its input ends, so it stops Spark; whoever kills this process ends its input too."""
+    assert reader.stdin is not None
+    reader.stdin.close()
+    try:
+        reader.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        reader.kill()
+        reader.wait()
 
 
 def _run(

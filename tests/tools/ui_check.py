@@ -1,4 +1,4 @@
-"""The page in a real browser, on a job that runs on real servers: `make test-ui`.
+"""The page in a real browser, on a job that runs on real servers: `make proofs NAME=test-ui`.
 
 Chromium opens each view at 1280 and 1920, dark and light. Nothing may be written to the console,
 axe-core may find nothing, the keyboard has to reach what a mouse does, and what is shown has to
@@ -43,9 +43,11 @@ def missing(axe: Path) -> list[str]:
     if browser() is None:
         found.append("chromium (apt-get install --no-install-recommends chromium)")
     if importlib.util.find_spec("playwright") is None:
-        found.append("playwright (`make test-ui` installs it from the package registry)")
+        found.append(
+            "playwright (`make proofs NAME=test-ui` installs it from the package registry)"
+        )
     if not axe.is_file():
-        found.append("axe-core (`make test-ui` installs it; apt-get install npm)")
+        found.append("axe-core (`make proofs NAME=test-ui` installs it; apt-get install npm)")
     return found
 
 

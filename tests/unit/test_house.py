@@ -283,8 +283,36 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+def makefiles() -> list[Path]:
+    return [ROOT / "Makefile", ROOT / "bench/bench.mk", ROOT / "tests/proofs.mk"]
+
+
+def make_targets() -> set[str]:
+    return {
+        target
+        for path in makefiles()
+        for target in re.findall(r"^([a-z0-9-]+):", text_of(path), re.MULTILINE)
+    }
+
+
+def test_make_help_has_at_most_twenty_lines() -> None:
+    shown = re.findall(r"^[a-z0-9-]+:.*## .", text_of(ROOT / "Makefile"), re.MULTILINE)
+    assert 10 < len(shown) <= 20
+
+
+def test_names_of_proofs_and_benchmarks_in_documents_exist() -> None:
+    named = {
+        (verb, name)
+        for path in documents()
+        for verb, name in re.findall(r"make (proofs|bench) NAME=([a-z0-9-]+)", text_of(path))
+    }
+    assert ("proofs", "sim") in named
+    wanted = {name if verb == "proofs" else f"bench-{name}" for verb, name in named}
+    assert wanted - make_targets() == set()
+
+
 def test_make_targets_named_in_documents_exist() -> None:
-    targets = set(re.findall(r"^([a-z0-9-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    targets = make_targets()
     wanted = {
         target
         for path in documents()
@@ -385,31 +413,3 @@ def test_kafka_pins_hold_a_hash_each() -> None:
     pins = json.loads(text_of(ROOT / "src/sluiceway/lab/kafka_jars.json"))["jars"]
     assert len(pins) > 20
     assert [pin for pin in pins if not re.fullmatch("[0-9a-f]{64}", pin["sha256"])] == []
-
-
-def test_tests_that_stop_servers_have_a_lab_of_their_own_in_make_test() -> None:
-    makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
-    (line,) = [line for line in makefile.splitlines() if line.startswith("BOUNCING :=")]
-    bouncing = set(line.split()[2:])
-    takes_lab = {
-        named(path)
-        for path in source_files("tests/integration")
-        for node in nodes_of(path)
-        if isinstance(node, ast.FunctionDef)
-        and (node.name.startswith("test_") or node.decorator_list)
-        and any(argument.arg == "lab" for argument in node.args.args)
-    }
-    assert len(takes_lab) > 4
-    assert takes_lab == bouncing
-
-
-def test_folders_of_tests_with_a_target_of_their_own_are_not_in_make_test() -> None:
-    makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
-    own = {
-        folder
-        for recipe in re.findall(r"^test-[a-z0-9]+:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-        for folder in re.findall(r"pytest -q (tests/[a-z]+)(?=[\s/]|$)", recipe)
-    } - {"tests/unit", "tests/e2e"}
-    assert own >= {"tests/clusters", "tests/kerberos", "tests/rocketmq", "tests/stores"}
-    (parts,) = re.findall(r"^slow-parts:.*\n\t(.*)", makefile, re.MULTILINE)
-    assert sorted(own - set(parts.replace(")", " ").split())) == []

@@ -1,4 +1,4 @@
-"""The closing line of `make test-stores`: counted from what ran."""
+"""The closing line of `make proofs NAME=test-stores`: counted from what ran."""
 
 import json
 import subprocess

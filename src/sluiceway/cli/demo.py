@@ -44,6 +44,9 @@ def demo(
     store: Annotated[
         Store, typer.Option("--store", help="Where the table lies; the lab starts it.")
     ] = Store.LOCAL,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1_000, help="How many orders are produced.")
+    ] = 200_000,
 ) -> None:
     """Start Kafka and a metastore, fill a table, kill the driver once, verify every row.
 
@@ -66,7 +69,7 @@ def demo(
         _write_failure(error, folder)
         raise typer.Exit(code) from error
     try:
-        result = _run(place, store, keep=keep, temporary=folder is None)
+        result = _run(place, store, rows, keep=keep, temporary=folder is None)
     except Exception as error:
         code = tell_error(error)
         _say_where(place, running=keep)
@@ -85,7 +88,7 @@ def demo(
         raise typer.Exit(1)
 
 
-def _run(place: Path, store: Store, *, keep: bool, temporary: bool) -> "DemoResult":
+def _run(place: Path, store: Store, rows: int, *, keep: bool, temporary: bool) -> "DemoResult":
     from sluiceway.cli.lab import progress_on_stderr  # noqa: PLC0415
     from sluiceway.lab.demo import Voice, run_demo  # noqa: PLC0415
     from sluiceway.lab.demo_store import DemoStore  # noqa: PLC0415
@@ -95,7 +98,7 @@ def _run(place: Path, store: Store, *, keep: bool, temporary: bool) -> "DemoResu
         with progress_on_stderr() as on_progress:
             voice = Voice(shown.say, shown.passing, on_progress)
             where = DemoStore(store.value)
-            return run_demo(place, voice, where, keep=keep, temporary=temporary)
+            return run_demo(place, voice, where, events=rows, keep=keep, temporary=temporary)
     finally:
         shown.end()
 

@@ -25,7 +25,7 @@ def query_through_metastore(
     Raises:
         UnhealthyEnvironmentError: Spark does not start.
     """
-    session, log = _open_hive_session(metastore_uri, settings or {})
+    session, log = open_hive_session(metastore_uri, settings or {})
     try:
         found = [[tuple(row) for row in session.sql(text).collect()] for text in statements]
     finally:
@@ -34,9 +34,7 @@ def query_through_metastore(
     return found
 
 
-def _open_hive_session(
-    metastore_uri: str, settings: Mapping[str, str]
-) -> tuple[SparkSession, Path]:
+def open_hive_session(metastore_uri: str, settings: Mapping[str, str]) -> tuple[SparkSession, Path]:
     """A quiet local session whose tables are the metastore's, and the file of its log.
 
     Raises:

@@ -33,7 +33,10 @@ from sluiceway.spec.loader import load_job
 TOPIC = "orders"
 PARTITIONS = 4
 EVENTS = 200_000
-PRODUCE_S = 40.0
+"""Rows of a demo that is not asked for another number."""
+_ROWS_A_SECOND = 5_000
+# Long enough for several commits, however few the rows are.
+_SHORTEST_PRODUCE_S = 12.0
 _START_TIMEOUT_S = 240.0
 _FINISH_TIMEOUT_S = 300.0
 _STOP_TIMEOUT_S = 60.0
@@ -71,8 +74,13 @@ class DemoFailedError(UnhealthyEnvironmentError):
 
 @dataclass(slots=True)
 class DemoResult:
-    """What the demo found; `line()` is its closing JSON."""
+    """What the demo found; `line()` is its closing JSON.
 
+    Attributes:
+        events: Rows that were produced.
+    """
+
+    events: int = EVENTS
     commits_before_kill: int = 0
     commits_after_kill: int = 0
     kills: int = 0
@@ -90,7 +98,7 @@ class DemoResult:
         """Whether every row is there once, unchanged, and verify agrees."""
         return (
             self.independent.get("ok") is True
-            and self._number("read") == EVENTS
+            and self._number("read") == self.events
             and self._number("read") == self._number("written") + self._number("dirty")
             and self.verify.verified
             and min(self.commits_before_kill, self.commits_after_kill) >= 1
@@ -147,6 +155,7 @@ def run_demo(
     voice: Voice,
     store: DemoStore = DemoStore.LOCAL,
     *,
+    events: int = EVENTS,
     keep: bool,
     temporary: bool,
 ) -> DemoResult:
@@ -156,6 +165,7 @@ def run_demo(
         place: Its folder, from `demo_folder`.
         voice: Speaks to the person who waits.
         store: Where the table lies.
+        events: Rows to produce.
         keep: Leave the servers running.
         temporary: Remove the folder when all went well; after a failure it stays for a look.
 
@@ -168,7 +178,7 @@ def run_demo(
         voice.say(f"1/6  starting {_SERVERS[store]}")
         endpoints = lab.up(voice.on_progress)
         table = demo_table(store, lab, endpoints, orders_job())
-        result = _Demo(place, table, voice).run()
+        result = _Demo(place, table, voice, events).run()
         failed = not result.ok()
     except Exception:
         failed = True
@@ -185,7 +195,7 @@ def run_demo(
 
 
 class _Demo:
-    def __init__(self, place: Path, table: DemoTable, voice: Voice) -> None:
+    def __init__(self, place: Path, table: DemoTable, voice: Voice, events: int) -> None:
         self._place = place
         self._table = table
         endpoints = self._endpoints = table.endpoints
@@ -203,13 +213,16 @@ class _Demo:
         self._job_file = table.job_file
         (self._route,) = load_job(self._job_file).spec.routes
         self._children: list[subprocess.Popen[bytes]] = []
-        self._result = DemoResult()
+        self._events = events
+        self._produce_s = max(events / _ROWS_A_SECOND, _SHORTEST_PRODUCE_S)
+        self._result = DemoResult(events)
 
     def run(self) -> DemoResult:
         try:
             self._create_topic()
             self._say(
-                f"2/6  producing {EVENTS:,} orders over {PRODUCE_S:.0f} s, some of them broken"
+                f"2/6  producing {self._events:,} orders over {self._produce_s:.0f} s, "
+                "some of them broken"
             )
             # The first epoch must not find all rows, however slowly Spark starts.
             driver = self._start_driver(_FIRST_DRIVER)
@@ -261,7 +274,7 @@ class _Demo:
 
     def _start_producer(self) -> subprocess.Popen[bytes]:
         servers = self._endpoints.bootstrap_servers
-        counts = ["--count", str(EVENTS), "--seconds", str(PRODUCE_S)]
+        counts = ["--count", str(self._events), "--seconds", str(self._produce_s)]
         return self._start(
             "producer",
             [
@@ -316,20 +329,24 @@ class _Demo:
         self._wait_until_it_owns_the_table(driver, term=2)
         until = time.monotonic() + _FINISH_TIMEOUT_S
         shown = 0.0
-        while (commits := self._commits())[1] < EVENTS:
-            self._assert_lives(driver, until, f"{EVENTS} rows")
+        while (commits := self._commits())[1] < self._events:
+            self._assert_lives(driver, until, f"{self._events} rows")
             if producer.poll() not in (None, 0):
                 raise DemoFailedError("the producer failed", where=str(self._logs / "producer.log"))
             if time.monotonic() - shown > 2.0:  # noqa: PLR2004 - seconds between two lines
                 shown = time.monotonic()
-                self._passing(f"     {commits[1]:>9,} of {EVENTS:,} rows in {commits[0]} commits")
+                self._passing(
+                    f"     {commits[1]:>9,} of {self._events:,} rows in {commits[0]} commits"
+                )
             time.sleep(0.3)
         driver.send_signal(signal.SIGTERM)
         if driver.wait(_STOP_TIMEOUT_S) != 0:
             raise self._failed("the driver did not stop cleanly")
         total = self._commits()[0]
         self._result.commits_after_kill = total - self._result.commits_before_kill
-        self._say(f"     all {EVENTS:,} rows in {total} commits; stopped with SIGTERM, exit 0")
+        self._say(
+            f"     all {self._events:,} rows in {total} commits; stopped with SIGTERM, exit 0"
+        )
 
     def _assert_lives(self, driver: subprocess.Popen[bytes], until: float, what: str) -> None:
         if driver.poll() is not None:

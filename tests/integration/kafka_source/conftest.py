@@ -19,7 +19,7 @@ MakeReader = Callable[..., KafkaSplitReader]
 
 @pytest.fixture(autouse=True, params=USUAL_CONSUMER)
 def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test of the folder runs with each consumer; with the rarer one in `make test-long`."""
+    """Every test of the folder runs with each consumer; with the rarer one in `make test-all`."""
     choose_consumer(monkeypatch, request.param)
     return str(request.param)
 

@@ -13,7 +13,7 @@ from sluiceway.sources.kafka.consumer_cache import ConsumerCache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.cut_log import cut_log
 from tools.lab_fixture import TopicFactory
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 120.0
@@ -110,7 +110,7 @@ def test_piece_that_begins_behind_an_election_is_read(
     assert offsets == [6, 7, 8]
 
 
-@pytest.mark.parametrize("regrown", long_after(1, [9, 2]), ids=["longer", "shorter"])
+@pytest.mark.parametrize("regrown", slow_after(1, [9, 2]), ids=["longer", "shorter"])
 def test_log_that_was_cut_and_has_grown_again_reports_lost_offsets_with_numbers(
     lab: Lab, new_topic: TopicFactory, writer: TopicWriter, tasks: Tasks, *, regrown: int
 ) -> None:

@@ -16,7 +16,7 @@ def compaction() -> Iterator[Any]:
         yield importlib.import_module("bench.compaction")
 
 
-@pytest.mark.long(shorter="test_all_partitions_are_compacted_together_with_the_same_rows")
+@pytest.mark.slow
 def test_files_of_360_epochs_become_few_with_the_same_rows(
     compaction: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

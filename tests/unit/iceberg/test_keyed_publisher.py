@@ -12,7 +12,7 @@ from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
 from sluiceway.sinks.iceberg.table_head import Head, HeadReader, grouped, living
 from tools.keyed_lake import ALL, KEYED, KEYED_BY_APP, LOST, KeyedLake, TopicsLake
 from tools.ledger_records import sources
-from tools.long_tests import long_after
+from tools.test_plan import slow_after
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_files_stay_few_however_many_publishes_there_are(tmp_path: Path) -> None
     assert most[1] <= MOST_DELETE_FILES
 
 
-@pytest.mark.parametrize("seed", long_after(1, range(2)))
+@pytest.mark.parametrize("seed", slow_after(1, range(2)))
 def test_two_publishers_with_faults_make_the_table_that_the_log_says(
     tmp_path: Path, seed: int
 ) -> None:
@@ -369,7 +369,7 @@ def test_a_snapshot_behind_a_truncate_begins_with_nothing(lake: KeyedLake) -> No
     lake.assert_equal()
 
 
-@pytest.mark.parametrize("seed", long_after(1, range(4)))
+@pytest.mark.parametrize("seed", slow_after(1, range(4)))
 def test_truncates_among_requests_that_go_astray(tmp_path: Path, seed: int) -> None:
     lake = KeyedLake(tmp_path, KEYED_BY_APP)
     chance = Random(seed)  # noqa: S311 - a game

@@ -1,4 +1,4 @@
-"""A small run of the record fuzz; `make fuzz` judges a million."""
+"""A small run of the record fuzz; `make proofs NAME=fuzz` judges a million."""
 
 from pathlib import Path
 

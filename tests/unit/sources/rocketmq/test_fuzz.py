@@ -1,4 +1,4 @@
-"""A few thousand damaged frames; `make fuzz-rocketmq` has a million."""
+"""A few thousand damaged frames; `make proofs NAME=fuzz-rocketmq` has a million."""
 
 import random
 
