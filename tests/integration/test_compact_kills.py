@@ -41,10 +41,7 @@ class Moment:
 MOMENTS = {
     "in-the-rewriting": Moment("rewrite.file", hit=2),
     "between-publish-and-metastore": Moment("metastore.alter_partitions.request", replaced=True),
-    "after-intent": Moment("storage.mkdir.request", "*/stage/i*"),
-    "files-staged": Moment("rewrite.done"),
     "after-replace": Moment("publish.file", "*/_sluiceway-*", replaced=True),
-    "metastore-has-switched": Moment("metastore.alter_partitions.reply", replaced=True),
 }
 
 

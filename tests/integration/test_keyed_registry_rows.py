@@ -59,10 +59,7 @@ def _asked(capsys: pytest.CaptureFixture[str], *command: str) -> str:
             ("avro", "from_registry"),
             ("protobuf", "from_topic_key"),
             ("avro", _BARE),
-            ("avro", "[id]"),
-            ("avro", "from_topic_key"),
             ("protobuf", "[id]"),
-            ("protobuf", "from_registry"),
         ],
     ),
 )
