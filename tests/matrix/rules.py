@@ -350,7 +350,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "lake-table",
-        "compaction and expiry of lake tables: their drivers die in test_lake_kills",
+        "compaction and expiry of lake tables: their drivers die in test_iceberg_compaction",
         frozenset(Fault),
         ("lake.expired", "lake.replacing", "lake.rewritten"),
     ),

@@ -135,9 +135,10 @@ class TestPlan:
             raise pytest.UsageError("\n  ".join([message, *gone]))
 
         if any(item.nodeid.startswith(UNIT) for item in items):
-            sys.addaudithook(self._watch)
+            sys.addaudithook(self.watch)
 
-    def _watch(self, event: str, arguments: tuple[object, ...]) -> None:
+    def watch(self, event: str, arguments: tuple[object, ...]) -> None:
+        """Called by Python for each audit event of this process."""
         if self._unit_test and event in _STARTS:
             self.started.append(f"{self._unit_test}: {event} {arguments[:2]}")
             # One line a test is enough.

@@ -17,6 +17,7 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnRules
 from sluiceway.spec.models import JobFileBlocks
 from sluiceway.types.dirty import DirtyReason
+from tools.source_trees import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE_FOLDERS = ("src", "tests", "bench")
@@ -51,14 +52,11 @@ def source_files(folder: str) -> tuple[Path, ...]:
     return tuple(sorted((ROOT / folder).rglob("*.py")))
 
 
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes())
-
-
-@cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree_of(path)))
+@pytest.fixture(scope="module", autouse=True)
+def parsed() -> None:
+    """All code is parsed once, for all tests here."""
+    for path in all_code():
+        nodes_of(path)
 
 
 def named(path: Path) -> str:

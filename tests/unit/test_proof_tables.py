@@ -9,6 +9,7 @@ import pytest
 
 from model.cases import MUTANTS
 from sluiceway.observe.steps import Step
+from tools.source_trees import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "src/sluiceway/conformance"
@@ -31,7 +32,7 @@ def known_tests() -> frozenset[str]:
     return frozenset(
         node.name
         for path in (*(ROOT / "tests").rglob("test_*.py"), *CONFORMANCE.glob("*.py"))
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     )
 
@@ -53,7 +54,7 @@ def defined(name: str) -> bool:
     for length in range(len(parts) - 1, 0, -1):
         path = ROOT.joinpath("src/sluiceway", *parts[:length]).with_suffix(".py")
         if path.is_file():
-            return _holds(ast.parse(path.read_bytes()).body, parts[length:])
+            return _holds(tree_of(path).body, parts[length:])
     return False
 
 

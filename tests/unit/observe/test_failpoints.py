@@ -20,6 +20,7 @@ from sluiceway.observe import failpoints
 from sluiceway.observe.failpoint_names import EDGES, MARKS, POINTS
 from sluiceway.observe.failpoints import HIT, VARIABLE, Action, FailpointSpec, Role, edge, reach
 from sluiceway.observe.steps import Step
+from tools.source_trees import nodes_of
 
 _SOURCE = Path(failpoints.__file__).resolve().parents[1]
 
@@ -39,7 +40,7 @@ def _arm(folder: Path, point: str, action: Action, **changes: object) -> Failpoi
 
 def _calls(path: Path, name: str) -> Iterator[ast.expr]:
     """First arguments of the calls of a function or method."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call) and node.args:
             called = node.func
             found = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
@@ -67,7 +68,7 @@ def _metastore_calls() -> set[str]:
 
 
 def _whats(path: Path) -> Iterator[ast.expr]:
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "what":
             yield node.value
 
@@ -84,7 +85,7 @@ def _named_in(folder: Path, prefix: str) -> set[str]:
     return {
         node.value
         for path in sorted(folder.glob("*.py"))
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and node.value.startswith(prefix)
