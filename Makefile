@@ -44,7 +44,7 @@ demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it onc
 # `slow` and the others are marks that tests/tools/test_plan.py gives; docs/contributing.md explains them.
 QUICK := (not slow and not stops_servers) or promise
 REST := slow and not promise and not stops_servers
-SERVERLESS := tests/unit tests/properties tests/faults tests/contract/test_storage_conformance.py \
+SERVERLESS := tests/unit tests/properties tests/processes tests/faults tests/contract/test_storage_conformance.py \
   tests/contract/test_storage_suite_faults.py $(wildcard tests/contract/test_format_*.py tests/contract/test_partitioner_*.py)
 SERVERS := tests/integration tests/e2e tests/bad tests/contract
 SHARED_LAB = cd tests && ../$(BIN)/python -m tools.durations clear && ../$(BIN)/python -m tools.shared_lab \
