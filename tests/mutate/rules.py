@@ -17,7 +17,7 @@ CONFORMANCE = ROOT / "src/sluiceway/conformance"
 
 _TEST = re.compile(r"`(test_\w+)`")
 _CODE = re.compile(r"`([a-z_]+(?:\.[A-Za-z_]\w*)+)`")
-_FILE = re.compile(r"`((?:unit|properties|contract|faults)/[\w/]+\.py)`")
+_FILE = re.compile(r"`((?:unit|processes|properties|contract|faults)/[\w/]+\.py)`")
 # They speak of the design: nothing of the product is in them.
 _OF_THE_DESIGN = ("test_model.py",)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -17,6 +17,7 @@ _TESTS = ROOT / "tests"
 # What needs neither a server nor a JVM.
 _CHEAP = (
     "tests/unit/",
+    "tests/processes/",
     "tests/properties/",
     "tests/faults/test_holes.py",
     "tests/contract/test_storage_",
