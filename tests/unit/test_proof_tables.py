@@ -94,7 +94,9 @@ def test_rules_are_all_there_and_name_code_that_exists() -> None:
 
 
 def test_test_files_named_beside_rules_exist_and_hold_tests() -> None:
-    named = set(re.findall(r"`((?:unit|processes|properties|contract|faults)/\S+\.py)`", RULES.read_text()))
+    named = set(
+        re.findall(r"`((?:unit|processes|properties|contract|faults)/\S+\.py)`", RULES.read_text())
+    )
     assert len(named) > 10
     assert [
         name for name in sorted(named) if "def test_" not in (ROOT / "tests" / name).read_text()
