@@ -94,6 +94,7 @@ class TestPlan:
     Args:
         cpu: CPU seconds that this process and its ended children have used.
         short_of_cpu: See `short_of_cpu_s`.
+        clock: Seconds that only grow.
     """
 
     __test__ = False
@@ -102,8 +103,9 @@ class TestPlan:
         self,
         cpu: Callable[[], float] = used_cpu_s,
         short_of_cpu: Callable[[], float | None] = short_of_cpu_s,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._cpu, self._short_of_cpu = cpu, short_of_cpu
+        self._cpu, self._short_of_cpu, self._clock = cpu, short_of_cpu, clock
         self._may_be_long: set[str] = set()
         self.too_long: list[str] = []
         self._unit_test = ""
@@ -157,14 +159,14 @@ class TestPlan:
         """Called by pytest around each test without its fixtures, which may be of many tests."""
         if item.nodeid in self._may_be_long:
             return (yield)
-        began, cpu, short = time.monotonic(), self._cpu(), self._short_of_cpu()
+        began, cpu, short = self._clock(), self._cpu(), self._short_of_cpu()
         try:
             return (yield)
         finally:
             cpu_s, short_now = self._cpu() - cpu, self._short_of_cpu()
             quiet_s = 0.0
             if short is not None and short_now is not None:
-                quiet_s = time.monotonic() - began - (short_now - short)
+                quiet_s = self._clock() - began - (short_now - short)
             if cpu_s > MAX_CPU_S or quiet_s > MAX_QUIET_S:
                 found = f"{item.nodeid}: {cpu_s:.1f} s of CPU, {quiet_s:.1f} s of waiting"
                 self.too_long.append(found)

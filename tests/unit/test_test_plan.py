@@ -57,10 +57,13 @@ def test_case_with_little_cpu_is_fine() -> None:
     ("short_s", "named"), [(0.0, True), (MAX_QUIET_S + 1, False)], ids=["idle", "busy machine"]
 )
 def test_case_that_waits_long_is_named_unless_the_machine_was_short_of_cpu(
-    monkeypatch: pytest.MonkeyPatch, short_s: float, *, named: bool
+    short_s: float, *, named: bool
 ) -> None:
-    monkeypatch.setattr("tools.test_plan.time.monotonic", _steps(100.0, 101.0 + MAX_QUIET_S))
-    plan = TestPlan(cpu=lambda: 0.0, short_of_cpu=_steps(5.0, 5.0 + short_s))
+    plan = TestPlan(
+        cpu=lambda: 0.0,
+        short_of_cpu=_steps(5.0, 5.0 + short_s),
+        clock=_steps(100.0, 101.0 + MAX_QUIET_S),
+    )
     _run(plan)
     assert bool(plan.too_long) is named
 
