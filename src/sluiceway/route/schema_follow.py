@@ -19,7 +19,13 @@ from sluiceway.route.takeover import OwnedTable
 from sluiceway.route.unfilled_columns import UnfilledColumns
 from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableSink, TableState
 from sluiceway.types.dirty import shown
-from sluiceway.types.evolution import ColumnChanges, Evolution, column_changes, with_field
+from sluiceway.types.evolution import (
+    CLOCK_ZONE,
+    ColumnChanges,
+    Evolution,
+    column_changes,
+    with_field,
+)
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType
 from sluiceway.worker.field_samples import MOST_TYPE_CHARS
@@ -80,6 +86,7 @@ class SchemaFollower:
         self._state = state
         self._lock = threading.Lock()
         self._refused: set[_Place] = set()
+        self._told: set[str] = set()
         self._ignored = IgnoredFields(log)
         self._unfilled = UnfilledColumns(log)
         # Partitions may lack columns that somebody added while no driver looked.
@@ -254,6 +261,8 @@ class SchemaFollower:
         if seen.untyped:
             raise UntypedError(seen.untyped)
         if not seen.type:
+            if seen.unfit:
+                self._tell(seen, f"no value seen fits the type of its schema: {seen.unfit}")
             return None
         if not is_field_name(seen.path[-1]):
             raise UntypedError("its key is no name of a column")
@@ -274,7 +283,7 @@ class SchemaFollower:
             raise UntypedError(f"the table has a column {name} that is not read from this key")
         if len(state.columns) + len(wanted) >= MOST_COLUMNS:
             raise UntypedError(f"the table has {MOST_COLUMNS} columns already")
-        return ColumnToHave(name, format_hive_type(kind), key)
+        return ColumnToHave(name, format_hive_type(kind), key, CLOCK_ZONE if seen.is_clock else "")
 
     def _nested(self, seen: SeenField, kind: DataType, wanted: dict[str, _Wanted]) -> ColumnToHave:
         name = seen.column.lower()
@@ -285,14 +294,37 @@ class SchemaFollower:
         longer = with_field(parse_hive_type(before), seen.path, kind)
         if longer is None:
             raise UntypedError("its struct has such a field, or is spelt otherwise in the table")
-        return ColumnToHave(name, format_hive_type(longer), name)
+        return ColumnToHave(name, format_hive_type(longer), name, self._zone(seen))
+
+    def _zone(self, seen: SeenField) -> str:
+        """The zone that an added column's property names, for a field inside of it.
+
+        Raises:
+            UntypedError: The column is the job file's, which names none.
+        """
+        if not seen.is_clock:
+            return ""
+        declared = self._config.columns.fields if self._config.columns else ()
+        held = [field for field in declared if field.name.lower() == seen.column.lower()]
+        if not held:
+            return CLOCK_ZONE
+        if held[0].policy.timezone is None:
+            raise UntypedError(
+                "it is a clock's time on a wall, and the column it is inside of has no `timezone`"
+            )
+        return ""
 
     def _refuse(self, place: _Place, why: str) -> None:
         """Say once that rows with this field stay dirty."""
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(place)
-            name = SeenField(*place, type="").name
-            self._log.warning("field_not_added", field=shown(name, 200)[1:-1], reason=why)
+            self._tell(SeenField(*place, type=""), why)
+
+    def _tell(self, seen: SeenField, why: str) -> None:
+        """Say that rows with a field are dirty; once for each, and it may get a column later."""
+        if seen.name not in self._told and len(self._told) < _MOST_REFUSED:
+            self._told.add(seen.name)
+            self._log.warning("field_not_added", field=shown(seen.name, 200)[1:-1], reason=why)
 
 
 def _with_lacking(state: TableState, sink: TableSink, log: Log) -> TableState:
@@ -322,7 +354,12 @@ def _merged(results: Sequence[TaskResult]) -> dict[_Place, SeenField]:
 
 
 def _both(one: SeenField, other: SeenField) -> SeenField:
-    one = replace(one, rows=one.rows + other.rows)
+    one = replace(
+        one,
+        rows=one.rows + other.rows,
+        is_clock=one.is_clock or other.is_clock,
+        unfit=one.unfit or other.unfit,
+    )
     untyped = one.untyped or other.untyped
     if untyped or not (one.type and other.type):
         return replace(one, type=one.type or other.type, untyped=untyped)

@@ -49,6 +49,7 @@ class _Sink:
         self.files = files
         self.refuses: set[str] = set()
         self.asked: list[list[str]] = []
+        self.told: list[ColumnToHave] = []
 
     def columns_seen(self) -> Columns:
         return self.seen
@@ -68,6 +69,7 @@ class _Sink:
     def add_columns(self, columns: Sequence[ColumnToHave]) -> TableState | ColumnsRefused:
         names = [column.name for column in columns]
         self.asked.append(names)
+        self.told += columns
         if self.refuses & {*names}:
             return ColumnsRefused("not these")
         held = dict(self.seen) | {column.name: column.type for column in columns}
@@ -244,6 +246,34 @@ def test_field_whose_values_tell_nothing_is_asked_again() -> None:
     assert not schema.take(schema.look(), answer(field("x", "")))
     assert log.fields("field_not_added") == []
     assert schema.take(schema.look(), [*answer(field("x", "")), *answer(field("x"))])
+
+
+def test_time_of_a_clock_gets_a_zone_with_its_column() -> None:
+    sink = _Sink()
+    schema, _ = follower("add_columns", sink)
+    clock = SeenField("", ("at",), "timestamp", is_clock=True)
+    assert schema.take(schema.look(), answer(clock, SeenField("", ("day",), "date")))
+    assert {each.name: each.timezone for each in sink.told} == {"at": "UTC", "day": ""}
+
+
+def test_time_of_a_clock_is_not_added_inside_of_a_column_that_names_no_zone() -> None:
+    sink = _Sink()
+    sink.seen = (("id", "struct<a:int>"), *BEFORE[1:])
+    schema, log = follower("add_columns", sink)
+    clock = SeenField("id", ("at",), "timestamp", is_clock=True)
+    assert not schema.take(schema.look(), answer(clock))
+    assert "has no `timezone`" in log.fields("field_not_added")[0]["reason"]
+    assert schema.take(schema.look(), answer(SeenField("id", ("day",), "date")))
+
+
+def test_value_that_fits_no_column_is_told_and_its_field_may_get_one_later() -> None:
+    sink = _Sink()
+    schema, log = follower("add_columns", sink)
+    for _ in range(2):
+        assert not schema.take(schema.look(), answer(SeenField("", ("x",), "", unfit="too late")))
+    (told,) = log.fields("field_not_added")
+    assert "too late" in told["reason"]
+    assert schema.take(schema.look(), answer(field("x")))
 
 
 def test_table_does_not_grow_without_end() -> None:

@@ -15,7 +15,6 @@ from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_te
 from sluiceway.convert.extra_keys import ExtraKeys
 from sluiceway.convert.json_values import JsonObject
 from sluiceway.formats.changes.canal import ONE_PARTITION, CanalChangeDecoder
-from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError, from_message
 from sluiceway.formats.changes.outcomes import (
@@ -29,6 +28,7 @@ from sluiceway.formats.changes.outcomes import (
 )
 from sluiceway.formats.changes.plain_changes import PlainChanges
 from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.connect_times import DECIMAL
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
@@ -188,7 +188,7 @@ class ChangeLogDecoder(RowDecoder):
         """See `RowDecoder.fields_of`: those of the row that a change leaves."""
         try:
             found = parse_object(payload, lenient=self._lenient)
-            return self._forms[self._is_wrapped(found)].row(found)
+            return self._forms[self._is_wrapped(found)].row(found, meant=True)
         except DirtyValueError:
             return {}
 
