@@ -17,6 +17,7 @@ from sluiceway.route.route_meter import RouteMeter
 from sluiceway.route.route_plan import route_plan
 from sluiceway.route.takeover import OwnedTable
 from sluiceway.route.unfilled_columns import UnfilledColumns
+from sluiceway.sinks.added_columns import PATH_MARK
 from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableSink, TableState
 from sluiceway.types.dirty import shown
 from sluiceway.types.evolution import (
@@ -273,7 +274,7 @@ class SchemaFollower:
         return column
 
     def _top(self, seen: SeenField, kind: DataType, wanted: dict[str, _Wanted]) -> ColumnToHave:
-        (key,) = seen.path
+        key = seen.path[-1]
         name = key.lower()
         state = self._state
         taken = {held.lower() for held, _ in state.columns}
@@ -283,6 +284,8 @@ class SchemaFollower:
             raise UntypedError(f"the table has a column {name} that is not read from this key")
         if len(state.columns) + len(wanted) >= MOST_COLUMNS:
             raise UntypedError(f"the table has {MOST_COLUMNS} columns already")
+        if len(seen.path) > 1:
+            key = f"{PATH_MARK}{'.'.join(seen.path)}"
         return ColumnToHave(name, format_hive_type(kind), key, CLOCK_ZONE if seen.is_clock else "")
 
     def _nested(self, seen: SeenField, kind: DataType, wanted: dict[str, _Wanted]) -> ColumnToHave:

@@ -12,6 +12,8 @@ KEY_PROPERTY = "sluiceway.key."
 """Before a column's name, in the table's properties: its key in the payload, if spelt otherwise.
 
 A metastore keeps names of columns in lower case only."""
+PATH_MARK = "$."
+"""Before keys with dots between, in that property: of a value that is not at the payload's top."""
 TIMEZONE_PROPERTY = "sluiceway.timezone."
 """Before a column's name: the zone of times that name none; of columns that a route has added."""
 
@@ -37,7 +39,10 @@ def added_field(name: str, kind: DataType, table: str, properties: Mapping[str, 
             hint="set it to an IANA name such as UTC or Asia/Shanghai, or remove it",
         )
     policy = NO_POLICY if zone is None else Policy(timezone=zone)
-    return Field(name, kind, path=() if key is None else (key,), policy=policy)
+    path: tuple[str, ...] = () if key is None else (key,)
+    if key is not None and key.startswith(PATH_MARK):
+        path = tuple(key.removeprefix(PATH_MARK).split("."))
+    return Field(name, kind, path=path, policy=policy)
 
 
 def added_properties(columns: Iterable[ColumnToHave]) -> dict[str, str]:

@@ -12,11 +12,12 @@ from sluiceway.errors import SchemaChangedError, TableMismatchError
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.route_meter import RouteMeter
 from sluiceway.route.schema_follow import MOST_COLUMNS, SchemaFollower
+from sluiceway.sinks.added_columns import added_field, added_properties
 from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableIdentity, TableState
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice, FileFormat
 from sluiceway.types.evolution import Columns
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.types.schema import Field, Schema
+from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.worker.plan import SeenField, TaskResult
 from tools.evolution_jobs import evolution_route
 
@@ -254,6 +255,16 @@ def test_time_of_a_clock_gets_a_zone_with_its_column() -> None:
     clock = SeenField("", ("at",), "timestamp", is_clock=True)
     assert schema.take(schema.look(), answer(clock, SeenField("", ("day",), "date")))
     assert {each.name: each.timezone for each in sink.told} == {"at": "UTC", "day": ""}
+
+
+def test_field_of_a_wrapped_row_keeps_its_path() -> None:
+    sink = _Sink()
+    schema, _ = follower("add_columns", sink)
+    assert schema.take(schema.look(), answer(SeenField("", ("payload", "cityId"), "bigint")))
+    (column,) = sink.told
+    assert (column.name, column.key) == ("cityid", "$.payload.cityId")
+    properties = added_properties([column])
+    assert added_field("cityid", IntegerType(64), "t", properties).path == ("payload", "cityId")
 
 
 def test_time_of_a_clock_is_not_added_inside_of_a_column_that_names_no_zone() -> None:

@@ -8,12 +8,13 @@ Source: Kafka Connect's `JsonConverter`, and the semantic types of Debezium's do
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from typing import cast
 
 from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.extra_keys import WRAPPED_SCHEMA, is_wrapped
 from sluiceway.convert.json_values import JsonObject, NumberText
 from sluiceway.convert.schema_values import Meaning, MeantArray, MeantObject
 from sluiceway.formats.connect_columns import ConnectTypes
@@ -33,9 +34,11 @@ from sluiceway.types.schema import (
 )
 
 MAX_DECIMAL_BYTES = 512
+SCHEMA_MARKS = (DECIMAL.encode("ascii"), b"\\u")
+"""In messages with text that their own schema may say to be a number: what reads by columns reads
+no schema, and the text can look like another number. Letters of a name may be escaped."""
 MAX_SCALE = 1000
 
-_SCHEMA = "schema"
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 _SCALE = re.compile(r"-?\d{1,5}", re.ASCII)
 _EXACT = Context(prec=3000)
@@ -73,6 +76,11 @@ class _Target:
         return replace(self, type=self.type.value if isinstance(self.type, MapType) else None)
 
 
+def see_wrapped(message: Mapping[str, object]) -> Callable[[Field], Mapping[str, object]] | None:
+    """What columns read of a message that may have come with its schema; None of any other."""
+    return SchemaView(message).of if is_wrapped(message) else None
+
+
 class SchemaView:
     """A message that came with its schema, as the schema means it. Made for each such message.
 
@@ -84,7 +92,7 @@ class SchemaView:
     def __init__(self, message: Mapping[str, object], schema: _Node | None = None) -> None:
         self._message = message
         self._wrapped = schema is None
-        self._schema: object = message.get(_SCHEMA) if schema is None else schema
+        self._schema: object = message.get(WRAPPED_SCHEMA) if schema is None else schema
         # Fields by name, of the structs that were asked for; nodes live as long as the message.
         self._fields: dict[int, dict[object, object]] = {}
 
@@ -117,9 +125,9 @@ class SchemaView:
             raise error.under(*path) from None
         if found is value:
             return message
-        if self._wrapped and isinstance(message, JsonObject) and _SCHEMA in message.doubled:
+        if self._wrapped and isinstance(message, JsonObject) and WRAPPED_SCHEMA in message.doubled:
             text = "the message came with two schemas"
-            raise DirtyValueError(DirtyReason.DUPLICATE_KEY, text).under(_SCHEMA)
+            raise DirtyValueError(DirtyReason.DUPLICATE_KEY, text).under(WRAPPED_SCHEMA)
         seen: dict[str, object] = {path[-1]: found}
         for key in reversed(path[:-1]):
             seen = {key: seen}
