@@ -12,7 +12,7 @@ from sluiceway.convert.exact_values import Convert, compile_value
 from sluiceway.convert.infer_types import UntypedError, common_type, type_of
 from sluiceway.convert.json_values import NumberText
 from sluiceway.convert.schema_values import meaning_of
-from sluiceway.convert.typed_values import Day, Instant, LocalTime, TimedNumber
+from sluiceway.convert.typed_values import Day, Instant, LocalTime, MeantRecord, TimedNumber
 from sluiceway.convert.unknown_fields import UnknownFields
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.evolution import CLOCK_ZONE
@@ -179,9 +179,11 @@ def _type_of(value: object) -> DataType | None:
     Raises:
         UntypedError: It tells none.
     """
+    if isinstance(value, TimedNumber):
+        value = value.time
+    elif isinstance(value, MeantRecord):
+        value = value.meant
     match value:
-        case TimedNumber():
-            return _type_of(value.time)
         case int() if not isinstance(value, bool):
             return type_of(NumberText(str(value)))
         case Decimal():

@@ -5,13 +5,13 @@ value of another wire type. Here both are faults: the value would change, or be 
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Context, Decimal
 from typing import Any
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.convert.typed_values import NS_PER_S, Day, Float32, Instant
+from sluiceway.convert.typed_values import NS_PER_S, Day, Float32, Instant, MeantRecord
 from sluiceway.formats.protobuf.schema import EnumType, FieldType, MessageType
 from sluiceway.formats.protobuf.wire import (
     FIXED32,
@@ -115,13 +115,13 @@ class MessageReader:
         """
         found = self.read(wire, end)
         if self._connect and self.name in _CONNECT:
-            return _CONNECT[self.name](found)
+            return MeantRecord(found, _CONNECT[self.name])
         return _well_known(self.name, found)
 
     @property
     def stands_for_a_value(self) -> bool:
         """Whether `value` is no message."""
-        return self.name in _WELL_KNOWN or (self._connect and self.name in _CONNECT)
+        return self.name in _WELL_KNOWN
 
     def _read_into(self, found: Message, wire: Wire, end: int) -> None:
         wire.enter()
@@ -227,7 +227,7 @@ def _well_known(name: str, found: Message) -> Any:
     return Decimal(seconds * NS_PER_S + nanos).scaleb(-9, context=_EXACT)
 
 
-def _decimal(found: Message) -> Decimal:
+def _decimal(found: Mapping[str, Any]) -> Decimal:
     """Of a scale and an unscaled number, as Confluent's converter writes it."""
     data, scale = found["value"], found["scale"]
     if not 0 < len(data) <= _MAX_DECIMAL_BYTES or abs(scale) > _MAX_SCALE:
@@ -236,7 +236,7 @@ def _decimal(found: Message) -> Decimal:
     return Decimal(unscaled).scaleb(-scale, context=_DIGITS)
 
 
-def _day(found: Message) -> Day:
+def _day(found: Mapping[str, Any]) -> Day:
     try:
         day = date(found["year"], found["month"], found["day"])
     except ValueError:
@@ -245,7 +245,7 @@ def _day(found: Message) -> Day:
     return Day(day.toordinal() - _EPOCH_DAY)
 
 
-_CONNECT: dict[str, Callable[[Message], Any]] = {
+_CONNECT: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "confluent.type.Decimal": _decimal,
     "google.type.Date": _day,
 }
