@@ -10,8 +10,9 @@ import pytest
 from sluiceway.config.compile import compile_route
 from sluiceway.errors import SchemaChangedError, TableMismatchError
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.route.columns_to_add import MOST_COLUMNS
 from sluiceway.route.route_meter import RouteMeter
-from sluiceway.route.schema_follow import MOST_COLUMNS, SchemaFollower
+from sluiceway.route.schema_follow import SchemaFollower
 from sluiceway.sinks.added_columns import added_field, added_properties
 from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableIdentity, TableState
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice, FileFormat
