@@ -167,12 +167,11 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
         reasons = ", ".join(f"{name} {rows:,}" for name, rows in sorted(sample.reasons.items()))
         ratio = route.config.dirty.ratio
         over = ratio is not None and counts.dirty > ratio * counts.read
-        limit = f", above dirty.max_rate {ratio}: it would halt" if over else ""
+        what = f", above dirty.max_rate {ratio}: it would halt" if over else "; they are put aside"
         risks.append(
             Risk(
                 Weight.STOPS if over else Weight.ASIDE,
-                f"{counts.dirty:,} of {counts.read:,} records are dirty ({reasons}) and would be "
-                f"put aside{limit}",
+                f"{counts.dirty:,} of {counts.read:,} records are dirty ({reasons}){what}",
                 f"`sluiceway preview JOB --route {route.config.route}` shows them; "
                 "see docs/dirty.md",
             )

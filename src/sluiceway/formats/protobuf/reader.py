@@ -12,6 +12,7 @@ from typing import Any
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.typed_values import NS_PER_S, Day, Float32, Instant, MeantRecord
+from sluiceway.formats.connect_times import VARIABLE_DECIMAL
 from sluiceway.formats.protobuf.schema import EnumType, FieldType, MessageType
 from sluiceway.formats.protobuf.wire import (
     FIXED32,
@@ -69,8 +70,8 @@ class MessageReader:
         connect: bool = False,
     ) -> None:
         known[of] = self
-        self._connect = connect
         self.name = of.name
+        self._meant = _meant_by(of) if connect else None
         self.is_map_entry = of.is_map_entry
         self._fields = {field.number: _Field(field, known, connect=connect) for field in of.fields}
         plain = [field for field in of.fields if field.kind != "group"]
@@ -114,8 +115,8 @@ class MessageReader:
             DirtyValueError: It is broken, nested too deep, or no such value.
         """
         found = self.read(wire, end)
-        if self._connect and self.name in _CONNECT:
-            return MeantRecord(found, _CONNECT[self.name])
+        if self._meant is not None:
+            return MeantRecord(found, self._meant)
         return _well_known(self.name, found)
 
     @property
@@ -249,7 +250,16 @@ _CONNECT: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "confluent.type.Decimal": _decimal,
     "google.type.Date": _day,
 }
+_VARIABLE = VARIABLE_DECIMAL.rpartition(".")[2]
 _WELL_KNOWN = _WRAPPERS | {_TIMESTAMP, _DURATION}
+
+
+def _meant_by(of: MessageType) -> Callable[[Mapping[str, Any]], Any] | None:
+    """What Kafka Connect means by a message; the name of a decimal of any scale has no package."""
+    kinds = {field.name: field.kind for field in of.fields}
+    if of.name.rpartition(".")[2] == _VARIABLE and kinds == {"scale": "int32", "value": "bytes"}:
+        return _decimal
+    return _CONNECT.get(of.name)
 
 
 def _int32(wire: Wire, end: int) -> int:
