@@ -15,7 +15,6 @@ from sluiceway.audit.foreseen_route import (
 from sluiceway.audit.row_preview import NOTHING, Preview, newest_splits, preview_rows
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import Fatal, SluicewayError
-from sluiceway.types.evolution import Evolution
 
 _SHOWN = 5
 
@@ -25,8 +24,9 @@ class Weight(IntEnum):
 
     STOPS = 0
     LOSES = 1
-    HIDES = 2
-    COSTS = 3
+    ASIDE = 2
+    HIDES = 3
+    COSTS = 4
 
     @property
     def label(self) -> str:
@@ -100,7 +100,7 @@ def foresee_run(config: RouteConfig, records: int) -> NextRun:
         route=route.config.route,
         table=f"{config.hive.database}.{config.hive.table}",
         exists=route.table.exists,
-        changes=_changes(route, source),
+        changes=_changes(route, source, sample),
         starts=source.starts,
         sample=sample,
         risks=tuple(sorted(risks, key=lambda risk: risk.weight)),
@@ -112,13 +112,17 @@ def _told(error: SluicewayError) -> str:
     return f"[{error.code}] {place}{error.message}"
 
 
-def _changes(route: ForeseenRoute, source: ForeseenSource) -> tuple[Change, ...]:
+def _changes(route: ForeseenRoute, source: ForeseenSource, sample: Preview) -> tuple[Change, ...]:
     changes, table = [], route.table
     if not table.exists:
         changes.append(Change(f"create the table {table.name}", table.statement))
     elif table.state.lacking:
         names = ", ".join(each.name for each in table.state.lacking)
         changes.append(Change(f"add columns: {names}", table.statement))
+    if sample.added:
+        shown = ", ".join(sample.added[:_SHOWN])
+        more = f" and {len(sample.added) - _SHOWN} more" if len(sample.added) > _SHOWN else ""
+        changes.append(Change(f"add columns for fields of the records looked at: {shown}{more}"))
     if not route.fold.sources:
         place = route.ledger_place or "a folder beside the table"
         changes.append(Change(f"begin a ledger in {place}"))
@@ -163,11 +167,11 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
         reasons = ", ".join(f"{name} {rows:,}" for name, rows in sorted(sample.reasons.items()))
         ratio = route.config.dirty.ratio
         over = ratio is not None and counts.dirty > ratio * counts.read
-        limit = f", above dirty.max_rate {ratio}: it would halt" if over else ""
+        what = f", above dirty.max_rate {ratio}: it would halt" if over else "; they are put aside"
         risks.append(
             Risk(
-                Weight.STOPS if over else Weight.LOSES,
-                f"{counts.dirty:,} of {counts.read:,} records are dirty ({reasons}){limit}",
+                Weight.STOPS if over else Weight.ASIDE,
+                f"{counts.dirty:,} of {counts.read:,} records are dirty ({reasons}){what}",
                 f"`sluiceway preview JOB --route {route.config.route}` shows them; "
                 "see docs/dirty.md",
             )
@@ -183,12 +187,13 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
                 "is a name misspelt? Give the column its `path`",
             )
         )
-    elif sample.unread and route.config.evolution is Evolution.ADD_COLUMNS:
+    if sample.refused:
+        told = [f"{name}: {why}" for name, why in list(sample.refused.items())[:_SHOWN]]
         risks.append(
             Risk(
-                Weight.HIDES,
-                f"the table gets columns for fields that no column reads: {unread}",
-                "write table.evolution: fail if it should not",
+                Weight.ASIDE,
+                f"rows with a field that gets no column are put aside: {'; '.join(told)}",
+                "give it a column with its `path`, or write table.evolution: follow_table",
             )
         )
     return risks

@@ -1,6 +1,6 @@
 """Some records of a route as its table would get them. Nothing is written."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -10,22 +10,26 @@ import pyarrow as pa
 
 from sluiceway.audit.foreseen_route import ForeseenRoute, ForeseenStart
 from sluiceway.ledger.records import NO_ROWS, RowCounts
+from sluiceway.route.columns_to_add import ColumnsToAdd, merged_fields, state_with
 from sluiceway.route.route_plan import LedgerTerm, table_plan
+from sluiceway.sinks.contract import ColumnToHave, TableState
 from sluiceway.sinks.files.field_ids import FIELD_IDS
 from sluiceway.sinks.partition_path import partition_folder
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import SourceBatch, Split
 from sluiceway.sources.topic_sample import read_splits
 from sluiceway.spec.log_key import LogKey
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.worker.open_files import SharedRows
-from sluiceway.worker.pipeline import RowPipeline
+from sluiceway.worker.pipeline import RowPipeline, Written
 from sluiceway.worker.places import LatePlace, Place
-from sluiceway.worker.plan import MetaColumn, TaskPlan
+from sluiceway.worker.plan import MetaColumn, RoutePlan, SeenField, TaskPlan
 from sluiceway.worker.row_files import NoFiles
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
 _READ_S = 120.0
+_LOOKS = 5
+"""How often a table may get columns: each look may show fields that stand behind others."""
 # Where a row came from is told of every row, whatever meta columns the table has.
 _ORIGIN = {name: f"_sluiceway_{name}" for name in ("topic", "partition", "offset")}
 _CHANGES = {
@@ -85,6 +89,8 @@ class Preview:
         folders: Partition's folder -> rows.
         unfilled: Columns that no row fills, beside fields that no column reads.
         unread: Those fields.
+        added: Columns that the table would get for such fields, with their types.
+        refused: Such fields that would get none, and why.
     """
 
     counts: RowCounts
@@ -95,6 +101,8 @@ class Preview:
     folders: Mapping[str, int]
     unfilled: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 NOTHING = Preview(NO_ROWS, (), (), (), {}, {})
@@ -135,27 +143,18 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
     """
     if not splits:
         return NOTHING
-    term = LedgerTerm("preview", 0, route.layout)
-    plan = table_plan(route.config, route.table.state, term)
-    kinds = {"partition": "partition_text"} if plan.text_keys else {}
-    origin = tuple(MetaColumn(kinds.get(part, part), name) for part, name in _ORIGIN.items())
-    # Nothing is written; ids of the table's columns would be asked of the added ones, too.
-    settings = tuple(each for each in plan.files.settings if each[0] != FIELD_IDS)
-    files = replace(plan.files, settings=settings)
-    plan = replace(plan, meta=(*plan.meta, *origin), files=files)
-    task = TaskPlan(plan, 0, 0, tuple(splits), _READ_S)
-    kept = _KeptRows()
-    writes = WriteBehind(TaskMemory(plan.memory_bytes))
-    pipeline = RowPipeline(task, route.storage, writes.lane(), kept)
-    try:
-        for batch in read_splits(plan.source, list(splits)):
-            pipeline.take([batch])
-        written = pipeline.close()
-    except BaseException:
-        pipeline.abort()
-        raise
-    finally:
-        writes.close()
+    batches = list(read_splits(route.config.source, list(splits)))
+    state, added, refused = route.table.state, dict[str, ColumnToHave](), dict[str, str]()
+    for _ in range(_LOOKS):
+        plan, written, kept = _read(route, state, splits, batches)
+        wanted = _to_add(route, state, plan, written.unknown_fields)
+        refused = {SeenField(*at, type="").name: why for at, why in wanted.refused.items()}
+        if not wanted.wanted:
+            break
+        # As the run does: the table gets columns, and the records are read again.
+        further = [each.column for each in wanted.wanted.values()]
+        added |= {each.name: each for each in further}
+        state = state_with(state, further, declared=route.config.columns is not None)
     names = tuple(rule.name for rule in plan.partitions)
     rows = sorted(_rows(kept.clean, names), key=_place)
     dirty = sorted(_dirty(kept.dirty), key=_place)
@@ -163,6 +162,7 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
     for row in rows:
         folders[row.folder] = folders.get(row.folder, 0) + 1
     unread = tuple(each.name for each in written.unknown_fields)
+    told = tuple(f"{each.name} {each.type}" for each in added.values())
     return Preview(
         counts=written.counts,
         columns=tuple(rows[0].values) if rows else (),
@@ -172,7 +172,51 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
         folders=dict(sorted(folders.items())),
         unfilled=(written.unfilled or ()) if rows and unread else (),
         unread=unread,
+        added=told,
+        refused=refused,
     )
+
+
+def _read(
+    route: ForeseenRoute,
+    state: TableState,
+    splits: Sequence[Split],
+    batches: Sequence[SourceBatch],
+) -> tuple[RoutePlan, Written, _KeptRows]:
+    """Make rows of records, for a table as it is or would be."""
+    term = LedgerTerm("preview", 0, route.layout)
+    plan = table_plan(route.config, state, term)
+    kinds = {"partition": "partition_text"} if plan.text_keys else {}
+    origin = tuple(MetaColumn(kinds.get(part, part), name) for part, name in _ORIGIN.items())
+    # Nothing is written; ids of the table's columns would be asked of the added ones, too.
+    settings = tuple(each for each in plan.files.settings if each[0] != FIELD_IDS)
+    files = replace(plan.files, settings=settings)
+    task = TaskPlan(
+        replace(plan, meta=(*plan.meta, *origin), files=files), 0, 0, tuple(splits), _READ_S
+    )
+    kept = _KeptRows()
+    writes = WriteBehind(TaskMemory(plan.memory_bytes))
+    pipeline = RowPipeline(task, route.storage, writes.lane(), kept)
+    try:
+        for batch in batches:
+            pipeline.take([batch])
+        written = pipeline.close()
+    except BaseException:
+        pipeline.abort()
+        raise
+    finally:
+        writes.close()
+    return plan, written, kept
+
+
+def _to_add(
+    route: ForeseenRoute, state: TableState, plan: RoutePlan, seen: Iterable[SeenField]
+) -> ColumnsToAdd:
+    """The columns that the run would give its table for fields that no column reads."""
+    found = ColumnsToAdd(route.config, plan, state)
+    if plan.samples == "dirty":
+        found.add(merged_fields(seen), ())
+    return found
 
 
 def _place(row: PreviewRow | PreviewDirty) -> tuple[str, LogKey, int]:

@@ -97,6 +97,8 @@ def _as_document(route: str, found: "Preview", *, exists: bool) -> dict[str, Any
         "dirty": dirty,
         "columns_never_filled": list(found.unfilled),
         "fields_never_read": list(found.unread),
+        "columns_added": list(found.added),
+        "fields_refused": dict(found.refused),
     }
 
 
@@ -118,6 +120,10 @@ def _lines(found: "Preview", which: Which) -> list[str]:
         shown = ", ".join(f"{name} {rows:,}" for name, rows in folders[:_SHOWN_FOLDERS])
         more = f" and {len(folders) - _SHOWN_FOLDERS} more" if len(folders) > _SHOWN_FOLDERS else ""
         lines.append(f"partitions: {printable(shown)}{more}")
+    if found.added:
+        lines.append(f"the run adds columns: {printable(', '.join(found.added))}")
+    for name, why in list(found.refused.items())[:_SHOWN_FOLDERS]:
+        lines.append(f"no column is added for the field {printable(name)}: {printable(why)}")
     if found.unfilled:
         unread = ", ".join(found.unread[:_SHOWN_FOLDERS])
         lines.append(

@@ -338,7 +338,7 @@ def _format_choice(spec: RouteSpec) -> FormatChoice:
     if spec.format.protobuf is not None:
         return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
     if spec.format.json_ is not None:
-        told = dict(json_options(spec.format.json_))
+        told = dict(json_options(spec, spec.format.json_))
         if Evolution(spec.table.evolution).refuses_unknown:
             told["extra"] = "evolve"
         return FormatChoice("json", tuple(told.items()))

@@ -25,6 +25,8 @@ from sluiceway.spec.values import revealed
 
 Options = tuple[tuple[str, str], ...]
 
+_UNKNOWN_WAIT_MS = 30_000
+
 
 def avro_options(spec: RouteSpec, avro: AvroFormat) -> Options:
     """The options of `formats.avro.decoder.open_avro`.
@@ -81,15 +83,25 @@ def _keys_as_values(spec: RouteSpec) -> FormatChoice:
         return FormatChoice("avro", avro_options(spec, spec.format.avro))
     if spec.format.protobuf is not None:
         return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
-    return FormatChoice("json", (("frame", "confluent"),))
+    if spec.format.json_ is None or spec.format.json_.registry is None:
+        raise JobFileError("format names no schema registry", where="table.key_format")
+    return FormatChoice("json", _json_frame(spec, spec.format.json_.registry))
 
 
-def json_options(json: JsonFormat) -> Options:
-    """The options of `formats.json`: which registry it is does not matter to who reads JSON."""
+def json_options(spec: RouteSpec, json: JsonFormat) -> Options:
+    """The options of `formats.json`.
+
+    Raises:
+        JobFileError: The spec was not made by the loader and names no such connection.
+    """
     told = {name: str(value) for name, value in json if value is not None and name != "registry"}
-    if json.registry is not None:
-        told["frame"] = "confluent"
-    return tuple(told.items())
+    framed = () if json.registry is None else _json_frame(spec, json.registry)
+    return (*told.items(), *framed)
+
+
+def _json_frame(spec: RouteSpec, registry: str) -> Options:
+    """JSON behind a schema's id: what Kafka Connect means by values is in the schema."""
+    return ("frame", "confluent"), *registry_options(spec, registry, _UNKNOWN_WAIT_MS).items()
 
 
 def protobuf_options(spec: RouteSpec, protobuf: ProtobufFormat) -> Options:

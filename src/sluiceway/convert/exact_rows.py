@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from sluiceway.convert.dirty_value import DirtyValueError
@@ -11,10 +11,14 @@ from sluiceway.convert.extra_keys import ExtraKeys
 from sluiceway.convert.json_values import NonFiniteText, NumberText, object_of_pairs
 from sluiceway.convert.text_values import compile_bytes, reads_bad_text
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.schema import BinaryType, Schema, leaves
+from sluiceway.types.schema import BinaryType, Field, Schema, leaves
 
 MAX_DEPTH = 100
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+Holder = Mapping[str, object]
+See = Callable[[Holder], Callable[[Field], Holder] | None]
+"""From a payload's object to what each column reads in its place; None where that is the object."""
 
 _WHITESPACE = b" \t\r\n"
 # Possessive, and the end stands for a missing quote: linear on any input.
@@ -72,18 +76,20 @@ class ExactReader:
     def __init__(self, schema: Schema, extra: ExtraKeys | None = None) -> None:
         check_bytes(schema)
         self._extra = extra
+        self._fields = schema.fields
         self._readers = [
             compile_field(field, field.path or (field.name,)) for field in schema.fields
         ]
         self._lenient = reads_bad_text_anywhere(schema)
 
-    def read(self, payload: bytes) -> list[object]:
+    def read(self, payload: bytes, see: See | None = None) -> list[object]:
         """Convert one payload.
 
         Called for each row that the fast path does not vouch for.
 
         Args:
             payload: The record's value.
+            see: What columns read of it, where a schema says what its values are.
 
         Returns:
             One value a column, as `pa.array` takes it for the column's Arrow type; and then what
@@ -93,7 +99,12 @@ class ExactReader:
             DirtyValueError: The row is dirty; says why and where.
         """
         holder = parse_object(payload, lenient=self._lenient)
-        values = [read(holder) for read in self._readers]
+        seen = None if see is None else see(holder)
+        if seen is None:
+            values = [read(holder) for read in self._readers]
+        else:
+            of_columns = zip(self._fields, self._readers, strict=True)
+            values = [read(seen(field)) for field, read in of_columns]
         return values if self._extra is None else [*values, self._extra.settle(holder)]
 
 

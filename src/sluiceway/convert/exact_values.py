@@ -31,7 +31,7 @@ from sluiceway.convert.time_values import (
     compile_instant_text,
 )
 from sluiceway.convert.typed_readers import typed_readers
-from sluiceway.convert.typed_values import TimedNumber
+from sluiceway.convert.typed_values import MeantRecord, TimedNumber
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
@@ -120,7 +120,25 @@ def _typed_readers(
         by_type[TimedNumber] = _timed_reader(by_type, data_type)
     elif int in by_type:
         by_type[TimedNumber] = by_type[int]
+    as_record = isinstance(data_type, MapType | StructType)
+    by_type[MeantRecord] = by_type[dict] if as_record else _meant_reader(by_type, data_type, target)
     return by_type, target
+
+
+def _meant_reader(by_type: Mapping[type, Convert], data_type: DataType, target: str) -> Convert:
+    """How a record becomes the one value that it is meant as."""
+
+    def read(record: MeantRecord) -> object:
+        value = record.meant
+        read_value = by_type.get(type(value))
+        if read_value is None:
+            raise _wrong_kind(data_type, value, target)
+        try:
+            return read_value(value)
+        except DirtyValueError as error:
+            raise error.of(value, target) from None
+
+    return read
 
 
 def _timed_reader(by_type: Mapping[type, Convert], data_type: DataType) -> Convert:

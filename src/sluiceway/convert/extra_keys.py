@@ -23,6 +23,8 @@ ExtraRule = Literal["ignore", "dirty", "keep", "evolve"]
 """`evolve` is `dirty` for keys that a column could be made for: they hold something, in an object
 that columns read as a whole. Objects that columns only reach into may hold others."""
 
+WRAPPED_SCHEMA, WRAPPER = "schema", "payload"
+"""Keys of what Kafka Connect's JSON converter writes: the row, and what its values are."""
 _KEPT_IN = (StringType(), MapType(StringType(), StringType()))
 Step = str | int
 
@@ -58,6 +60,7 @@ class ExtraKeys:
 
     def __init__(self, schema: Schema, column: Field | None, *, only_held: bool = False) -> None:
         self._known = known_of(schema)
+        self._in_rows = known_of(schema, wrapped=True) if only_held else self._known
         self._only_held = only_held
         self._keep = None if column is None else _keeper(column)
 
@@ -73,7 +76,8 @@ class ExtraKeys:
             DirtyValueError: There is such a key, and no column for it; or one came twice.
         """
         found: dict[str, object] = {}
-        for steps, value, doubled in unread(holder, self._known, only_held=self._only_held):
+        known = self._in_rows if is_wrapped(holder) else self._known
+        for steps, value, doubled in unread(holder, known, only_held=self._only_held):
             if self._keep is None:
                 message = "no column reads this key"
                 raise DirtyValueError(DirtyReason.UNEXPECTED_FIELD, message).under(*steps)
@@ -119,14 +123,28 @@ def _keeper(column: Field) -> Convert:
     return compile_value(column.type, None, replace(column.policy, on_lossy="text"))
 
 
-def known_of(schema: Schema) -> Known:
-    """What columns read of a payload."""
+def is_wrapped(holder: Mapping[str, object]) -> bool:
+    """Whether a payload has a row in it and beside it the row's schema, as Kafka Connect does."""
+    return WRAPPER in holder and isinstance(holder.get(WRAPPED_SCHEMA), dict)
+
+
+def known_of(schema: Schema, *, wrapped: bool = False) -> Known:
+    """What columns read of a payload.
+
+    Args:
+        schema: The columns.
+        wrapped: Of one for which `is_wrapped` is true, where columns read its row: they read the
+            row as a whole then, and its schema is none of the data.
+    """
     top = Known(whole=True)
     for column in schema.fields:
         known = top
         for key in column.path or (column.name,):
             known = known.keys.setdefault(key, Known())
         _add(known, column.type)
+    if wrapped and WRAPPER in top.keys:
+        top.keys[WRAPPER].whole = True
+        top.keys.setdefault(WRAPPED_SCHEMA, Known(everything=True))
     return top
 
 

@@ -6,23 +6,28 @@ from collections.abc import Iterable
 from sluiceway.convert.json_values import NonFiniteText, NumberText
 from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.schema import (
+    BinaryType,
     BooleanType,
     DataType,
+    DateType,
     DecimalType,
     Field,
     FloatType,
     IntegerType,
     ListType,
+    MapType,
     StringType,
     StructType,
+    TimestampType,
 )
 
 _INTEGER = re.compile(r"-?\d+")
 _NAME = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
 _BIGINT = range(-(2**63), 2**63)
 _BIG = DecimalType(MAX_PRECISION, 0)
-_NUMBERS: tuple[DataType, ...] = (IntegerType(64), _BIG, FloatType(64))
-"""Each takes what those before it take."""
+_LONG = DecimalType(19, 0)
+"""Of all whole numbers of 64 bits."""
+_NUMBER = IntegerType | DecimalType | FloatType
 
 
 class UntypedError(ValueError):
@@ -110,9 +115,21 @@ def _merged(one: DataType, other: DataType) -> DataType:
         return ListType(_merged(one.element, other.element))
     if isinstance(one, StructType) and isinstance(other, StructType):
         return _merged_structs(one.fields, other.fields)
-    if one in _NUMBERS and other in _NUMBERS:
-        return max(one, other, key=_NUMBERS.index)
+    if isinstance(one, MapType) and isinstance(other, MapType) and one.key == other.key:
+        return MapType(one.key, _merged(one.value, other.value))
+    if isinstance(one, _NUMBER) and isinstance(other, _NUMBER):
+        return _merged_numbers(one, other)
     raise UntypedError(f"values are {_kind(one)} and {_kind(other)}")
+
+
+def _merged_numbers(one: DataType, other: DataType) -> DataType:
+    """That which takes what both take, as far as a decimal has room for the digits of both."""
+    if isinstance(one, FloatType) or isinstance(other, FloatType):
+        return FloatType(64)
+    both = [each if isinstance(each, DecimalType) else _LONG for each in (one, other)]
+    scale = max(each.scale for each in both)
+    whole = max(each.precision - each.scale for each in both)
+    return DecimalType(min(whole + scale, MAX_PRECISION), scale)
 
 
 def _merged_structs(one: tuple[Field, ...], other: tuple[Field, ...]) -> StructType:
@@ -130,7 +147,7 @@ def _merged_structs(one: tuple[Field, ...], other: tuple[Field, ...]) -> StructT
 
 def _kind(of: DataType) -> str:
     match of:
-        case StructType():
+        case StructType() | MapType():
             return "objects"
         case ListType():
             return "arrays"
@@ -138,5 +155,11 @@ def _kind(of: DataType) -> str:
             return "strings"
         case BooleanType():
             return "booleans"
+        case DateType():
+            return "days"
+        case TimestampType():
+            return "times"
+        case BinaryType():
+            return "bytes"
         case _:
             return "numbers"

@@ -9,6 +9,7 @@ from sluiceway.convert.typed_values import (
     Day,
     Instant,
     LocalTime,
+    MeantRecord,
     TimeOfDay,
     TypedTime,
     number_text,
@@ -133,6 +134,8 @@ class DoubledKeyError(Exception):
 
 def _write(value: object, pieces: list[str]) -> bool:
     match value:
+        case MeantRecord():
+            return _write(value.meant, pieces)
         case NumberText():
             pieces.append(str(value))
         case NonFiniteText():

@@ -4,7 +4,7 @@ Numbers are Python's: `int`, `float`, `Float32`, `decimal.Decimal`; text is `str
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -80,6 +80,28 @@ class TimedNumber(int):
     def time(self) -> TypedTime:
         """The time that it is."""
         return self._make(int(self))
+
+
+class MeantRecord(dict[str, object]):
+    """A record that its schema means as one value: which of the two it is, the column decides.
+
+    Args:
+        held: The record's fields.
+        make: The value of it; raises where it has none.
+    """
+
+    __slots__ = ("_make",)
+
+    def __init__(
+        self, held: Mapping[str, object], make: Callable[[Mapping[str, object]], object]
+    ) -> None:
+        super().__init__(held)
+        self._make = make
+
+    @property
+    def meant(self) -> object:
+        """The value that it is."""
+        return self._make(self)
 
 
 def exact_text(value: float | Decimal) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluiceway.convert.extra_keys import Known, Step, known_of, unread
+from sluiceway.convert.extra_keys import Known, Step, is_wrapped, known_of, unread
 from sluiceway.types.evolution import ELEMENT, VALUE
 from sluiceway.types.schema import ListType, MapType, Schema, StructType
 
@@ -35,6 +35,7 @@ class UnknownFields:
 
     def __init__(self, schema: Schema) -> None:
         self._known = known_of(schema)
+        self._in_rows = known_of(schema, wrapped=True)
         self._columns = {
             column.path or (column.name,): column.name
             for column in schema.fields
@@ -47,13 +48,13 @@ class UnknownFields:
         Args:
             holder: What it holds; see `RowDecoder.fields_of`.
         """
+        known = self._in_rows if is_wrapped(holder) else self._known
         return [
-            self._placed(steps, value)
-            for steps, value, _ in unread(holder, self._known, only_held=True)
+            self._placed(_general(known, steps), value)
+            for steps, value, _ in unread(holder, known, only_held=True)
         ]
 
-    def _placed(self, steps: tuple[Step, ...], value: object) -> UnknownField:
-        path = _general(self._known, steps)
+    def _placed(self, path: tuple[str, ...], value: object) -> UnknownField:
         for length in range(1, len(path)):
             column = self._columns.get(path[:length])
             if column is not None:

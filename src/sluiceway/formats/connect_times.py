@@ -9,6 +9,9 @@ from sluiceway.convert.typed_values import Day, Instant, LocalTime, TypedTime
 
 MakeTime = Callable[[int], TypedTime]
 
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+"""Bytes of a whole number; the scale is a parameter of the schema."""
+
 CONNECT_TIMES: Mapping[str, MakeTime] = {
     "org.apache.kafka.connect.data.Date": Day,
     "io.debezium.time.Date": Day,

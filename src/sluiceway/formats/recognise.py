@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import parse_object
-from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
-from sluiceway.formats.connect_times import VARIABLE_DECIMAL
+from sluiceway.formats.connect_times import DECIMAL, VARIABLE_DECIMAL
 from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
 from sluiceway.formats.schema_registry.frame import HEADER_BYTES, unframed
 from sluiceway.types.hive_types import MAX_PRECISION

@@ -6,40 +6,34 @@ fingerprint in its record, is that of the moment in which it was planned.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sluiceway.config.config import RouteConfig
-from sluiceway.convert.infer_types import UntypedError, common_type, is_field_name
-from sluiceway.errors import InvariantError, SchemaChangedError, TableMismatchError
+from sluiceway.errors import SchemaChangedError, TableMismatchError
 from sluiceway.observe.log import Log
+from sluiceway.route.columns_to_add import (
+    ColumnsToAdd,
+    SeenPlace,
+    WantedColumn,
+    filled_columns,
+    merged_fields,
+)
 from sluiceway.route.ignored_fields import IgnoredFields
 from sluiceway.route.route_meter import RouteMeter
 from sluiceway.route.route_plan import route_plan
 from sluiceway.route.takeover import OwnedTable
 from sluiceway.route.unfilled_columns import UnfilledColumns
-from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableSink, TableState
+from sluiceway.sinks.contract import ColumnsRefused, TableSink, TableState
 from sluiceway.types.dirty import shown
-from sluiceway.types.evolution import ColumnChanges, Evolution, column_changes, with_field
-from sluiceway.types.hive_types import format_hive_type, parse_hive_type
-from sluiceway.types.schema import DataType
-from sluiceway.worker.field_samples import MOST_TYPE_CHARS
+from sluiceway.types.evolution import (
+    ColumnChanges,
+    Evolution,
+    column_changes,
+)
 from sluiceway.worker.plan import RoutePlan, SeenField, TaskResult
-
-MOST_COLUMNS = 1_000
-"""A table that has so many gets no further ones: the keys are data then, not names."""
 
 _MOST_REFUSED = 100
 _COMMANDS = ("sluiceway validate JOB", "sluiceway run JOB")
-
-_Place = tuple[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A column that the table shall have, and the fields that it is for."""
-
-    column: ColumnToHave
-    places: list[_Place]
 
 
 class SchemaFollower:
@@ -79,7 +73,8 @@ class SchemaFollower:
         self._meter = meter
         self._state = state
         self._lock = threading.Lock()
-        self._refused: set[_Place] = set()
+        self._refused: set[SeenPlace] = set()
+        self._told: set[str] = set()
         self._ignored = IgnoredFields(log)
         self._unfilled = UnfilledColumns(log)
         # Partitions may lack columns that somebody added while no driver looked.
@@ -143,7 +138,7 @@ class SchemaFollower:
             TableMismatchError: The table is gone, or another one.
             MetastoreUnavailableError: It does not answer; the epoch is thrown away.
         """
-        fields = _merged(results)
+        fields = merged_fields(seen for result in results for seen in result.unknown_fields)
         if planned.samples == "few":
             # What the job file leaves out by name is no news to anybody.
             left_out = self._config.left_out
@@ -173,7 +168,7 @@ class SchemaFollower:
         self._take_up(state, wanted)
         return True
 
-    def _add(self, wanted: _Wanted) -> bool:
+    def _add(self, wanted: WantedColumn) -> bool:
         state = self._sink.add_columns([wanted.column])
         if isinstance(state, ColumnsRefused):
             for place in wanted.places:
@@ -182,7 +177,7 @@ class SchemaFollower:
         self._take_up(state, [wanted])
         return True
 
-    def _take_up(self, state: TableState, added: Sequence[_Wanted]) -> None:
+    def _take_up(self, state: TableState, added: Sequence[WantedColumn]) -> None:
         with self._lock:
             self._use(state)
         columns = {f"column {each.column.name}": each.column.type for each in added}
@@ -202,12 +197,7 @@ class SchemaFollower:
         """Without columns that are none of this route's."""
         if self._config.columns is None or self._config.evolution.follows:
             return changes
-        return changes.within(frozenset(name.lower() for name in self._filled()))
-
-    def _filled(self) -> list[str]:
-        chosen = [column.field.name for column in self.plan.choices.columns if column.written]
-        meta = [column.column for column in self.plan.meta]
-        return [*(field.name for field in self.plan.schema.fields), *chosen, *meta]
+        return changes.within(frozenset(name.lower() for name in filled_columns(self.plan)))
 
     def _changed(self, changes: ColumnChanges) -> SchemaChangedError:
         evidence = changes.evidence()
@@ -229,70 +219,26 @@ class SchemaFollower:
 
     # add_columns
 
-    def _wanted(self, fields: dict[_Place, SeenField]) -> list[_Wanted]:
-        wanted: dict[str, _Wanted] = {}
-        for place, seen in sorted(fields.items()):
-            if place in self._refused:
-                continue
-            try:
-                column = self._column_of(seen, wanted)
-            except UntypedError as error:
-                self._refuse(place, str(error))
-                continue
-            if column is not None:
-                before = wanted.get(column.name)
-                places = [] if before is None else before.places
-                wanted[column.name] = _Wanted(column, [*places, place])
-        return list(wanted.values())
+    def _wanted(self, fields: dict[SeenPlace, SeenField]) -> list[WantedColumn]:
+        found = ColumnsToAdd(self._config, self.plan, self._state)
+        found.add(fields, self._refused)
+        for place, why in found.refused.items():
+            self._refuse(place, why)
+        for place, why in found.unfit.items():
+            self._tell(SeenField(*place, type=""), why)
+        return list(found.wanted.values())
 
-    def _column_of(self, seen: SeenField, wanted: dict[str, _Wanted]) -> ColumnToHave | None:
-        """What the table shall have for a field; None when its values tell nothing yet.
-
-        Raises:
-            UntypedError: It can have nothing for it.
-        """
-        if seen.untyped:
-            raise UntypedError(seen.untyped)
-        if not seen.type:
-            return None
-        if not is_field_name(seen.path[-1]):
-            raise UntypedError("its key is no name of a column")
-        kind = parse_hive_type(seen.type)
-        column = self._nested(seen, kind, wanted) if seen.column else self._top(seen, kind, wanted)
-        if len(column.type) > MOST_TYPE_CHARS:
-            raise UntypedError(f"its type has more than {MOST_TYPE_CHARS} characters")
-        return column
-
-    def _top(self, seen: SeenField, kind: DataType, wanted: dict[str, _Wanted]) -> ColumnToHave:
-        (key,) = seen.path
-        name = key.lower()
-        state = self._state
-        taken = {held.lower() for held, _ in state.columns}
-        taken |= {held.lower() for held in (*state.partition_columns, *self._filled())}
-        taken |= {column.field.name.lower() for column in self.plan.choices.columns}
-        if name in taken or name in wanted:
-            raise UntypedError(f"the table has a column {name} that is not read from this key")
-        if len(state.columns) + len(wanted) >= MOST_COLUMNS:
-            raise UntypedError(f"the table has {MOST_COLUMNS} columns already")
-        return ColumnToHave(name, format_hive_type(kind), key)
-
-    def _nested(self, seen: SeenField, kind: DataType, wanted: dict[str, _Wanted]) -> ColumnToHave:
-        name = seen.column.lower()
-        held = {column.lower(): text for column, text in self._state.columns}
-        before = wanted[name].column.type if name in wanted else held.get(name)
-        if before is None:
-            raise UntypedError("the table does not have its column; it may be a transient one")
-        longer = with_field(parse_hive_type(before), seen.path, kind)
-        if longer is None:
-            raise UntypedError("its struct has such a field, or is spelt otherwise in the table")
-        return ColumnToHave(name, format_hive_type(longer), name)
-
-    def _refuse(self, place: _Place, why: str) -> None:
+    def _refuse(self, place: SeenPlace, why: str) -> None:
         """Say once that rows with this field stay dirty."""
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(place)
-            name = SeenField(*place, type="").name
-            self._log.warning("field_not_added", field=shown(name, 200)[1:-1], reason=why)
+            self._tell(SeenField(*place, type=""), why)
+
+    def _tell(self, seen: SeenField, why: str) -> None:
+        """Say that rows with a field are dirty; once for each, and it may get a column later."""
+        if seen.name not in self._told and len(self._told) < _MOST_REFUSED:
+            self._told.add(seen.name)
+            self._log.warning("field_not_added", field=shown(seen.name, 200)[1:-1], reason=why)
 
 
 def _with_lacking(state: TableState, sink: TableSink, log: Log) -> TableState:
@@ -309,27 +255,3 @@ def _with_lacking(state: TableState, sink: TableSink, log: Log) -> TableState:
         )
     log.info("columns_added", **{f"column {each.name}": each.type for each in state.lacking})
     return found
-
-
-def _merged(results: Sequence[TaskResult]) -> dict[_Place, SeenField]:
-    """Unknown fields of all tasks, each with the type that takes all its values."""
-    found: dict[_Place, SeenField] = {}
-    for seen in (seen for result in results for seen in result.unknown_fields):
-        place = (seen.column, seen.path)
-        held = found.get(place)
-        found[place] = seen if held is None else _both(held, seen)
-    return found
-
-
-def _both(one: SeenField, other: SeenField) -> SeenField:
-    one = replace(one, rows=one.rows + other.rows)
-    untyped = one.untyped or other.untyped
-    if untyped or not (one.type and other.type):
-        return replace(one, type=one.type or other.type, untyped=untyped)
-    try:
-        kind = common_type(parse_hive_type(each.type) for each in (one, other))
-    except UntypedError as error:
-        return replace(one, untyped=str(error))
-    if kind is None:
-        raise InvariantError(f"two types have become none: {one.type}, {other.type}")
-    return replace(one, type=format_hive_type(kind))

@@ -87,11 +87,13 @@ class ColumnToHave:
         name: In lower case.
         type: Hive's type text; of a column that is there, with further fields in structs.
         key: Of the payload.
+        timezone: Zone of times in it that name none; empty where it has no such times.
     """
 
     name: str
     type: str
     key: str
+    timezone: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ ELEMENT = "[]"
 """Stands for the elements of a list in the path of a field."""
 VALUE = "{}"
 """Stands for the values of a map in the path of a field."""
+CLOCK_ZONE = "UTC"
+"""Of times of a clock on a wall, in columns that are added for them: what the clock showed."""
 
 
 class Evolution(StrEnum):

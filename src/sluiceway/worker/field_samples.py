@@ -4,23 +4,30 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Literal
 
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_values import Convert, compile_value
 from sluiceway.convert.infer_types import UntypedError, common_type, type_of
 from sluiceway.convert.json_values import NumberText
-from sluiceway.convert.typed_values import Day, Instant, LocalTime
+from sluiceway.convert.schema_values import meaning_of
+from sluiceway.convert.typed_values import Day, Instant, LocalTime, MeantRecord, TimedNumber
 from sluiceway.convert.unknown_fields import UnknownFields
 from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.evolution import CLOCK_ZONE
 from sluiceway.types.hive_types import MAX_PRECISION, format_hive_type
+from sluiceway.types.policy import NO_POLICY, Policy
 from sluiceway.types.schema import (
     BinaryType,
     DataType,
     DateType,
     DecimalType,
+    Field,
     FloatType,
-    LocalTimestampType,
     Schema,
     TimestampType,
+    inner_settings,
 )
 from sluiceway.worker.plan import SeenField
 
@@ -64,6 +71,8 @@ class FieldSamples(ABC):
         self._unknown = UnknownFields(schema)
         self._types: dict[_Place, DataType | None] = {}
         self._untyped: dict[_Place, str] = {}
+        self._unfit: dict[_Place, str] = {}
+        self._clocks: set[_Place] = set()
         self._seen: Counter[_Place] = Counter()
         self._rows = 0
         self.named: set[str] = set()
@@ -97,7 +106,14 @@ class FieldSamples(ABC):
         untyped = self._untyped.get(place, "")
         if len(text) > MOST_TYPE_CHARS:
             text, untyped = "", f"its type has more than {MOST_TYPE_CHARS} characters"
-        return SeenField(*place, type=text, untyped=untyped, rows=self._seen[place])
+        return SeenField(
+            *place,
+            type=text,
+            untyped=untyped,
+            rows=self._seen[place],
+            is_clock=place in self._clocks,
+            unfit="" if text else self._unfit.get(place, ""),
+        )
 
     def _sample(self, payload: bytes) -> None:
         fields = self._fields_of(payload)
@@ -110,10 +126,35 @@ class FieldSamples(ABC):
                 continue
             known = self._types.setdefault(place, None)
             try:
-                self._types[place] = common_type((known, _type_of(each.value)))
+                self._types[place] = common_type((known, self._type_of(place, each.value)))
             except UntypedError as error:
                 self._untyped.setdefault(place, str(error))
+            except DirtyValueError as error:
+                # Its row is dirty whatever the column is, so it says nothing of that.
+                self._unfit.setdefault(place, error.message)
         self._seen.update({(each.column, each.path) for each in found} & self._types.keys())
+
+    def _type_of(self, place: _Place, value: object) -> DataType | None:
+        """The type that one value tells.
+
+        Raises:
+            UntypedError: It tells none that a column has.
+            DirtyValueError: It does not fit the type that such values have.
+        """
+        meaning = meaning_of(value)
+        if meaning is None:
+            found, is_clock = _type_of(value), isinstance(value, LocalTime)
+        else:
+            if meaning.refused:
+                raise UntypedError(meaning.refused)
+            if meaning.unfit is not None:
+                raise meaning.unfit
+            found, is_clock, value = meaning.type, meaning.is_clock, meaning.value
+        if is_clock:
+            self._clocks.add(place)
+        if found is not None:
+            _reader(found, is_clock=is_clock)(value)
+        return found
 
     def _note_named(self, fields: Mapping[str, object]) -> None:
         named = [name for name, path in self._unnamed.items() if _is_there(fields, path)]
@@ -138,6 +179,10 @@ def _type_of(value: object) -> DataType | None:
     Raises:
         UntypedError: It tells none.
     """
+    if isinstance(value, TimedNumber):
+        value = value.time
+    elif isinstance(value, MeantRecord):
+        value = value.meant
     match value:
         case int() if not isinstance(value, bool):
             return type_of(NumberText(str(value)))
@@ -149,12 +194,17 @@ def _type_of(value: object) -> DataType | None:
             return BinaryType()
         case Day():
             return DateType()
-        case Instant():
+        case Instant() | LocalTime():
             return TimestampType()
-        case LocalTime():
-            return LocalTimestampType()
         case _:
             return type_of(value)
+
+
+@lru_cache
+def _reader(of: DataType, *, is_clock: bool) -> Convert:
+    """How a column of this type that was added reads values; raises DirtyValueError."""
+    policy = Policy(timezone=CLOCK_ZONE) if is_clock else NO_POLICY
+    return compile_value(inner_settings(Field("added", of, policy=policy)).type, None, policy)
 
 
 def _decimal_type(value: Decimal) -> DecimalType:

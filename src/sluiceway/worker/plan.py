@@ -320,6 +320,8 @@ class SeenField:
         type: Hive type that takes the values that were looked at; empty when none tells.
         untyped: Why no type takes them; empty when one does.
         rows: In which it was seen, of those that were looked at.
+        is_clock: Times in it are those of a clock on a wall, of a zone that nothing says.
+        unfit: Why none of the values that were looked at fits their type; empty when one does.
     """
 
     column: str
@@ -327,6 +329,8 @@ class SeenField:
     type: str
     untyped: str = ""
     rows: int = 1
+    is_clock: bool = False
+    unfit: str = ""
 
     @property
     def name(self) -> str:

@@ -24,3 +24,9 @@ def test_command_that_shows_dirty_rows_names_the_route(tmp_path: Path) -> None:
     route.config = config
     (risk,) = _row_risks(route, sample)
     assert risk.todo.startswith("`sluiceway preview JOB --route orders` shows them")
+    # They are kept.
+    assert risk.weight.label == "aside"
+    assert "put aside" in risk.text
+    odd = replace(NOTHING, refused={"a-b": "its key is no name of a column"})
+    (told,) = _row_risks(route, odd)
+    assert "a-b: its key is no name of a column" in told.text

@@ -1,9 +1,25 @@
-"""Rows that `preview` shows of a table with a key."""
+"""Rows that `preview` shows: of a table with a key, and of one that gets columns."""
+
+from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
-from sluiceway.audit.row_preview import _rows
+from sluiceway.audit import row_preview
+from sluiceway.audit.foreseen_route import ForeseenRoute
+from sluiceway.audit.row_preview import Preview, _rows, preview_rows
+from sluiceway.config.compile import compile_route
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.sinks.files.contract import PARQUET_FILES
+from sluiceway.sinks.foreseen import ForeseenTable
+from sluiceway.sources.contract import SourcePartition, Split
+from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
+from sluiceway.types.schema import Field, IntegerType, Schema
+from tools.evolution_jobs import evolution_route
+from tools.small_task import made_batch
 
 
 def batch(kinds: list[int] | None) -> pa.RecordBatch:
@@ -30,3 +46,44 @@ def test_change_of_each_row_is_a_word_and_no_column() -> None:
 def test_row_of_a_table_without_a_key_is_no_change() -> None:
     (found,) = _rows([((), batch(None))], ())
     assert found.change is None
+
+
+def preview(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *rows: dict[str, object]) -> Preview:
+    """Of a route that adds columns, with a table of one column."""
+    storage, root = open_storage(str(tmp_path))
+    identity = TableIdentity("hms", "ods", "small", 1, root)
+    schema = Schema((Field("id", IntegerType(64)),))
+    state = TableState(identity, schema, (), None, PARQUET_FILES, columns=(("id", "bigint"),))
+    config = compile_route(evolution_route("evolution: add_columns"))
+    table = ForeseenTable("ods.small", root, state, exists=True, statement="")
+    route = ForeseenRoute(config, table, storage, LedgerLayout(root, "small"), Fold())
+    read = made_batch(0, rows)
+    monkeypatch.setattr(row_preview, "read_splits", lambda *_: iter([read]))
+    return preview_rows(route, [Split(SourcePartition("orders", 0), 0, len(rows))])
+
+
+def test_rows_are_those_of_the_columns_that_the_run_would_add(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = preview(
+        monkeypatch, tmp_path, {"id": 1}, {"id": 2, "cityId": 7}, {"id": 3, "geo": {"lat": 1.5}}
+    )
+    assert (found.counts.written, found.counts.dirty) == (3, 0)
+    assert found.added == ("cityid bigint", "geo struct<lat:double>")
+    assert dict(found.rows[1].values) == {"id": 2, "cityid": 7, "geo": None}
+    assert dict(found.refused) == {}
+
+
+def test_field_that_gets_no_column_is_told_and_spoils_no_other_row(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"id": 1, "x": 1},
+        {"id": 2, "x": 1, "a-b": 1},
+        {"id": 3, "x": 2},
+    ]
+    found = preview(monkeypatch, tmp_path, *rows)
+    assert (found.counts.written, found.counts.dirty) == (2, 1)
+    assert found.added == ("x bigint",)
+    assert dict(found.refused) == {"a-b": "its key is no name of a column"}
+    assert found.unread == ("a-b",)

@@ -49,7 +49,7 @@ def test_registry_of_a_format_becomes_its_options(tmp_path: Path, name: str) -> 
     assert "hush" not in repr(found)
 
 
-def test_registry_of_json_becomes_a_header_and_no_address(tmp_path: Path) -> None:
+def test_registry_of_json_becomes_a_header_and_who_says_what_values_are(tmp_path: Path) -> None:
     found = choice(tmp_path, "{json: {registry: reg}}")
     assert found.name == "json"
     assert dict(found.options) == {
@@ -57,6 +57,11 @@ def test_registry_of_json_becomes_a_header_and_no_address(tmp_path: Path) -> Non
         "tombstones": "dirty",
         "engine": "auto",
         "frame": "confluent",
+        "registry.url": "https://h:8081/api",
+        "registry.username": "ann",
+        "registry.password": "hush",
+        "registry.ca_file": "/ca.pem",
+        "registry.unknown_wait_ms": "30000",
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sluiceway.convert.schema_values import meaning_of
 from sluiceway.convert.typed_values import Day
 from sluiceway.formats.changes.decoder import ChangeLogDecoder
 from sluiceway.formats.changes.envelopes import DEBEZIUM
@@ -307,5 +308,8 @@ def test_a_field_that_no_column_reads_is_told_as_its_schema_means_it() -> None:
     (dirty,) = decoder.decode([payload]).dirty
     assert dirty.reason.value == "unexpected_field"
     fields = decoder.fields_of(payload)
-    assert (fields["price"], fields["day"]) == (Decimal("-1.50"), Day(20_000))
+    price, told_day = meaning_of(fields["price"]), meaning_of(fields["day"])
+    assert price is not None
+    assert told_day is not None
+    assert (price.value, told_day.value) == (Decimal("-1.50"), Day(20_000))
     assert str(fields["count"]) == "3"

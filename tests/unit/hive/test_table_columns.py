@@ -6,14 +6,10 @@ import pytest
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveTable
 from sluiceway.errors import TableMismatchError
+from sluiceway.sinks.added_columns import KEY_PROPERTY, TIMEZONE_PROPERTY, added_field
 from sluiceway.sinks.contract import ColumnToHave
 from sluiceway.sinks.hive.table_check import filled_columns, table_to_create
-from sluiceway.sinks.hive.table_columns import (
-    KEY_PROPERTY,
-    columns_with,
-    key_of,
-    lacking_columns,
-)
+from sluiceway.sinks.hive.table_columns import columns_with, lacking_columns
 from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
@@ -25,6 +21,7 @@ OPTIONS = HiveTableOptions(
     metastore="thrift://h:1", database="d", table="t", schema=SCHEMA, partition_columns=()
 )
 TABLE = table_to_create(OPTIONS, SCHEMA)
+INT = parse_hive_type("int")
 LONG_GEO = "struct<city:string,lat:double>"
 
 
@@ -49,8 +46,8 @@ def test_columns_come_last_and_their_keys_into_properties() -> None:
     assert keys == {f"{KEY_PROPERTY}userid": "userId"}
     made = replace(TABLE, layout=replace(TABLE.layout, columns=columns), parameters=keys)
     assert columns_with(made, wanted) == (columns, {})
-    assert key_of(made, HiveColumn("UserId", "bigint")) == "userId"
-    assert key_of(made, HiveColumn("x", "int")) is None
+    assert added_field("UserId", INT, "t", made.parameters).path == ("userId",)
+    assert added_field("x", INT, "t", made.parameters).path == ()
 
 
 @pytest.mark.parametrize(
@@ -153,3 +150,18 @@ def test_columns_that_a_table_lacks_are_named_with_their_keys_in_the_payload() -
 def test_struct_of_a_table_that_has_more_fields_lacks_nothing() -> None:
     table = altered(("id", "bigint"), ("geo", LONG_GEO))
     assert lacking_columns(table, SCHEMA) == ()
+
+
+def test_zone_of_an_added_column_is_kept_in_the_table_and_read_from_there() -> None:
+    _, properties = columns_with(TABLE, [ColumnToHave("at", "timestamp", "at", "UTC")])
+    assert properties == {f"{TIMEZONE_PROPERTY}at": "UTC"}
+    made = altered(("at", "timestamp"), **properties)
+    assert added_field("at", INT, "t", made.parameters).policy.timezone == "UTC"
+    # A struct that gets such a field keeps the key that it has.
+    geo = ColumnToHave("geo", "struct<city:string,at:timestamp>", "geo", "UTC")
+    assert columns_with(TABLE, [geo])[1] == {f"{TIMEZONE_PROPERTY}geo": "UTC"}
+
+
+def test_property_that_names_no_zone_is_refused() -> None:
+    with pytest.raises(TableMismatchError, match=r"sluiceway\.timezone\.at names no time zone"):
+        added_field("at", INT, "db.t", {f"{TIMEZONE_PROPERTY}at": "Mars/Olympus"})

@@ -10,13 +10,15 @@ import pytest
 from sluiceway.config.compile import compile_route
 from sluiceway.errors import SchemaChangedError, TableMismatchError
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.route.columns_to_add import MOST_COLUMNS
 from sluiceway.route.route_meter import RouteMeter
-from sluiceway.route.schema_follow import MOST_COLUMNS, SchemaFollower
+from sluiceway.route.schema_follow import SchemaFollower
+from sluiceway.sinks.added_columns import added_field, added_properties
 from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableIdentity, TableState
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice, FileFormat
 from sluiceway.types.evolution import Columns
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.types.schema import Field, Schema
+from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.worker.plan import SeenField, TaskResult
 from tools.evolution_jobs import evolution_route
 
@@ -49,6 +51,7 @@ class _Sink:
         self.files = files
         self.refuses: set[str] = set()
         self.asked: list[list[str]] = []
+        self.told: list[ColumnToHave] = []
 
     def columns_seen(self) -> Columns:
         return self.seen
@@ -68,6 +71,7 @@ class _Sink:
     def add_columns(self, columns: Sequence[ColumnToHave]) -> TableState | ColumnsRefused:
         names = [column.name for column in columns]
         self.asked.append(names)
+        self.told += columns
         if self.refuses & {*names}:
             return ColumnsRefused("not these")
         held = dict(self.seen) | {column.name: column.type for column in columns}
@@ -244,6 +248,44 @@ def test_field_whose_values_tell_nothing_is_asked_again() -> None:
     assert not schema.take(schema.look(), answer(field("x", "")))
     assert log.fields("field_not_added") == []
     assert schema.take(schema.look(), [*answer(field("x", "")), *answer(field("x"))])
+
+
+def test_time_of_a_clock_gets_a_zone_with_its_column() -> None:
+    sink = _Sink()
+    schema, _ = follower("add_columns", sink)
+    clock = SeenField("", ("at",), "timestamp", is_clock=True)
+    assert schema.take(schema.look(), answer(clock, SeenField("", ("day",), "date")))
+    assert {each.name: each.timezone for each in sink.told} == {"at": "UTC", "day": ""}
+
+
+def test_field_of_a_wrapped_row_keeps_its_path() -> None:
+    sink = _Sink()
+    schema, _ = follower("add_columns", sink)
+    assert schema.take(schema.look(), answer(SeenField("", ("payload", "cityId"), "bigint")))
+    (column,) = sink.told
+    assert (column.name, column.key) == ("cityid", "$.payload.cityId")
+    properties = added_properties([column])
+    assert added_field("cityid", IntegerType(64), "t", properties).path == ("payload", "cityId")
+
+
+def test_time_of_a_clock_is_not_added_inside_of_a_column_that_names_no_zone() -> None:
+    sink = _Sink()
+    sink.seen = (("id", "struct<a:int>"), *BEFORE[1:])
+    schema, log = follower("add_columns", sink)
+    clock = SeenField("id", ("at",), "timestamp", is_clock=True)
+    assert not schema.take(schema.look(), answer(clock))
+    assert "has no `timezone`" in log.fields("field_not_added")[0]["reason"]
+    assert schema.take(schema.look(), answer(SeenField("id", ("day",), "date")))
+
+
+def test_value_that_fits_no_column_is_told_and_its_field_may_get_one_later() -> None:
+    sink = _Sink()
+    schema, log = follower("add_columns", sink)
+    for _ in range(2):
+        assert not schema.take(schema.look(), answer(SeenField("", ("x",), "", unfit="too late")))
+    (told,) = log.fields("field_not_added")
+    assert "too late" in told["reason"]
+    assert schema.take(schema.look(), answer(field("x")))
 
 
 def test_table_does_not_grow_without_end() -> None:

@@ -162,7 +162,14 @@ def test_a_format_without_fields_is_refused_by_name() -> None:
 
 
 REGISTRY = '  reg: {schema_registry: {url: "http://r:8081"}}\n  main'
-IN_REGISTRY = FormatChoice("json", (("frame", "confluent"),))
+IN_REGISTRY = FormatChoice(
+    "json",
+    (
+        ("frame", "confluent"),
+        ("registry.url", "http://r:8081"),
+        ("registry.unknown_wait_ms", "30000"),
+    ),
+)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sluiceway.convert.typed_values import Day, LocalTime
 from sluiceway.formats.avro.schema import (
     Array,
     AvroSchemaError,
@@ -15,6 +16,7 @@ from sluiceway.formats.avro.schema import (
     Union,
     parse_schema,
 )
+from sluiceway.formats.connect_times import CONNECT_TIMES
 from sluiceway.formats.schema_columns import (
     NoColumnsError,
     SchemaColumn,
@@ -60,7 +62,7 @@ def avro_columns(text: str, referenced: Sequence[str] = ()) -> tuple[SchemaColum
         NoColumnsError: It is no schema, or none of a record.
     """
     try:
-        node = parse_schema(text, referenced)
+        node = parse_schema(text, referenced, connect=True)
     except AvroSchemaError as error:
         raise NoColumnsError(f"it is no Avro schema: {error}") from error
     if not isinstance(node, Record):
@@ -82,6 +84,8 @@ class _Types:
         match node:
             case Primitive("null"):
                 raise self._walk.refusal("it is never anything but null", as_text=False)
+            case Primitive(name, logical) if logical and logical.name in CONNECT_TIMES:
+                return self._connect_time(logical.name, _PLAIN[name])
             case Primitive(name, logical):
                 return _PLAIN[name] if logical is None else self._logical(logical, _PLAIN[name])
             case Fixed(_, logical):
@@ -119,6 +123,13 @@ class _Types:
                 raise self._walk.refusal("a local time, and the schema does not say of which zone")
             case _:
                 return plain
+
+    def _connect_time(self, name: str, plain: DataType) -> DataType:
+        made = CONNECT_TIMES[name](0)
+        if isinstance(made, LocalTime):
+            self._walk.note("a clock's on a wall: {type: timestamp, timezone: ZONE} reads it")
+            return plain
+        return DateType() if isinstance(made, Day) else TimestampType()
 
     def _union(self, branches: tuple[Node, ...]) -> DataType:
         held = [branch for branch in branches if branch != Primitive("null")]

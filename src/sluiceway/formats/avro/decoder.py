@@ -150,12 +150,13 @@ def avro_record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
 def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     """The decoder for a route; see `formats.registry.OpenDecoder`.
 
-    Options: `tombstones`; `connect`: whether Kafka Connect made the schemas; `bare`, beside a
+    Options: `tombstones`; `connect`: `false` where names that Kafka Connect gives to types mean
+    nothing; `bare`, beside a
     registry: the field as which a payload is read that is no record; and either `registry.*`, or
     `schema`, or `schemas.0`, `schemas.1` ...
     """
     registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
-    connect = options.get(AVRO_CONNECT) == "true"
+    connect = options.get(AVRO_CONNECT, "true") == "true"
     given = [value for name, value in options.items() if name.startswith(AVRO_SCHEMAS)]
     tombstones = options.get("tombstones", "dirty")
     if tombstones not in ("skip", "dirty"):
@@ -172,7 +173,9 @@ def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
         store = process_store(registry_settings(registry))
         schemas = RegistrySchemas(store, connect=connect, bare=options.get(AVRO_BARE))
     elif given:
-        frame, schemas = single_object_frame, GivenSchemas(given, by_fingerprint=True)
+        frame = single_object_frame
+        schemas = GivenSchemas(given, by_fingerprint=True, connect=connect)
     else:
-        frame, schemas = bare_frame, GivenSchemas([options[AVRO_SCHEMA]], by_fingerprint=False)
+        frame = bare_frame
+        schemas = GivenSchemas([options[AVRO_SCHEMA]], by_fingerprint=False, connect=connect)
     return AvroDecoder(schema, frame, schemas, skips_tombstones=tombstones == "skip")

@@ -4,13 +4,21 @@ Lengths and counts are held against the bytes that are left before anything is m
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from uuid import UUID
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.json_values import object_of_pairs
-from sluiceway.convert.typed_values import Day, Float32, Instant, LocalTime, TimedNumber, TimeOfDay
+from sluiceway.convert.typed_values import (
+    Day,
+    Float32,
+    Instant,
+    LocalTime,
+    MeantRecord,
+    TimedNumber,
+    TimeOfDay,
+)
 from sluiceway.formats.avro.schema import (
     Array,
     Enum,
@@ -153,9 +161,12 @@ class _Compiler:
         if known is not None:
             return known
         fields: list[tuple[str, Read]] = []
-        self._records[id(node)] = read = _record(fields)
+        read = _record(fields)
+        if self._connect and _is_variable(node):
+            read = _variable_decimal(read)
+        self._records[id(node)] = read
         fields += [(name, self.compile(of)) for name, of in node.fields]
-        return _variable_decimal(read) if self._connect and _is_variable(node) else read
+        return read
 
     def least_bytes(self, node: Node) -> int:
         """How many bytes a value has at the least."""
@@ -359,16 +370,21 @@ def _variable_decimal(read: Read) -> Read:
     """A decimal with a scale of its own: a record of both."""
 
     def read_decimal(cursor: Cursor) -> object:
-        at = cursor.position
         found = read(cursor)
-        scale, data = (found["scale"], found["value"]) if isinstance(found, dict) else (0, b"")
-        sound = type(scale) is int and abs(scale) <= MAX_SCALE and isinstance(data, bytes)
-        if not sound or not 0 < len(data) <= MAX_DECIMAL_BYTES:
-            raise broken(f"the decimal at byte {at} has no scale and digits that can be")
-        unscaled = int.from_bytes(data, "big", signed=True)
-        return Decimal(unscaled).scaleb(-scale, context=_EXACT)
+        assert isinstance(found, dict)  # noqa: S101 - it is that of a record
+        return MeantRecord(found, _of_scale)
 
     return read_decimal
+
+
+def _of_scale(record: Mapping[str, object]) -> Decimal:
+    scale, data = record["scale"], record["value"]
+    if not (isinstance(scale, int) and abs(scale) <= MAX_SCALE and isinstance(data, bytes)):
+        raise broken("a decimal has no scale and digits that can be")
+    if not 0 < len(data) <= MAX_DECIMAL_BYTES:
+        raise broken(f"a decimal has {len(data)} bytes")
+    unscaled = int.from_bytes(data, "big", signed=True)
+    return Decimal(unscaled).scaleb(-scale, context=_EXACT)
 
 
 def _decimal(read: Read, scale: int) -> Read:

@@ -63,18 +63,21 @@ class GivenSchemas:
     Args:
         texts: Schemas as JSON.
         by_fingerprint: False when there is one, which all payloads have.
+        connect: As of `RegistrySchemas`.
 
     Raises:
         ValueError: One of them is no schema, or two are alike.
     """
 
-    def __init__(self, texts: Collection[str], *, by_fingerprint: bool) -> None:
+    def __init__(
+        self, texts: Collection[str], *, by_fingerprint: bool, connect: bool = False
+    ) -> None:
         self._schemas: dict[int, WriterSchema] = {}
         for text in texts:
             key = fingerprint(text) if by_fingerprint else 0
             if key in self._schemas:
                 raise ValueError("two of the schemas are the same")
-            self._schemas[key] = WriterSchema(parse_schema(text))
+            self._schemas[key] = WriterSchema(parse_schema(text, connect=connect), connect)
 
     def of(self, keys: Collection[int]) -> Mapping[int, WriterSchema | DirtyValueError]:
         """See `WriterSchemas.of`."""

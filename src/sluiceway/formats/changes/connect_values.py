@@ -8,13 +8,18 @@ Source: Kafka Connect's `JsonConverter`, and the semantic types of Debezium's do
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
+from typing import cast
 
 from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.extra_keys import WRAPPED_SCHEMA, is_wrapped
 from sluiceway.convert.json_values import JsonObject, NumberText
-from sluiceway.formats.connect_times import CONNECT_TIMES, VARIABLE_DECIMAL
+from sluiceway.convert.schema_values import Meaning, MeantArray, MeantObject
+from sluiceway.formats.connect_columns import ConnectTypes
+from sluiceway.formats.connect_times import CONNECT_TIMES, DECIMAL, VARIABLE_DECIMAL
+from sluiceway.formats.schema_columns import UntypedFieldError, Walk
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import (
     BinaryType,
@@ -28,11 +33,12 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
 MAX_DECIMAL_BYTES = 512
+SCHEMA_MARKS = (DECIMAL.encode("ascii"), b"\\u")
+"""In messages with text that their own schema may say to be a number: what reads by columns reads
+no schema, and the text can look like another number. Letters of a name may be escaped."""
 MAX_SCALE = 1000
 
-_SCHEMA = "schema"
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 _SCALE = re.compile(r"-?\d{1,5}", re.ASCII)
 _EXACT = Context(prec=3000)
@@ -70,16 +76,23 @@ class _Target:
         return replace(self, type=self.type.value if isinstance(self.type, MapType) else None)
 
 
+def see_wrapped(message: Mapping[str, object]) -> Callable[[Field], Mapping[str, object]] | None:
+    """What columns read of a message that may have come with its schema; None of any other."""
+    return SchemaView(message).of if is_wrapped(message) else None
+
+
 class SchemaView:
     """A message that came with its schema, as the schema means it. Made for each such message.
 
     Args:
-        message: With the keys `schema` and `payload`.
+        message: With the keys `schema` and `payload`; with `schema` given, the row itself.
+        schema: As Connect writes it; of the row.
     """
 
-    def __init__(self, message: Mapping[str, object]) -> None:
+    def __init__(self, message: Mapping[str, object], schema: _Node | None = None) -> None:
         self._message = message
-        self._schema = message.get(_SCHEMA)
+        self._wrapped = schema is None
+        self._schema: object = message.get(WRAPPED_SCHEMA) if schema is None else schema
         # Fields by name, of the structs that were asked for; nodes live as long as the message.
         self._fields: dict[int, dict[object, object]] = {}
 
@@ -87,7 +100,7 @@ class SchemaView:
         """What a column's reader gets in place of the message. Called for each column.
 
         Args:
-            field: The column; its path begins with `payload`.
+            field: The column; its path begins with `payload` where the message has that.
 
         Returns:
             The message, or as much of it as the reader asks for, with decimals as numbers, and
@@ -96,51 +109,77 @@ class SchemaView:
         Raises:
             DirtyValueError: A decimal is none, or the schema does not say its scale.
         """
-        message = self._message
-        node, value = self._schema, message.get(field.path[0])
-        for key in field.path[1:]:
+        message, path = self._message, field.path or (field.name,)
+        node, value = self._schema, cast("object", message)
+        for place, key in enumerate(path):
             if not isinstance(value, dict) or not isinstance(node, dict) or key not in value:
                 return message
             if isinstance(value, JsonObject) and key in value.doubled:
                 return message
-            node, value = self._below(node, key), value[key]
+            node = node if self._wrapped and not place else self._below(node, key)
+            value = value[key]
         try:
             target = _Target(field.type, field.time_unit, field.policy.redact)
             found = self._read(value, node, target)
         except DirtyValueError as error:
-            raise error.under(*field.path) from None
+            raise error.under(*path) from None
         if found is value:
             return message
-        if isinstance(message, JsonObject) and _SCHEMA in message.doubled:
+        if self._wrapped and isinstance(message, JsonObject) and WRAPPED_SCHEMA in message.doubled:
             text = "the message came with two schemas"
-            raise DirtyValueError(DirtyReason.DUPLICATE_KEY, text).under(_SCHEMA)
-        seen: dict[str, object] = {field.path[-1]: found}
-        for key in reversed(field.path[:-1]):
+            raise DirtyValueError(DirtyReason.DUPLICATE_KEY, text).under(WRAPPED_SCHEMA)
+        seen: dict[str, object] = {path[-1]: found}
+        for key in reversed(path[:-1]):
             seen = {key: seen}
         return seen
 
-    def object_at(self, path: Sequence[str]) -> dict[str, object]:
-        """The object under a path, each of its values as the schema means it.
+    def meant_at(self, path: Sequence[str]) -> dict[str, object]:
+        """The object under a path, each of its values with what the schema says of it.
+
+        Called for a few messages whose fields no column reads.
 
         Args:
-            path: Begins with `payload`.
+            path: From the message.
 
         Returns:
-            Empty where there is no object.
-
-        Raises:
-            DirtyValueError: A decimal is none, or the schema does not say its scale.
+            Values as in `convert.schema_values`; empty where there is no object.
         """
-        node, value = self._schema, self._message.get(path[0])
-        for key in path[1:]:
+        node, value = self._schema, cast("object", self._message)
+        for place, key in enumerate(path):
             if not isinstance(value, dict):
                 return {}
-            node = self._below(node, key) if isinstance(node, dict) else None
+            outside = self._wrapped and not place
+            node = node if outside else self._below(node, key) if isinstance(node, dict) else None
             value = value.get(key)
         if not isinstance(value, dict):
             return {}
         below = node if isinstance(node, dict) else {}
-        return {key: _meant(held, self._below(below, key)) for key, held in value.items()}
+        return {key: self._meant(key, held, self._below(below, key)) for key, held in value.items()}
+
+    def _meant(self, name: str, value: object, node: object) -> object:
+        """A value with its meaning, where it is there and has a schema."""
+        if value is None or not isinstance(node, dict):
+            return value
+        meaning = self._meaning(name, value, node)
+        if isinstance(value, dict):
+            inside = {
+                key: self._meant(key, of, self._below(node, key)) for key, of in value.items()
+            }
+            return MeantObject(inside, meaning)
+        if isinstance(value, list):
+            return MeantArray([self._meant(name, of, node.get("items")) for of in value], meaning)
+        return meaning
+
+    def _meaning(self, name: str, value: object, node: _Node) -> Meaning:
+        types = ConnectTypes(Walk())
+        try:
+            found = types.walk.under(name, types.of, node)
+        except UntypedFieldError as error:
+            return Meaning(None, value, refused=str(error))
+        try:
+            return Meaning(found, self._read(value, node, _Target(found)), types.is_clock)
+        except DirtyValueError as error:
+            return Meaning(found, value, types.is_clock, unfit=error)
 
     def _below(self, node: _Node, key: str) -> object:
         """The schema of what an object has under a key."""
@@ -206,16 +245,6 @@ class SchemaView:
             return self._read(value, node, target)
         except DirtyValueError as error:
             raise error.under(step) from None
-
-
-def _meant(value: object, node: object) -> object:
-    """A value as its schema means it, whatever column it may have."""
-    if not isinstance(node, dict):
-        return value
-    name = node.get("name")
-    if name == DECIMAL:
-        return _decimal(value, node, _Target(None))
-    return _time(value, name) if isinstance(value, NumberText) else value
 
 
 def _name(node: Mapping[str, object]) -> str | None:

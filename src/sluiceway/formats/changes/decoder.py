@@ -15,7 +15,7 @@ from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_te
 from sluiceway.convert.extra_keys import ExtraKeys
 from sluiceway.convert.json_values import JsonObject
 from sluiceway.formats.changes.canal import ONE_PARTITION, CanalChangeDecoder
-from sluiceway.formats.changes.connect_values import DECIMAL
+from sluiceway.formats.changes.connect_values import SCHEMA_MARKS
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError, from_message
 from sluiceway.formats.changes.outcomes import (
@@ -43,7 +43,6 @@ _HALF = 2
 EVOLVE = "evolve"
 _IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
 _FIRST = pa.scalar(int(RowKind.FIRST), pa.int8())
-_SCHEMA_MARKS = (DECIMAL.encode("ascii"), b"\\u")
 _NONE = np.empty(0, np.int64)
 
 
@@ -154,7 +153,7 @@ class ChangeLogDecoder(RowDecoder):
 
         What reads by columns reads no schema, and the text can look like another number.
         """
-        return rows_with(payloads, _SCHEMA_MARKS) if self._envelope.wrapper else _NONE
+        return rows_with(payloads, SCHEMA_MARKS) if self._envelope.wrapper else _NONE
 
     def _prefer_others(self, tried: int, left: int) -> None:
         """Begin the next batch with the other form, where this one took few of its messages."""
@@ -188,7 +187,7 @@ class ChangeLogDecoder(RowDecoder):
         """See `RowDecoder.fields_of`: those of the row that a change leaves."""
         try:
             found = parse_object(payload, lenient=self._lenient)
-            return self._forms[self._is_wrapped(found)].row(found)
+            return self._forms[self._is_wrapped(found)].row(found, meant=True)
         except DirtyValueError:
             return {}
 

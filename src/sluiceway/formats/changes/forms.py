@@ -147,18 +147,19 @@ class MessageForm:
             values.append(RowKind.DELETE if deleted else RowKind.IMAGE)
         return values
 
-    def row(self, payload: Mapping[str, object]) -> Mapping[str, object]:
-        """The row that a change leaves, each value as its schema means it; empty for others.
+    def row(self, payload: Mapping[str, object], *, meant: bool = False) -> Mapping[str, object]:
+        """The row that a change leaves, as it stands there; empty for others.
 
         Args:
             payload: Its object.
+            meant: Each value with what its schema says of it, as `SchemaView.meant_at`.
         """
         marker = self._marker(payload)
         image = self._images.get(str(marker)) if marker is not None else None
         if image is None or marker in self._envelope.deletes:
             return {}
-        if self.wrapper:
-            return SchemaView(payload).object_at(image.path)
+        if meant and self.wrapper:
+            return SchemaView(payload).meant_at(image.path)
         return self._at(payload, image.path)
 
     def left_behind(self, payload: Mapping[str, object]) -> list[object] | None:

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, cast
 
 from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.json.connect_schema import ConnectSchemas
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.formats.json.framed import FramedJsonDecoder
 from sluiceway.formats.options import FREE, known_options
+from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
+from sluiceway.formats.schema_registry.store import process_store
 from sluiceway.types.schema import Schema
 
 if TYPE_CHECKING:
@@ -26,7 +29,9 @@ def open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
         "engine": ("auto", "native", "library"),
         "frame": ("none", "confluent"),
     }
-    chosen = known_options("json", options, known)
+    registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
+    rest = {name: value for name, value in options.items() if name not in registry}
+    chosen = known_options("json", rest, known)
     tombstones = cast("Literal['skip', 'dirty']", chosen["tombstones"])
     decoder = JsonDecoder(
         schema,
@@ -35,4 +40,7 @@ def open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
         tombstones=tombstones,
         engine=cast("Engine", chosen["engine"]),
     )
-    return decoder if chosen["frame"] == "none" else FramedJsonDecoder(decoder)
+    if chosen["frame"] == "none":
+        return decoder
+    store = process_store(registry_settings(registry)) if registry else None
+    return FramedJsonDecoder(decoder, None if store is None else ConnectSchemas(store))

@@ -8,16 +8,21 @@ import pyarrow as pa
 
 from sluiceway.convert.arrow_blocks import BlockReader
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.convert.exact_rows import ExactReader, parse_object
-from sluiceway.convert.extra_keys import ExtraKeys, ExtraRule, kept_column
+from sluiceway.convert.exact_rows import ExactReader, See, parse_object
+from sluiceway.convert.extra_keys import WRAPPER, ExtraKeys, ExtraRule, is_wrapped, kept_column
 from sluiceway.convert.fast_rows import FastPath, Rows
 from sluiceway.convert.native_blocks import NativeReader
+from sluiceway.formats.changes.connect_values import (
+    SCHEMA_MARKS,
+    SchemaView,
+    see_wrapped,
+)
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.tombstones import add_tombstones
 from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.payloads import JoinedPayloads, taken_out
+from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.schema import Schema, inner_settings
 
 Engine = Literal["auto", "native", "library", "exact"]
@@ -64,6 +69,9 @@ class JsonDecoder(RowDecoder):
         self._keeper = keeper
         settled = ExtraKeys(schema, keeper, only_held=extra == "evolve")
         self._exact = ExactReader(schema, None if extra == "ignore" else settled)
+        # A message of Kafka Connect has its row there, and beside it what its values are.
+        wrapped = any((field.path or (field.name,))[0] == WRAPPER for field in schema.fields)
+        self._see: See | None = see_wrapped if wrapped else None
         self._fast = _fast_path(schema, engine, sees_extra=extra != "ignore")
         self._skips_tombstones = tombstones == "skip"
 
@@ -84,8 +92,9 @@ class JsonDecoder(RowDecoder):
             Clean, dirty and skipped, which add up to `len(payloads)`.
         """
         collected = CollectedRows(self._schema)
-        if isinstance(self._fast, NativeReader) and self._fast.can_read(payloads):
-            self._decode_fetched(self._fast, payloads, collected)
+        fast = self._fast if self._see is None else None
+        if isinstance(fast, NativeReader) and fast.can_read(payloads):
+            self._decode_fetched(fast, payloads, collected)
             return collected.decoded()
         rows = np.arange(len(payloads))
         held = [payload for payload in payloads if payload]
@@ -93,18 +102,55 @@ class JsonDecoder(RowDecoder):
             there = np.fromiter(map(bool, payloads), bool, len(payloads))
             add_tombstones(rows[~there].tolist(), collected, skipped=self._skips_tombstones)
             rows = rows[there]
+        if self._see is not None and self._fast is not None:
+            held, rows = self._decode_told(held, rows, collected)
         if self._fast is None:
             self._decode_exactly(held, rows, collected)
         elif held:
             self._decode_fast(self._fast, held, rows, collected)
         return collected.decoded()
 
+    def decode_by(self, payloads: Sequence[bytes], schema: Mapping[str, object]) -> Decoded:
+        """Decode payloads whose values are what a schema of Kafka Connect says.
+
+        Args:
+            payloads: None of them empty.
+            schema: Of the rows, as `SchemaView` takes it.
+        """
+        collected = CollectedRows(self._schema)
+        rows = np.arange(len(payloads))
+        see: See = lambda row: SchemaView(row, schema).of  # noqa: E731 - typed
+        self._decode_exactly(list(payloads), rows, collected, see)
+        return collected.decoded()
+
+    def _decode_told(
+        self, payloads: list[bytes], rows: Rows, collected: CollectedRows
+    ) -> tuple[list[bytes], Rows]:
+        """Decode those that may have text which their schema says to be a number; the others."""
+        told = rows_with(payloads, SCHEMA_MARKS)
+        if not len(told):
+            return payloads, rows
+        self._decode_exactly([payloads[place] for place in told.tolist()], rows[told], collected)
+        left = np.delete(np.arange(len(payloads)), told)
+        return [payloads[place] for place in left.tolist()], rows[left]
+
     def fields_of(self, payload: bytes) -> Mapping[str, object]:
         """See `RowDecoder.fields_of`."""
+        return self.fields_by(payload, None)
+
+    def fields_by(
+        self, payload: bytes, schema: Mapping[str, object] | None
+    ) -> Mapping[str, object]:
+        """As `fields_of`, of a payload whose values are what a schema says; see `decode_by`."""
         try:
-            return parse_object(payload, lenient=True)
+            found = parse_object(payload, lenient=True)
         except DirtyValueError:
             return {}
+        if schema is not None:
+            return SchemaView(found, schema).meant_at(())
+        if self._see is not None and is_wrapped(found):
+            return found | {WRAPPER: SchemaView(found).meant_at((WRAPPER,))}
+        return found
 
     def _decode_fetched(
         self, path: NativeReader, payloads: JoinedPayloads, collected: CollectedRows
@@ -136,12 +182,19 @@ class JsonDecoder(RowDecoder):
         arrays = [*batch.columns, pa.nulls(len(batch), kept)]
         return pa.RecordBatch.from_arrays([arrays[i] for i in self._order], schema=self._schema)
 
-    def _decode_exactly(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> None:
+    def _decode_exactly(
+        self,
+        payloads: list[bytes],
+        rows: Rows,
+        collected: CollectedRows,
+        see: See | None = None,
+    ) -> None:
+        see = see or self._see
         values: list[list[object]] = []
         clean: list[int] = []
         for row, payload in zip(rows.tolist(), payloads, strict=True):
             try:
-                found = self._exact.read(payload)
+                found = self._exact.read(payload, see)
                 values.append([found[place] for place in self._order])
                 clean.append(row)
             except DirtyValueError as error:

@@ -3,28 +3,34 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.json.connect_schema import ConnectSchemas, Node
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.schema_registry.frame import confluent_frame
-from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.dirty import DirtyReason
+
+_Bodies = tuple[list[bytes], list[int]]
 
 
 class FramedJsonDecoder(RowDecoder):
     """Reads what stands behind the schema's id as JSON. Created once per task, by one thread.
 
-    The columns say what is read, so the schema of a payload is not asked for: rows of several
-    versions are alike to it.
+    The columns say what is read: rows of several versions are alike. What Kafka Connect means by
+    a value, a decimal in base64 say, is in the schema alone.
 
     Args:
         inner: Reads the objects.
+        schemas: Of the registry; None reads all values as JSON has them.
     """
 
-    def __init__(self, inner: JsonDecoder) -> None:
+    def __init__(self, inner: JsonDecoder, schemas: ConnectSchemas | None = None) -> None:
         self._inner = inner
+        self._schemas = schemas
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -32,40 +38,66 @@ class FramedJsonDecoder(RowDecoder):
         return self._inner.arrow_schema
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
-        """See `RowDecoder.decode`."""
+        """See `RowDecoder.decode`.
+
+        Raises:
+            SchemaRegistryUnavailableError: The registry does not answer, and a schema is not known
+                yet. Nothing of the batch was decoded.
+            SchemaRegistryRefusedError: It refuses to answer.
+        """
+        collected = CollectedRows(self._inner.arrow_schema)
         bodies: list[bytes | None] = []
         rows: list[int] = []
-        dirty: list[DirtyRow] = []
+        told: dict[int, _Bodies] = {}
         for row, payload in enumerate(payloads):
             try:
-                bodies.append(_body(payload) if payload else payload)
-                rows.append(row)
+                number, body = _framed(payload) if payload else (None, payload)
             except DirtyValueError as error:
-                dirty.append(error.row(row))
-        found = self._inner.decode(bodies)
-        if not dirty:
-            return found
-        dirty += [_moved(each, rows[each.index]) for each in found.dirty]
-        indices = pc.take(pa.array(rows, pa.int64()), found.indices)
-        in_order = tuple(sorted(dirty, key=lambda each: each.index))
-        return Decoded(found.rows, indices, in_order, found.skipped, found.notes)
+                collected.dirty.append(error.row(row))
+                continue
+            if number is None or self._schemas is None:
+                bodies.append(body)
+                rows.append(row)
+            else:
+                of_schema = told.setdefault(number, ([], []))
+                of_schema[0].append(body or b"")
+                of_schema[1].append(row)
+        schemas = self._schemas.of(told) if self._schemas is not None and told else {}
+        for number, schema in schemas.items():
+            if isinstance(schema, DirtyValueError):
+                collected.dirty += [schema.row(row) for row in told[number][1]]
+            elif schema is None:
+                bodies += told[number][0]
+                rows += told[number][1]
+            else:
+                found = self._inner.decode_by(told[number][0], schema)
+                _add(collected, found, np.array(told[number][1], np.int64))
+        _add(collected, self._inner.decode(bodies), np.array(rows, np.int64))
+        return collected.decoded()
 
     def fields_of(self, payload: bytes) -> Mapping[str, object]:
         """See `RowDecoder.fields_of`."""
         try:
-            return self._inner.fields_of(_body(payload))
+            number, body = _framed(payload)
         except DirtyValueError:
             return {}
+        schema: Node | DirtyValueError | None = None
+        if self._schemas is not None:
+            schema = self._schemas.of([number])[number]
+        return self._inner.fields_by(body, None if isinstance(schema, DirtyValueError) else schema)
 
 
-def _body(payload: bytes) -> bytes:
-    begin = confluent_frame(payload)[1]
+def _framed(payload: bytes) -> tuple[int, bytes]:
+    number, begin = confluent_frame(payload)
     if begin == len(payload):
         message = "the payload is empty behind the schema's id"
         raise DirtyValueError(DirtyReason.EMPTY, message, stage="decode")
-    return payload[begin:]
+    return number, payload[begin:]
 
 
-def _moved(row: DirtyRow, index: int) -> DirtyRow:
-    """The same row at its place in the whole batch."""
-    return replace(row, index=index)
+def _add(collected: CollectedRows, found: Decoded, rows: Rows) -> None:
+    """Put the outcomes of some payloads to their places in the whole batch."""
+    collected.add(found.rows, rows[found.indices.to_numpy()])
+    collected.dirty += [replace(each, index=int(rows[each.index])) for each in found.dirty]
+    collected.skipped += found.skipped
+    collected.notes.update(found.notes)

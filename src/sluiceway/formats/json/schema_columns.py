@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from sluiceway.convert.typed_values import Day, Instant
+from sluiceway.formats.connect_columns import ANY_SCALE
+from sluiceway.formats.connect_times import CONNECT_TIMES, DECIMAL, VARIABLE_DECIMAL
 from sluiceway.formats.json.schema_document import Documents, Place
 from sluiceway.formats.schema_columns import (
     NoColumnsError,
@@ -177,6 +180,14 @@ class _Types:
         return str(named)
 
     def _integer(self, node: Any) -> DataType:
+        make = CONNECT_TIMES.get(str(node.get("title")))
+        made = None if make is None else make(0)
+        if isinstance(made, Day):
+            return DateType()
+        if isinstance(made, Instant):
+            return TimestampType()
+        if made is not None:
+            self._walk.note("a clock's on a wall: {type: timestamp, timezone: ZONE} reads it")
         told = _CONNECT.get(str(node.get("connect.type")))
         if isinstance(told, IntegerType):
             return told
@@ -186,7 +197,7 @@ class _Types:
         return IntegerType(64)
 
     def _number(self, node: Any) -> DataType:
-        if node.get("title") == "org.apache.kafka.connect.data.Decimal":
+        if node.get("title") == DECIMAL:
             parameters = node.get("connect.parameters")
             scale = str(parameters.get("scale")) if isinstance(parameters, dict) else ""
             if not _SCALE.fullmatch(scale) or int(scale) > MAX_PRECISION:
@@ -220,6 +231,9 @@ class _Types:
     def _object(self, place: Place) -> DataType:
         properties = place.node.get("properties")
         values = place.node.get("additionalProperties")
+        if place.node.get("title") == VARIABLE_DECIMAL:
+            self._walk.note("decimals of any scale: say precision and scale")
+            return ANY_SCALE
         if isinstance(properties, dict) and properties:
             found = [
                 (name, self._walk.under(name, self.of, Place(node, place.document)))

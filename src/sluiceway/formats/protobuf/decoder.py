@@ -108,8 +108,9 @@ class ProtobufDecoder(RowDecoder):
 def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     """The decoder for a route; see `formats.registry.OpenDecoder`.
 
-    Options: `tombstones`; `connect`: whether Kafka Connect made the schemas; and either
-    `registry.*`, or `message` and one of `descriptor_set` (in Base64) and `schema` (text).
+    Options: `tombstones`; `connect`: `false` where messages of Kafka Connect's converter are like
+    any other; and either `registry.*`, or `message` and one of `descriptor_set` (in Base64) and
+    `schema` (text).
     """
     registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
     if unknown := sorted(options.keys() - registry.keys() - _OPTIONS):
@@ -123,12 +124,12 @@ def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
             "the format protobuf needs a registry, or one of descriptor_set and schema with message"
         )
     messages: MessageSchemas
+    connect = options.get(PROTOBUF_CONNECT, "true") == "true"
     if registry:
-        connect = options.get(PROTOBUF_CONNECT) == "true"
         store = process_store(registry_settings(registry))
         messages = RegistryMessages(store, connect=connect)
     else:
-        messages = GivenMessage(given_schema(options), options[PROTOBUF_MESSAGE])
+        messages = GivenMessage(given_schema(options), options[PROTOBUF_MESSAGE], connect=connect)
     return ProtobufDecoder(schema, messages, skips_tombstones=tombstones == "skip")
 
 

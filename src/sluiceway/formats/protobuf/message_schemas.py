@@ -44,13 +44,14 @@ class GivenMessage:
     Args:
         schema: Its schema.
         name: Its full name.
+        connect: As of `RegistryMessages`.
 
     Raises:
         ProtobufSchemaError: There is no such message.
     """
 
-    def __init__(self, schema: Schema, name: str) -> None:
-        self._reader = MessageReader(schema.message(name), {})
+    def __init__(self, schema: Schema, name: str, *, connect: bool = False) -> None:
+        self._reader = MessageReader(schema.message(name), {}, connect=connect)
 
     def frame(self, payload: bytes) -> tuple[Key, int]:
         """See `MessageSchemas.frame`."""

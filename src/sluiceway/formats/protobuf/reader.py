@@ -5,13 +5,14 @@ value of another wire type. Here both are faults: the value would change, or be 
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Context, Decimal
 from typing import Any
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.convert.typed_values import NS_PER_S, Day, Float32, Instant
+from sluiceway.convert.typed_values import NS_PER_S, Day, Float32, Instant, MeantRecord
+from sluiceway.formats.connect_times import VARIABLE_DECIMAL
 from sluiceway.formats.protobuf.schema import EnumType, FieldType, MessageType
 from sluiceway.formats.protobuf.wire import (
     FIXED32,
@@ -69,8 +70,8 @@ class MessageReader:
         connect: bool = False,
     ) -> None:
         known[of] = self
-        self._connect = connect
         self.name = of.name
+        self._meant = _meant_by(of) if connect else None
         self.is_map_entry = of.is_map_entry
         self._fields = {field.number: _Field(field, known, connect=connect) for field in of.fields}
         plain = [field for field in of.fields if field.kind != "group"]
@@ -114,14 +115,14 @@ class MessageReader:
             DirtyValueError: It is broken, nested too deep, or no such value.
         """
         found = self.read(wire, end)
-        if self._connect and self.name in _CONNECT:
-            return _CONNECT[self.name](found)
+        if self._meant is not None:
+            return MeantRecord(found, self._meant)
         return _well_known(self.name, found)
 
     @property
     def stands_for_a_value(self) -> bool:
         """Whether `value` is no message."""
-        return self.name in _WELL_KNOWN or (self._connect and self.name in _CONNECT)
+        return self.name in _WELL_KNOWN
 
     def _read_into(self, found: Message, wire: Wire, end: int) -> None:
         wire.enter()
@@ -227,7 +228,7 @@ def _well_known(name: str, found: Message) -> Any:
     return Decimal(seconds * NS_PER_S + nanos).scaleb(-9, context=_EXACT)
 
 
-def _decimal(found: Message) -> Decimal:
+def _decimal(found: Mapping[str, Any]) -> Decimal:
     """Of a scale and an unscaled number, as Confluent's converter writes it."""
     data, scale = found["value"], found["scale"]
     if not 0 < len(data) <= _MAX_DECIMAL_BYTES or abs(scale) > _MAX_SCALE:
@@ -236,7 +237,7 @@ def _decimal(found: Message) -> Decimal:
     return Decimal(unscaled).scaleb(-scale, context=_DIGITS)
 
 
-def _day(found: Message) -> Day:
+def _day(found: Mapping[str, Any]) -> Day:
     try:
         day = date(found["year"], found["month"], found["day"])
     except ValueError:
@@ -245,11 +246,20 @@ def _day(found: Message) -> Day:
     return Day(day.toordinal() - _EPOCH_DAY)
 
 
-_CONNECT: dict[str, Callable[[Message], Any]] = {
+_CONNECT: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "confluent.type.Decimal": _decimal,
     "google.type.Date": _day,
 }
+_VARIABLE = VARIABLE_DECIMAL.rpartition(".")[2]
 _WELL_KNOWN = _WRAPPERS | {_TIMESTAMP, _DURATION}
+
+
+def _meant_by(of: MessageType) -> Callable[[Mapping[str, Any]], Any] | None:
+    """What Kafka Connect means by a message; the name of a decimal of any scale has no package."""
+    kinds = {field.name: field.kind for field in of.fields}
+    if of.name.rpartition(".")[2] == _VARIABLE and kinds == {"scale": "int32", "value": "bytes"}:
+        return _decimal
+    return _CONNECT.get(of.name)
 
 
 def _int32(wire: Wire, end: int) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.ledger.layout import SYSTEM_FOLDER
+from sluiceway.sinks.added_columns import added_field
 from sluiceway.sinks.files.contract import FileChoice
-from sluiceway.sinks.hive.table_columns import key_of
 from sluiceway.sinks.hive.table_format import (
     files_of,
     format_of,
@@ -246,8 +246,7 @@ def file_choice(table: HiveTable, options: HiveTableOptions, written: Schema) ->
 
 
 def _field_of(table: HiveTable, column: HiveColumn) -> Field:
-    key = key_of(table, column)
-    return Field(column.name, _type_of(table, column), path=(key,) if key else ())
+    return added_field(column.name, _type_of(table, column), str(table), table.parameters)
 
 
 def _extended(declared: DataType, hive_type: str) -> DataType | None:

@@ -1,23 +1,15 @@
 """Columns that a Hive table gets while it is filled. Values only, no I/O."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveTable
 from sluiceway.errors import TableMismatchError
+from sluiceway.sinks.added_columns import added_properties
 from sluiceway.sinks.contract import ColumnToHave
 from sluiceway.types.evolution import is_extension
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import Schema
-
-KEY_PROPERTY = "sluiceway.key."
-"""Before a column's name, in the table's properties: its key in the payload, if spelt otherwise.
-
-A metastore keeps names of columns in lower case only."""
-
-
-def key_of(table: HiveTable, column: HiveColumn) -> str | None:
-    """The key in the payload that a table's property names for a column; None for its own name."""
-    return table.parameters.get(f"{KEY_PROPERTY}{column.name.lower()}")
 
 
 def columns_with(
@@ -26,7 +18,7 @@ def columns_with(
     """The table's columns with those that it shall have.
 
     Returns:
-        All columns, new ones last; and properties that say how their keys are spelt.
+        All columns, new ones last; and properties that say how the changed ones are read.
 
     Raises:
         TableMismatchError: A column is there with a type that the wanted one does not extend, or
@@ -40,22 +32,23 @@ def columns_with(
             hint="alter it with Spark SQL",
         )
     columns = {column.name.lower(): column for column in table.layout.columns}
-    keys = {}
+    changed = []
     for item in wanted:
         held = columns.get(item.name)
         if held is None:
             columns[item.name] = HiveColumn(item.name, item.type)
-            if item.key != item.name:
-                keys[f"{KEY_PROPERTY}{item.name}"] = item.key
+            changed.append(item)
         elif is_extension(held.type, item.type):
             columns[item.name] = HiveColumn(held.name, item.type)
+            # Its key is what it was.
+            changed.append(replace(item, key=item.name))
         elif not is_extension(item.type, held.type):
             raise TableMismatchError(
                 f"column {held.name} is {held.type} and cannot become {item.type}",
                 where=str(table),
                 hint="somebody else has altered the table; start the job again",
             )
-    return tuple(columns.values()), keys
+    return tuple(columns.values()), added_properties(changed)
 
 
 def lacking_columns(table: HiveTable, expected: Schema) -> tuple[ColumnToHave, ...]:

@@ -16,6 +16,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import NestedField
 
+from sluiceway.sinks.added_columns import added_field, added_properties
 from sluiceway.sinks.contract import ColumnToHave
 from sluiceway.sinks.iceberg.column_types import from_iceberg, to_iceberg
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
@@ -23,9 +24,6 @@ from sluiceway.spec.lake import RESERVED_COLUMNS
 from sluiceway.types.evolution import Columns, is_extension
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field
-
-KEY_PROPERTY = "sluiceway.key."
-"""Before a column's name, in the table's properties: its key in the payload, if spelt otherwise."""
 
 
 def columns_of(metadata: TableMetadata) -> Columns:
@@ -57,8 +55,7 @@ def further_fields(metadata: TableMetadata, declared: Collection[str]) -> tuple[
         except ValueError:
             # It stays null.
             continue
-        key = metadata.properties.get(f"{KEY_PROPERTY}{name}")
-        found.append(Field(held.name, kind, path=() if key is None else (key,)))
+        found.append(added_field(held.name, kind, metadata.location, metadata.properties))
     return tuple(found)
 
 
@@ -101,13 +98,13 @@ def add_columns_request(metadata: TableMetadata, missing: Sequence[ColumnToHave]
         schema_id=max(each.schema_id for each in metadata.schemas) + 1,
         identifier_field_ids=schema.identifier_field_ids,
     )
-    keys = {f"{KEY_PROPERTY}{each.name}": each.key for each in missing if each.key != each.name}
+    properties = added_properties(missing)
     updates: list[TableUpdate] = [
         AddSchemaUpdate(schema=whole),
         SetCurrentSchemaUpdate(schema_id=-1),
     ]
-    if keys:
-        updates.append(SetPropertiesUpdate(updates=keys))
+    if properties:
+        updates.append(SetPropertiesUpdate(updates=properties))
     asserted = (
         AssertTableUUID(uuid=metadata.table_uuid),
         AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),

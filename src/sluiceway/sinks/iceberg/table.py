@@ -22,6 +22,7 @@ from sluiceway.errors import (
 from sluiceway.ledger.follower import Follower
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
+from sluiceway.sinks.added_columns import added_field
 from sluiceway.sinks.contract import (
     ColumnsRefused,
     ColumnToHave,
@@ -475,9 +476,11 @@ class IcebergTableSink(TableSink):
         else:
             for field in held.values():
                 try:
-                    fields.append(Field(field.name, from_iceberg(field.field_type)))
+                    kind = from_iceberg(field.field_type)
                 except ValueError as error:
                     problems.append(f"column {field.name}: {error}")
+                    continue
+                fields.append(added_field(field.name, kind, self._where, metadata.properties))
         if problems:
             raise TableMismatchError(
                 "; ".join(problems),

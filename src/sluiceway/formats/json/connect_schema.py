@@ -1,0 +1,150 @@
+"""What a JSON Schema says of values that Kafka Connect's converter wrote, as Connect says it.
+
+Confluent's converter names a value's type in `title`, and writes decimals as text in base64.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.formats.connect_times import CONNECT_TIMES, DECIMAL, VARIABLE_DECIMAL
+from sluiceway.formats.json.schema_document import Documents, Place
+from sluiceway.formats.schema_columns import NoColumnsError
+from sluiceway.formats.schema_registry.client import RegisteredSchema
+from sluiceway.formats.schema_registry.store import SchemaStore
+from sluiceway.types.dirty import DirtyReason
+
+JSON = "JSON"
+Node = dict[str, Any]
+
+_MEANT = frozenset({DECIMAL, VARIABLE_DECIMAL, *CONNECT_TIMES})
+_MOST_REFERENCES = 100
+_KINDS = {"integer": "int64", "number": "float64"}
+
+
+class ConnectSchemas:
+    """Schemas of a registry by id, for JSON that may be Kafka Connect's.
+
+    Args:
+        store: Of the registry.
+    """
+
+    def __init__(self, store: SchemaStore) -> None:
+        self._store = store
+        self._read: dict[int, Node | DirtyValueError | None] = {}
+
+    def of(self, keys: Collection[int]) -> Mapping[int, Node | DirtyValueError | None]:
+        """What each id's schema says as `SchemaView` takes it; None: nothing that JSON does not.
+
+        Or why payloads of that id are dirty. Called once a batch.
+
+        Raises:
+            SchemaRegistryUnavailableError: The registry does not answer.
+            SchemaRegistryRefusedError: It refuses to.
+        """
+        missing = [key for key in keys if key not in self._read]
+        unknown: dict[int, DirtyValueError] = {}
+        for key, registered in self._store.schemas(missing).items() if missing else ():
+            if registered is None:
+                unknown[key] = _unknown(self._store.why_unknown(key))
+            else:
+                self._read[key] = _parsed(key, registered)
+        return {key: unknown[key] if key in unknown else self._read[key] for key in keys}
+
+
+def connect_schema(text: str, others: Collection[tuple[str, str]] = ()) -> Node | None:
+    """A JSON Schema as Kafka Connect would write it; None where it names nothing of Connect's.
+
+    Args:
+        text: Of the schema.
+        others: Names and texts of the schemas that it refers to.
+
+    Raises:
+        NoColumnsError: It is no JSON.
+    """
+    documents, top = Documents.read(text, others)
+    nodes = _Nodes(documents)
+    found = nodes.of(top)
+    nodes.name_fields()
+    return found if nodes.meant else None
+
+
+class _Nodes:
+    """Connect's nodes of one document. A schema that holds itself gives a node that does."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._made: dict[int, Node] = {}
+        self._fields: list[tuple[list[Node], list[tuple[str, Node]]]] = []
+        self.meant = False
+
+    def of(self, place: Place) -> Node:
+        place = self._plain(place)
+        node = place.node
+        if not isinstance(node, dict):
+            return {}
+        if id(node) in self._made:
+            return self._made[id(node)]
+        made: Node = {}
+        self._made[id(node)] = made
+        self._fill(made, node, place.document)
+        return made
+
+    def _fill(self, made: Node, node: Mapping[str, Any], document: str) -> None:
+        named, kind = node.get("title"), node.get("connect.type", node.get("type"))
+        if isinstance(kind, list):
+            kind = next((one for one in kind if one != "null"), None)
+        made["type"] = _KINDS.get(kind, kind) if isinstance(kind, str) else None
+        if isinstance(named, str):
+            made["name"] = named
+            self.meant |= named in _MEANT
+        if isinstance(node.get("connect.parameters"), dict):
+            made["parameters"] = node["connect.parameters"]
+        properties, values = node.get("properties"), node.get("additionalProperties")
+        if isinstance(properties, dict) and properties:
+            made |= {"type": "struct", "fields": []}
+            fields = [(name, self.of(Place(of, document))) for name, of in properties.items()]
+            self._fields.append((made["fields"], fields))
+        elif isinstance(values, dict):
+            made |= {"type": "map", "keys": {"type": "string"}}
+            made["values"] = self.of(Place(values, document))
+        if isinstance(node.get("items"), dict):
+            made |= {"type": "array", "items": self.of(Place(node["items"], document))}
+
+    def name_fields(self) -> None:
+        """Give each field its name: one schema may stand for several, and is whole by now."""
+        for named, fields in self._fields:
+            named += [{**of, "field": name} for name, of in fields]
+
+    def _plain(self, place: Place) -> Place:
+        """What a schema refers to, or the one thing that it is beside null."""
+        for _ in range(_MOST_REFERENCES):
+            node = place.node
+            if not isinstance(node, dict):
+                return place
+            reference = node.get("$ref")
+            choices = node.get("oneOf", node.get("anyOf"))
+            if isinstance(reference, str):
+                found = self._documents.refer(place, reference)
+            elif isinstance(choices, list):
+                held = [one for one in choices if one != {"type": "null"}]
+                found = Place(held[0], place.document) if len(held) == 1 else None
+            else:
+                return place
+            if found is None:
+                return Place(None, place.document)
+            place = found
+        return Place(None, place.document)
+
+
+def _parsed(key: int, registered: RegisteredSchema) -> Node | DirtyValueError | None:
+    if registered.kind != JSON:
+        return _unknown(f"the schema id {key} is {registered.kind}, not {JSON}")
+    try:
+        return connect_schema(registered.text, registered.references)
+    except (NoColumnsError, RecursionError) as error:
+        return _unknown(f"the schema id {key} cannot be read: {error}")
+
+
+def _unknown(what: str) -> DirtyValueError:
+    return DirtyValueError(DirtyReason.UNKNOWN_SCHEMA, what, stage="decode")

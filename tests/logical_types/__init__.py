@@ -1,0 +1,1 @@
+"""Every logical type of Debezium and Kafka Connect, and what readers of tables get of it."""
