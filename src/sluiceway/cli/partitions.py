@@ -292,14 +292,14 @@ def list_route(
     """Look at the times of a route's table; the arguments are the options of `list`."""
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.partition_range import is_within, parse_edge  # noqa: PLC0415
-    from sluiceway.audit.partition_states import TimeRule, seen_prefixes  # noqa: PLC0415
+    from sluiceway.audit.partition_states import TimeRule, listed_prefixes  # noqa: PLC0415
 
     rule = TimeRule.of(config)
     edges = [None if text is None else parse_edge(text, rule) for text in (start, stop)]
     fold = read_ledger(find_ledger(config)).fold
     found = [
         each
-        for each in seen_prefixes(fold, rule, time.time_ns() // 1000)
+        for each in listed_prefixes(fold, rule, time.time_ns() // 1000)
         if state in (each.state.value, "all") and is_within(each, *edges)
     ]
     sealed = len(fold.sealed)
@@ -359,7 +359,7 @@ def _cells(each: "SeenPrefix") -> tuple[str, ...]:
     where = places[0] if len(places) == 1 else f"{len(places):,} partitions"
     return (
         printable(each.prefix),
-        each.state.value,
+        each.told,
         str(each.version or "-"),
         f"{at_least}{each.rows:,}",
         f"{at_least}{each.files:,}",
