@@ -133,7 +133,7 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
         stop.stop_after(options.for_s)
     try:
         bounds = slot_bounds(spec)
-        target = None if bounds is None else SlotTarget(bounds)
+        target = None if bounds is None else SlotTarget(bounds, log=eyes.log)
         extra = RunExtra(options.standby, target)
         run_routes(job, runner, stop, eyes, bounded=options.until_caught_up, extra=extra)
     finally:
