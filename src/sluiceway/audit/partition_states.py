@@ -104,6 +104,8 @@ class SeenPrefix:
         version: Of its last announcement; 0 when there is none.
         rows: That readers find, or will.
         late_rows: Rows of it that came once it was closed, into it or aside.
+        late_rows_aside: Of these, those in the late place, which `rows` does not count; None when
+            that was not looked at.
         whole: Whether rows, files and bytes are all that there are: the ledger forgets old
             partitions.
         delay_us: From its end to its last announcement; None when one of them is not known.
@@ -125,12 +127,25 @@ class SeenPrefix:
     delay_us: int | None
     partitions: tuple[SeenPartition, ...] = field(default=())
     expected_rows: int | None = None
+    late_rows_aside: int | None = None
 
     @property
     def told(self) -> str:
         """The state in words for a person."""
         waits = self.state in (Stand.OPEN, Stand.OVERDUE)
         return f"{self.state.value}, no row yet" if waits and not self.partitions else self.state
+
+    @property
+    def told_late(self) -> str:
+        """Its late rows in words: those in it, and those aside."""
+        inside = self.late_rows - (self.late_rows_aside or 0)
+        parts = [f"{inside:,} in it"] if inside else []
+        parts += [f"{self.late_rows_aside:,} aside"] if self.late_rows_aside else []
+        return (
+            ", ".join(parts)
+            if self.late_rows_aside is not None and parts
+            else f"{self.late_rows:,}"
+        )
 
 
 def seen_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPrefix]:

@@ -290,15 +290,17 @@ def list_route(
     config: "RouteConfig", state: str = "all", start: str | None = None, stop: str | None = None
 ) -> Listed:
     """Look at the times of a route's table; the arguments are the options of `list`."""
+    from sluiceway.audit.late_aside import rows_aside  # noqa: PLC0415
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.partition_range import is_within, parse_edge  # noqa: PLC0415
     from sluiceway.audit.partition_states import TimeRule, listed_prefixes  # noqa: PLC0415
 
     rule = TimeRule.of(config)
     edges = [None if text is None else parse_edge(text, rule) for text in (start, stop)]
-    fold = read_ledger(find_ledger(config)).fold
+    ledger = read_ledger(find_ledger(config))
+    fold, aside = ledger.fold, rows_aside(ledger.log, ledger.fold)
     found = [
-        each
+        replace(each, late_rows_aside=aside.get(each.prefix, 0))
         for each in listed_prefixes(fold, rule, time.time_ns() // 1000)
         if state in (each.state.value, "all") and is_within(each, *edges)
     ]
@@ -364,7 +366,7 @@ def _cells(each: "SeenPrefix") -> tuple[str, ...]:
         f"{at_least}{each.rows:,}",
         f"{at_least}{each.files:,}",
         f"{at_least}{each.size_bytes:,}",
-        f"{each.late_rows:,}",
+        each.told_late,
         "-" if each.delay_us is None else span(each.delay_us),
         printable(where) if places else "-",
     )

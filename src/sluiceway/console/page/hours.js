@@ -54,6 +54,13 @@ export function hoursTab(at) {
   };
 }
 
+// Late rows in a time, and those aside, which readers of the table do not see.
+function lateOf(each) {
+  const aside = each.late_rows_aside ?? 0;
+  const inside = each.late_rows - aside;
+  return aside ? [inside ? `${count(inside)} in it` : null, `${count(aside)} aside`].filter(Boolean).join(", ") : count(each.late_rows);
+}
+
 // An hour that is over, and that no row has come for.
 const stateOf = (each) => (each.files || each.rows || !["open", "overdue"].includes(each.state) ? each.state : `${each.state}, no row yet`);
 
@@ -195,7 +202,7 @@ function listing(routes, link, again) {
   const rows = recent.slice(0, MOST_LISTED).map(({ route, each }) => h("tr", { "data-key": `${route.route} ${each.prefix}` },
     h("td", { class: "name" }, route.table), h("th", { scope: "row" }, h("a", { href: link(route.route, each.prefix) }, each.prefix)),
     h("td", {}, badge(stateOf(each), KINDS[each.state], STANDS[each.state])), number(each.version || "–"), number(`${each.whole ? "" : "≥ "}${count(each.rows)}`),
-    number(count(each.files)), number(bytes(each.size_bytes)), number(count(each.late_rows), { class: each.late_rows ? "warn-text" : "" }), number(span(each.delay_ms))));
+    number(count(each.files)), number(bytes(each.size_bytes)), number(lateOf(each), { class: each.late_rows ? "warn-text" : "" }), number(span(each.delay_ms))));
   const heads = [["Table"], ["Partition"], ["State"], ["Version", "number"], ["Rows", "number"], ["Files", "number"], ["Bytes", "number"], ["Late", "number"], ["Announced after", "number"]];
   return h("section", { class: "card", "data-key": "listing" },
     h("div", { class: "bar" }, h("h2", {}, "All partitions, newest first"), choice("State", [["all", `all ${count(whole)}`], ...states.map((state) => [state, `${state} ${count(counts.get(state))}`])], stateShown, choose)),
