@@ -30,6 +30,7 @@ PATIENCE_S = 1_200.0
 PARTITIONS = 4
 _COMMAND_TIMEOUT_S = 900.0
 _POLL_S = 1.0
+_SAID_EVERY_S = 30.0
 _TOPIC_TIMEOUT_S = 60.0
 
 
@@ -149,11 +150,18 @@ class Story:
         self.wait_until(lambda: self.rows_read() >= count, f"{count} rows")
 
     def wait_until(self, happened: Callable[[], object], what: str) -> None:
-        """Wait for something; commands that are asked for it take a second each."""
-        give_up_at = time.monotonic() + PATIENCE_S
+        """Wait for something; commands that are asked for it take a second each.
+
+        Says every half minute what it waits for, and gives up after twenty.
+        """
+        began = said = time.monotonic()
         while not happened():
-            if time.monotonic() > give_up_at:
+            now = time.monotonic()
+            if now - began > PATIENCE_S:
                 raise RunFailedError(f"no {what} in {PATIENCE_S:.0f} s")
+            if now - said > _SAID_EVERY_S:
+                said = now
+                tell(f"waits for {what}, {now - began:.0f} s of at most {PATIENCE_S:.0f}")
             time.sleep(_POLL_S)
 
     def verified(self) -> bool:

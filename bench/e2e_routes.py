@@ -38,6 +38,7 @@ from thrift.transport.TTransport import TBufferedTransport
 from bench.route_judge import Place, all_faults, judge
 from bench.route_topics import LOG_PARTITIONS, PacedProducer, Topic, make_topics, route_entries
 from bench.run_failed import RunFailedError
+from bench.tidy_end import end_tidily
 from sluiceway.lab.demo import process_tree
 from sluiceway.lab.lab import Lab, LabEndpoints
 from sluiceway.ledger.fold import Fold
@@ -456,7 +457,7 @@ def read_plan(arguments: Sequence[str] | None = None) -> tuple[Plan, Path | None
 def main() -> int:
     """Start a lab in a folder that goes away, run, print the closing line."""
     plan, keep = read_plan()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_tidily()
     began = time.monotonic()
     with ExitStack() as cleanup:
         if keep is None:

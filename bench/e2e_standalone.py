@@ -3,9 +3,9 @@
 A master and two workers of two cores, whose PATH has no Python packages, are real processes, as
 are metastore and Kafka. `sluiceway submit` starts the driver under a supervisor, with executors
 that unpack the environment. The driver is killed, a backlog comes, and the driver that the
-supervisor starts asks for four slots, as long as the backlog stays. One worker is killed with its
-executors, and another one comes; when the backlog is read the slots are given back. At the end
-every record is looked for in the table's files.
+supervisor starts asks for four slots, as long as rows come faster than it reads. One worker is
+killed with its executors, and another one comes; when the backlog is read the slots are given
+back. At the end every record is looked for in the table's files.
 
 `python -m bench.e2e_standalone [--backlog 100000]` tells what it does on standard error and ends
 with one JSON line; 1 is the exit code when anything is wrong.
@@ -16,6 +16,7 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.cluster_load import Load, Story, counts_of, new_story, new_topic, tell
@@ -26,6 +27,9 @@ from tools.spark_cluster import spark_cluster
 
 _LEAST, _MOST = 1, 4
 _FIRST = 400
+# An executor takes some seconds to come; ten epochs of reading are asked for at once.
+_PRESSED_S = 30.0
+_MOST_WAITING = 5_000_000
 _RUN = """\
 master: "{url}", slots: {{min: 1, max: 4, idle: 10s}},
   spark_conf: {{spark.executor.memory: 512m, spark.executorEnv.SLUICEWAY_NATIVE: "0"}}"""
@@ -35,11 +39,33 @@ def _slots_seen(story: Story) -> list[int]:
     return [int(line["up"]) for line in story.log_lines("slots")]
 
 
-def _pressed(story: Story, load: Load, backlog: int) -> int:
-    """Keep so many rows waiting; the number of slots that this is to lead to."""
-    if load.written - story.rows_read() < backlog:
-        load.burst(backlog)
-    return _MOST
+@dataclass(slots=True)
+class Press:
+    """Rows that come faster than the job reads, however fast the machine is.
+
+    Attributes:
+        least: Rows that wait at any time.
+        fastest: Rows a second that the job was seen to read so far.
+    """
+
+    story: Story
+    load: Load
+    least: int
+    fastest: float = 0.0
+    _read: int = 0
+    _at: float = field(default_factory=time.monotonic)
+
+    def __call__(self) -> int:
+        """Keep as many rows waiting as are read in half a minute; returns how many were added."""
+        read, now = self.story.rows_read(), time.monotonic()
+        self.fastest = max(self.fastest, (read - self._read) / max(now - self._at, 0.1))
+        self._read, self._at = read, now
+        wanted = min(max(self.least, int(self.fastest * _PRESSED_S)), _MOST_WAITING)
+        missing = max(0, wanted - (self.load.written - read))
+        if missing:
+            tell(f"{missing} rows more: {self.fastest:,.0f} a second were read at most")
+            self.load.burst(missing)
+        return missing
 
 
 def _run(backlog: int, folder: Path) -> dict[str, object]:
@@ -68,11 +94,14 @@ def _run(backlog: int, folder: Path) -> dict[str, object]:
                 before = len(_slots_seen(story))
                 tell("killing the driver")
                 kill_quietly(int(str(story.only_job()["pid"])))
-                tell(f"a backlog of {backlog} rows, which stays until four slots are up")
-                story.wait_until(
-                    lambda: _pressed(story, load, backlog) in _slots_seen(story)[before:],
-                    "four slots",
-                )
+                tell("rows that come faster than they are read, until four slots are up")
+                press = Press(story, load, backlog)
+
+                def four_are_up() -> bool:
+                    press()
+                    return _MOST in _slots_seen(story)[before:]
+
+                story.wait_until(four_are_up, "four slots")
                 starts = story.only_job()["starts"]
                 tell("killing a worker with its executors; another one comes")
                 cluster.kill_worker(cluster.workers[0])
@@ -102,7 +131,7 @@ def main() -> int:
     """Run it; the exit code."""
     end_tidily()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backlog", type=int, default=100_000, help="rows")
+    parser.add_argument("--backlog", type=int, default=100_000, help="rows that wait at least")
     backlog: int = parser.parse_args().backlog
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sluiceway-standalone-") as folder:

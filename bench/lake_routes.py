@@ -29,6 +29,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.serializers import ToOutputFile
 
 from bench.driver_cost import InstantRunner, MemorySource, run_loop
+from bench.tidy_end import end_tidily
 from sluiceway.config.compile import compile_routes
 from sluiceway.job.stop import StopSignal
 from sluiceway.lab.lab import Lab, StoreServer
@@ -244,6 +245,7 @@ def _fill(lake: LakeUnderTest, size: int) -> None:
 
 def main() -> int:
     """Measure what the arguments say, print the closing line."""
+    end_tidily()
     parser = argparse.ArgumentParser(prog="python -m bench.lake_routes")
     parser.add_argument("--routes", type=int, default=1_000)
     parser.add_argument("--snapshots", type=int, default=10_000, help="0 leaves them out")

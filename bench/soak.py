@@ -31,6 +31,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from bench.soak_watch import FolderOf, Watcher, local_folder
+from bench.tidy_end import end_tidily
 from sluiceway.lab.demo_files import orders_job
 from sluiceway.lab.demo_store import DemoStore, DemoTable, demo_table
 from sluiceway.lab.lab import Lab, LabEndpoints
@@ -460,7 +461,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
     parser.add_argument("--results", type=Path, default=RESULTS, help="where shards are kept")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_tidily()
     shards: list[Shard] = []
     left = given.kills
     while left > 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from sluiceway.audit.needs_look import dirty_share, slow_start, waiting_rows
 from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
 from sluiceway.audit.pick_route import FoundRoutes, found_routes, pick_route
 from sluiceway.config.compile import compile_routes
@@ -26,8 +27,9 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
 from sluiceway.route.clients import open_source
 from sluiceway.route.halt_report import halt_report
-from sluiceway.route.route_meter import lag_records
+from sluiceway.route.route_meter import committed_ends, lag_records
 from sluiceway.route.status import RouteState, RouteStatus, decode_status
+from sluiceway.schedule.oldest_waiting import oldest_waiting_ms, waiting_ends
 from sluiceway.schedule.source_view import SourceView, is_same_log, look
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.spec.models import JobSpec
@@ -46,19 +48,36 @@ class SeenRoute:
     Attributes:
         driver: Process that runs it now; None when none does.
         fold: Its ledger, when that was read.
+        lag_error: Why the brokers did not tell the lag of a route that no driver measures.
     """
 
     config: RouteConfig
     status: RouteStatus
     driver: str | None = None
     fold: Fold | None = None
+    lag_error: str = ""
 
     @property
     def is_well(self) -> bool:
-        """Whether it runs and reads all its partitions, or has stopped because it was told to."""
+        """Whether it runs and reads all its partitions, or has stopped because it was told to.
+
+        A route of which many new rows are dirty is not well either.
+        """
         bad = (RouteState.WAITING, RouteState.HALTED, RouteState.UNKNOWN)
         well = self.status.state not in bad and self.status.message is None
-        return well and not self.status.left_out_count
+        return well and not self.status.left_out_count and not dirty_share(self.status)
+
+    @property
+    def attention(self) -> tuple[str, ...]:
+        """What a person should look at although no error says it; sentences."""
+        status, now_ms = self.status, time.time_ns() // 1_000_000
+        told = (
+            dirty_share(status),
+            waiting_rows(status, self.config, now_ms),
+            slow_start(status, now_ms),
+            f"how many records wait is not known: {self.lag_error}" if self.lag_error else "",
+        )
+        return tuple(each for each in told if each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +266,7 @@ def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
         status = replace(
             status,
             last_commit_ms=last.last_commit_ms,
+            epochs=last.epochs,
             ignored_fields=last.ignored_fields,
             unfilled_columns=last.unfilled_columns,
         )
@@ -266,19 +286,37 @@ def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
     for route in seen:
         if route.fold is not None and route.fold.sources:
             by_access.setdefault(route.config.source, []).append(route)
-    found: dict[str, RouteStatus] = {}
+    found: dict[str, SeenRoute] = {}
     for routes in by_access.values():
         source = open_source(routes[0].config)
         topics = {topic for route in routes if route.fold for topic, _ in route.fold.sources}
         try:
             view = look(source, topics)
+            measured = [
+                replace(each, status=_measured(each.status, each.fold, view)) for each in routes
+            ]
+            oldest = oldest_waiting_ms(
+                source, {each.status.route: _waiting(each, view) for each in measured}
+            )
         except SluicewayError as error:
             log.warning("lag_not_known", code=error.code, error=str(error))
+            found |= {each.status.route: replace(each, lag_error=str(error)) for each in routes}
             continue
         finally:
             source.close()
-        found |= {each.status.route: _measured(each.status, each.fold, view) for each in routes}
-    return [replace(each, status=found.get(each.status.route, each.status)) for each in seen]
+        for each in measured:
+            age_ms = oldest.get(each.status.route)
+            found[each.status.route] = replace(
+                each, status=replace(each.status, lag_at_least_ms=age_ms)
+            )
+    return [found.get(each.status.route, each) for each in seen]
+
+
+def _waiting(route: SeenRoute, view: SourceView) -> dict[SourcePartition, int]:
+    """Its logs with records that wait; none where the lag is not known."""
+    if route.fold is None or not route.status.lag_records:
+        return {}
+    return waiting_ends(committed_ends(route.fold), view.bounds)
 
 
 def _measured(status: RouteStatus, fold: Fold | None, view: SourceView) -> RouteStatus:

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from sluiceway.config.config import RouteConfig
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
+from sluiceway.eventtime.readiness import PrefixBook
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
 
@@ -103,6 +104,8 @@ class SeenPrefix:
         version: Of its last announcement; 0 when there is none.
         rows: That readers find, or will.
         late_rows: Rows of it that came once it was closed, into it or aside.
+        late_rows_aside: Of these, those in the late place, which `rows` does not count; None when
+            that was not looked at.
         whole: Whether rows, files and bytes are all that there are: the ledger forgets old
             partitions.
         delay_us: From its end to its last announcement; None when one of them is not known.
@@ -124,6 +127,25 @@ class SeenPrefix:
     delay_us: int | None
     partitions: tuple[SeenPartition, ...] = field(default=())
     expected_rows: int | None = None
+    late_rows_aside: int | None = None
+
+    @property
+    def told(self) -> str:
+        """The state in words for a person."""
+        waits = self.state in (Stand.OPEN, Stand.OVERDUE)
+        return f"{self.state.value}, no row yet" if waits and not self.partitions else self.state
+
+    @property
+    def told_late(self) -> str:
+        """Its late rows in words: those in it, and those aside."""
+        inside = self.late_rows - (self.late_rows_aside or 0)
+        parts = [f"{inside:,} in it"] if inside else []
+        parts += [f"{self.late_rows_aside:,} aside"] if self.late_rows_aside else []
+        return (
+            ", ".join(parts)
+            if self.late_rows_aside is not None and parts
+            else f"{self.late_rows:,}"
+        )
 
 
 def seen_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPrefix]:
@@ -140,6 +162,27 @@ def seen_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPref
         if state.values:
             groups.setdefault(prefix_of(fold, rule, state.folder), []).append(state)
     found = [_seen(fold, rule, prefix, states, now_us=now_us) for prefix, states in groups.items()]
+    found.sort(key=lambda each: (each.begin_us is None, each.begin_us or 0, each.prefix))
+    return found
+
+
+def listed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPrefix]:
+    """As `seen_prefixes`, with times that are over by the clock and have no row yet.
+
+    A route in which no row was ever seen has none: its first time is that of its first row.
+    """
+    found = seen_prefixes(fold, rule, now_us)
+    if not rule.announces or rule.periods is None:
+        return found
+    book = PrefixBook(rule.periods, 0)
+    book.see_closed((*fold.closed, *fold.sealed))
+    book.see_partitions(each.prefix for each in found)
+    found += (
+        _seen(fold, rule, each.prefix, (), now_us=now_us)
+        for each in book.without_rows(now_us)
+        # What the ledger has forgotten may have rows.
+        if fold.knows_all_below(each.prefix)
+    )
     found.sort(key=lambda each: (each.begin_us is None, each.begin_us or 0, each.prefix))
     return found
 
@@ -198,6 +241,11 @@ def _stand(
     if waits and period is not None and now_us > period.end_us + rule.due_us:
         return Stand.OVERDUE
     return Stand.CLOSED if closed is not None else Stand.OPEN
+
+
+def stand_without_rows(rule: TimeRule, period: Period | None, now_us: int) -> Stand:
+    """How far a time is that has no row and is not closed."""
+    return _stand(rule, period, None, (), now_us)
 
 
 def _delay_us(period: Period | None, closed: ClosedPrefix | None) -> int | None:

@@ -10,7 +10,7 @@ from sluiceway.audit.partition_counts import (
     counts_of,
     counts_text,
 )
-from sluiceway.audit.partition_states import Stand, TimeRule, seen_prefixes
+from sluiceway.audit.partition_states import Stand, TimeRule, seen_prefixes, stand_without_rows
 from sluiceway.audit.plain_times import ago, moment, span
 from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
@@ -154,7 +154,7 @@ def _explained(
     seen = next((e for e in seen_prefixes(fold, rule, now_us) if e.prefix == prefix), None)
     why = Why(
         prefix=prefix,
-        state=Stand.OPEN if seen is None else seen.state,
+        state=stand_without_rows(rule, period, now_us) if seen is None else seen.state,
         reason=Reason.NO_TIME,
         text="",
         version=0 if seen is None else seen.version,

@@ -15,7 +15,7 @@ from sluiceway.followers.runner import FollowerState
 from sluiceway.job.status_board import MeasuredRoute
 from sluiceway.observe import metrics
 from sluiceway.observe.metrics import EpochPhase, EpochResult
-from sluiceway.route.status import RouteState
+from sluiceway.route.status import RouteState, RouteStatus
 from sluiceway.types.dirty import by_reason
 
 _COLOURS = {
@@ -194,13 +194,19 @@ def _cells(scene: Scene, route: MeasuredRoute) -> dict[str, Text]:
         "ROWS/S": Text(f"{status.rows_per_s:,.0f}"),
         "COMMITTED": Text(f"{committed:,}"),
         "LAG": Text(_number(status.lag_records)),
-        "BEHIND": Text("-" if status.lag_ms is None else span(status.lag_ms / 1000)),
+        "BEHIND": Text(_behind(status)),
         "DIRTY": Text(f"{dirty:,}", "yellow" if dirty else ""),
         "LATE": Text(f"{_late_of(route):,}"),
         "OPEN": Text(_number(route.value(metrics.PARTITIONS_OPEN))),
         "WATERMARK": Text(_watermark(route)),
         "COMMIT": Text(_ago(status.last_commit_ms)),
     }
+
+
+def _behind(status: RouteStatus) -> str:
+    if status.lag_ms is not None:
+        return span(status.lag_ms / 1000)
+    return "-" if status.lag_at_least_ms is None else f">={span(status.lag_at_least_ms / 1000)}"
 
 
 def _late_of(route: MeasuredRoute) -> int:

@@ -290,16 +290,18 @@ def list_route(
     config: "RouteConfig", state: str = "all", start: str | None = None, stop: str | None = None
 ) -> Listed:
     """Look at the times of a route's table; the arguments are the options of `list`."""
+    from sluiceway.audit.late_aside import rows_aside  # noqa: PLC0415
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.partition_range import is_within, parse_edge  # noqa: PLC0415
-    from sluiceway.audit.partition_states import TimeRule, seen_prefixes  # noqa: PLC0415
+    from sluiceway.audit.partition_states import TimeRule, listed_prefixes  # noqa: PLC0415
 
     rule = TimeRule.of(config)
     edges = [None if text is None else parse_edge(text, rule) for text in (start, stop)]
-    fold = read_ledger(find_ledger(config)).fold
+    ledger = read_ledger(find_ledger(config))
+    fold, aside = ledger.fold, rows_aside(ledger.log, ledger.fold)
     found = [
-        each
-        for each in seen_prefixes(fold, rule, time.time_ns() // 1000)
+        replace(each, late_rows_aside=aside.get(each.prefix, 0))
+        for each in listed_prefixes(fold, rule, time.time_ns() // 1000)
         if state in (each.state.value, "all") and is_within(each, *edges)
     ]
     sealed = len(fold.sealed)
@@ -359,12 +361,12 @@ def _cells(each: "SeenPrefix") -> tuple[str, ...]:
     where = places[0] if len(places) == 1 else f"{len(places):,} partitions"
     return (
         printable(each.prefix),
-        each.state.value,
+        each.told,
         str(each.version or "-"),
         f"{at_least}{each.rows:,}",
         f"{at_least}{each.files:,}",
         f"{at_least}{each.size_bytes:,}",
-        f"{each.late_rows:,}",
+        each.told_late,
         "-" if each.delay_us is None else span(each.delay_us),
         printable(where) if places else "-",
     )

@@ -69,6 +69,9 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
 ) -> None:
     """Run a job in the foreground: read, commit, publish, again and again.
 
+    With --until-caught-up it says at the end which hours are committed and not announced, and
+    why: readers of a table with a block `ready` do not see them yet.
+
     A first SIGINT or SIGTERM (or `q` on the screen) ends the epoch early, commits it and exits
     with 0. A second one ends the process at once; nothing is lost, the next start goes on.
     """
@@ -101,6 +104,10 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
         run_job(job.spec, options, eyes, stop)
     if sys.stderr.isatty():
         sys.stderr.write(eyes.progress.closing() + "\n")
+    if until_caught_up:
+        from sluiceway.cli.run_summary import tell_unannounced  # noqa: PLC0415 - seldom needed
+
+        tell_unannounced(eyes.board, eyes.log, job_file)
     check_outcome(options, eyes.board, stop)
 
 

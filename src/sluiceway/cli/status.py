@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sluiceway.audit.job_status import SeenJob, SeenRoute
     from sluiceway.cli.typed_commands import Fill
     from sluiceway.followers.runner import FollowerState
+    from sluiceway.route.status import RouteStatus
 
 app = typer.Typer()
 
@@ -40,8 +41,9 @@ def status(
 
     A running driver's own figures are at most a few seconds old. Of a stopped route, the ledger
     tells the rows and the broker the lag. Not well is: waits, halted, goes on without some of its
-    partitions, ended without a stop, or cannot be looked at. The metastore has to answer, because
-    it knows where the tables are.
+    partitions, of more than 1 % of the newest rows dirty, ended without a stop, or cannot be
+    looked at. Lines that begin with `look` are no error and need a look all the same. The
+    metastore has to answer, because it knows where the tables are.
     """
     from sluiceway.audit.job_status import job_status  # noqa: PLC0415 - keeps `--help` quick
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
@@ -83,6 +85,7 @@ def _route_as_json(route: "SeenRoute", fill: "Fill") -> dict[str, Any]:
         told["report"] = fill(asdict(route.status.report))
     left_out = route.status.left_out.items()
     told["left_out"] = {name: fill({"message": why})["message"] for name, why in left_out}
+    told["attention"] = [fill({"message": each})["message"] for each in route.attention]
     return {**first, **told, "driver": route.driver, "ok": route.is_well}
 
 
@@ -95,6 +98,7 @@ def _table(seen: "SeenJob", job_file: str) -> str:
             code = f"[{route.status.code}] " if route.status.code else ""
             message = _printable(typed_text(route.status.message, job_file))
             lines.append(f"  {code}{message}{_next_try(route)}")
+        lines += [f"  look: {_printable(typed_text(t, job_file))}" for t in route.attention]
         lines += _left_out_lines(route, job_file)
         lines += _late_lines(route)
         lines += _unfilled_lines(route)
@@ -183,8 +187,8 @@ def _cells(route: "SeenRoute") -> tuple[str, ...]:
         shown.route,
         shown.table,
         shown.state.value,
-        _count(shown.lag_records),
-        "-" if shown.lag_ms is None else _span(shown.lag_ms / 1000),
+        _at_least(shown.lag_records, known=not shown.left_out_count),
+        _behind(shown),
         f"{shown.rows_per_s:,.0f}" if measured else "-",
         _count(shown.rows_read),
         _count(shown.rows_dirty_open),
@@ -192,8 +196,19 @@ def _cells(route: "SeenRoute") -> tuple[str, ...]:
     )
 
 
+def _behind(shown: "RouteStatus") -> str:
+    """How old what waits may be: known, at least so old, or not known, which is never 0."""
+    if shown.lag_ms is not None:
+        return _span(shown.lag_ms / 1000)
+    return "-" if shown.lag_at_least_ms is None else f">={_span(shown.lag_at_least_ms / 1000)}"
+
+
 def _count(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
+
+
+def _at_least(number: int | None, *, known: bool) -> str:
+    return f">={number:,}" if number is not None and not known else _count(number)
 
 
 def _span(seconds: float) -> str:

@@ -39,7 +39,7 @@ class History:
                 (
                     at_ms,
                     {
-                        str(each["route"]): tuple(each.get(name) for name in SERIES)
+                        str(each["route"]): tuple(_value(each, name) for name in SERIES)
                         for each in running[:MOST_ROUTES]
                     },
                 )
@@ -67,3 +67,9 @@ class History:
                 for name in names
             },
         }
+
+
+def _value(route: Mapping[str, Any], name: str) -> float | None:
+    found: float | None = route.get(name)
+    # Behind by at least so much is drawn as it: an unknown is no 0, and no gap either.
+    return route.get("lag_at_least_ms") if found is None and name == "lag_ms" else found

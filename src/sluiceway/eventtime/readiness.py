@@ -105,6 +105,20 @@ class PrefixBook:
         """Prefixes with rows that are open, in time order."""
         return tuple(sorted(self._open.values()))
 
+    def without_rows(self, until_us: int, most: int = MOST_EMPTY) -> list[Period]:
+        """Prefixes that end by a moment, are not closed and have no row yet, in order of time.
+
+        Of too many they are the latest. They begin behind the last one that is closed, or the
+        first one with rows.
+
+        Args:
+            until_us: The moment, by whatever clock the caller goes.
+            most: So many at most.
+        """
+        last = self._last if self._last is not None else min(self._open.values(), default=None)
+        empty, _ = ([], 0) if last is None else self._empty(last, until_us, most)
+        return [each for each in empty if each.prefix not in self._open]
+
     def bound_us(self, period: Period) -> int:
         """The watermark that closes a prefix. A row at the very bound is in time."""
         return period.end_us + self.lateness_us

@@ -16,6 +16,7 @@ from sluiceway.host.native_module import SWITCH, native_module
 from sluiceway.host.process_cpu import cpu_below
 from sluiceway.job.counted_runner import CountedRunner
 from sluiceway.job.discovery import Discovery
+from sluiceway.job.lag_watch import LagWatch
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
@@ -132,7 +133,7 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
         stop.stop_after(options.for_s)
     try:
         bounds = slot_bounds(spec)
-        target = None if bounds is None else SlotTarget(bounds)
+        target = None if bounds is None else SlotTarget(bounds, log=eyes.log)
         extra = RunExtra(options.standby, target)
         run_routes(job, runner, stop, eyes, bounded=options.until_caught_up, extra=extra)
     finally:
@@ -224,6 +225,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
     log, progress = eyes.log, eyes.progress
     observe_and_reach = reaching(observe, log)
     sources: dict[SourceAccess, SourceClient] = {}
+    lag_watch = LagWatch(eyes.board, log)
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.source], open_sink(config)
@@ -259,8 +261,10 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             standby=extra.standby,
             slot_target=extra.slot_target,
         )
+        lag_watch.start()
         JobLoop(job.routes, parts, bounded=bounded).run()
     finally:
+        lag_watch.close()
         for source in sources.values():
             source.close()
 

@@ -45,6 +45,9 @@ class _Entry:
 
     def status(self, now_ms: int) -> RouteStatus:
         numbers = self.session.meter.read()
+        if isinstance(self.error, FencedError | LeaseHeldError):
+            # Another driver commits: what this one knew of the lag is over.
+            numbers = replace(numbers, lag_records=None, lag_ms=None, lag_at_least_ms=None)
         return RouteStatus(
             # Not `asdict`, which would take apart what is inside, too.
             **{each.name: getattr(numbers, each.name) for each in fields(numbers)},

@@ -111,7 +111,11 @@ RECOVERIES = _counter("recoveries_total", "What a start has picked up.", "kind")
 # Source
 
 LAG_RECORDS = _gauge("source_lag_records", "Records in the logs that are not committed.", "topic")
-LAG_SECONDS = _gauge("source_lag_seconds", "All records that are older than this are committed.")
+LAG_SECONDS = _gauge(
+    "source_lag_seconds",
+    "All records that are older than this are committed; until a driver has caught up once, at "
+    "least so old is the oldest that is not.",
+)
 PARTITIONS_LEFT_OUT = _gauge(
     "source_partitions_left_out",
     "Source partitions that the route goes on without, as no leader answers or they are gone.",
@@ -155,7 +159,8 @@ READY_DELAY = _histogram(
 PARTITIONS = _gauge("partitions", "Partitions of the table that the ledger looks after.", "state")
 PARTITIONS_OPEN = _gauge("partitions_open", "Partitions that take rows.")
 PARTITIONS_OVERDUE = _gauge(
-    "partitions_overdue", "Hours (or days) that are over by the clock and have no READY."
+    "partitions_overdue",
+    "Hours (or days) that are over by the clock and have no READY, those without a row too.",
 )
 SMALL_FILES = _gauge(
     "small_files", "Files beyond as many as partitions of that size need at `files.target_size`."

@@ -4,6 +4,7 @@ import time
 from collections import Counter, deque
 
 from sluiceway.config.config import RouteConfig
+from sluiceway.eventtime.readiness import PrefixBook
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import Figures
@@ -13,6 +14,7 @@ _LEAST_PAUSE_S = 5.0
 # A look takes at most an eight thousandth of the time, however many partitions there are.
 _REST = 8000
 _MICRO = 1_000_000
+_EPOCHS = 2
 
 
 class PartitionSurvey:
@@ -32,9 +34,12 @@ class PartitionSurvey:
         self._target_bytes = config.rolling.target_bytes
         rule = config.ready
         self._periods = None if rule is None else rule.periods()
-        self._grace_us = 0 if rule is None else rule.lateness_us
+        self._grace_us = self._patience_us = 0
         if rule is not None:
-            self._grace_us += rule.watermark.out_of_orderness_us
+            self._grace_us = rule.lateness_us + rule.watermark.out_of_orderness_us
+            epochs_us = int(_EPOCHS * config.interval_s * _MICRO)
+            self._patience_us = rule.watermark.idle_after_us + epochs_us
+        self._book: PrefixBook | None = None
         self._due = self._rested = 0.0
         self._announced_seq: int | None = None
 
@@ -76,19 +81,28 @@ class PartitionSurvey:
         put(metrics.PARTITIONS, {(phase.value,): states[phase] for phase in PartitionPhase})
         self._figures.put_one(metrics.PARTITIONS_OPEN, states[PartitionPhase.OPEN])
         self._figures.put_one(metrics.SMALL_FILES, small)
-        self._figures.put_one(metrics.PARTITIONS_OVERDUE, self._overdue(waiting))
+        self._take_waiting(fold, waiting)
+        self.count_overdue()
 
-    def _overdue(self, waiting: set[str]) -> int:
-        """Prefixes that are over by the clock, of partitions that wait for their READY."""
+    def _take_waiting(self, fold: Fold, waiting: set[str]) -> None:
+        """Keep which times wait for their READY, and the last one that is closed."""
         if self._periods is None:
-            return 0
-        now_us = time.time_ns() // 1000
-        found = set()
-        for name in waiting:
-            period = self._periods.of(name)
-            if period is not None and period.end_us + self._grace_us <= now_us:
-                found.add(period.prefix)
-        return len(found)
+            return
+        unannounced = {prefix for prefix, each in fold.closed.items() if each.version == 0}
+        book = PrefixBook(self._periods, 0)
+        book.see_closed(prefix for prefix in fold.closed if prefix not in unannounced)
+        book.see_closed(fold.sealed)
+        book.see_partitions(waiting | unannounced)
+        self._book = book
+
+    def count_overdue(self) -> None:
+        """Count by the clock alone: a route that goes round no more is overdue all the same."""
+        now_us, book, late = time.time_ns() // 1000, self._book, 0
+        if book is not None:
+            late = sum(each.end_us + self._grace_us <= now_us for each in book.open)
+            # One that no row has come for is closed once all is quiet.
+            late += len(book.without_rows(now_us - self._grace_us - self._patience_us))
+        self._figures.put_one(metrics.PARTITIONS_OVERDUE, late)
 
     def _take_announced(self, fold: Fold) -> None:
         """What was announced since the last look. What this driver finds was told by another."""

@@ -20,6 +20,7 @@ from sluiceway.observe.metrics import EpochPhase, EpochResult, RecoveryKind
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.route.epoch_report import EpochDone
 from sluiceway.route.partition_survey import PartitionSurvey
+from sluiceway.route.route_meter import Ends
 from sluiceway.route.status import EpochTold
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.storage.contract import Storage
@@ -223,17 +224,15 @@ class RouteFigures:
                 continue
             place = bounds.get(SourcePartition(topic, number))
             lag = 0 if place is None else max(0, place.end_offset - known.end)
-            by_topic[topic] = by_topic.get(topic, 0) + lag
+            if place is not None:
+                by_topic[topic] = by_topic.get(topic, 0) + lag
             lags.append((-lag, topic, number, known.end))
             if known.max_event_time_us is not None:
                 times.append((known.max_event_time_us, topic, number))
         most = self.figures.limits.partitions
-        topics, cut = largest(by_topic, self.figures.limits.topics)
-        if cut:
-            self.figures.cut("topic", cut)
         if len(lags) > most:
             self.figures.cut("partition", len(lags) - most)
-        self.figures.put(metrics.LAG_RECORDS, {(topic,): lag for topic, lag in topics.items()})
+        self._put_lag(by_topic)
         furthest = heapq.nsmallest(most, lags)
         ends: dict[Labels, float] = {(topic, str(n)): end for _, topic, n, end in furthest}
         self.figures.put(metrics.COMMITTED_OFFSET, ends)
@@ -241,6 +240,26 @@ class RouteFigures:
         self.figures.put(
             metrics.SOURCE_WATERMARK, {(topic, str(n)): us / _MICRO for us, topic, n in oldest}
         )
+
+    def looked_beside(self, ends: Ends, bounds: Mapping[SourcePartition, LogBounds]) -> None:
+        """Take in log ends of a route that goes round no more, and what the clock says of it.
+
+        Args:
+            ends: What is committed of the logs that are read.
+            bounds: The log ends; empty when nobody answers.
+        """
+        by_topic: Counter[str] = Counter()
+        for one, place in bounds.items():
+            by_topic[one.topic] += max(0, place.end_offset - ends[one].end)
+        if bounds:
+            self._put_lag(by_topic)
+        self._survey.count_overdue()
+
+    def _put_lag(self, by_topic: Mapping[str, float]) -> None:
+        topics, cut = largest(by_topic, self.figures.limits.topics)
+        if cut:
+            self.figures.cut("topic", cut)
+        self.figures.put(metrics.LAG_RECORDS, {(topic,): lag for topic, lag in topics.items()})
 
     # What works behind the commit
 

@@ -5,6 +5,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sluiceway.followers.runner import FollowerState
 from sluiceway.ledger.fold import Fold
@@ -13,16 +14,27 @@ from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.status import RouteNumbers
 from sluiceway.schedule.source_view import undescribed
-from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.sources.contract import LogBounds, SourceIdentity, SourcePartition
 from sluiceway.types.dirty import bounded_counts
 
 _RATE_WINDOW_S = 60.0
 _FRESH_S = 5.0
 
-OnLook = Callable[[Fold, Mapping[SourcePartition, LogBounds]], None]
+Bounds = Mapping[SourcePartition, LogBounds]
+OnLook = Callable[[Fold, Bounds], None]
 
 
-def _look_away(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
+class CommittedEnd(NamedTuple):
+    """Where a log is committed to, and which log that is."""
+
+    end: int
+    identity: SourceIdentity
+
+
+Ends = Mapping[SourcePartition, CommittedEnd]
+
+
+def _look_away(fold: Fold, bounds: Bounds) -> None:
     del fold, bounds
 
 
@@ -78,6 +90,8 @@ class RouteMeter:
     _looked: float = 0.0
     _waits_for: _Look | None = None
     _covered: float | None = None
+    _ends: Ends = field(default_factory=dict)
+    _oldest_ms: int | None = None
     _reasons: Counter[str] = field(default_factory=Counter)
     _recent: deque[tuple[float, RowCounts]] = field(default_factory=deque)
 
@@ -115,7 +129,7 @@ class RouteMeter:
     def look(
         self,
         fold: Fold,
-        bounds: Mapping[SourcePartition, LogBounds],
+        bounds: Bounds,
         at: float | None = None,
     ) -> int:
         """Take in log ends.
@@ -131,7 +145,8 @@ class RouteMeter:
         self.on_look(fold, bounds)
         with self._lock:
             self._looked = self.clock() if at is None else at
-            self._lag_records = lag = lag_records(fold, bounds)
+            self._ends = _live_ends(fold)
+            lag = self._take_lag(bounds)
             if undescribed(fold, bounds):
                 # What nobody tells of may be as old as anything: nothing new is covered.
                 self._waits_for = None
@@ -142,6 +157,33 @@ class RouteMeter:
                 known = {key: log.end_offset for key, log in ends.items() if log is not None}
                 self._waits_for = _Look(self._looked, known)
             return lag
+
+    @property
+    def ends(self) -> Ends:
+        """Of the logs that are read, as they were committed when the route was looked at last."""
+        with self._lock:
+            return self._ends
+
+    def look_beside(self, bounds: Bounds | None) -> None:
+        """Take in log ends of a route that goes round no more: it waits or has halted.
+
+        Args:
+            bounds: Of `ends`; those that are another log by now are left out. None when nobody
+                answers.
+        """
+        with self._lock:
+            if bounds is not None:
+                self._looked = self.clock()
+                if not self._take_lag(bounds) and len(bounds) >= len(self._ends):
+                    self._covered, self._waits_for = self._looked, None
+            elif self._lag_records == 0:
+                # What waited can only have become more; that nothing does is not known any more.
+                self._lag_records = None
+
+    def note_oldest(self, age_ms: int | None) -> None:
+        """Take in how old the oldest waiting record is at least, see `RouteStatus`."""
+        with self._lock:
+            self._oldest_ms = age_ms
 
     def read(self) -> RouteNumbers:
         """All numbers as they are now."""
@@ -161,6 +203,7 @@ class RouteMeter:
                 late_rows={} if self._late is None else self._late.told(),
                 lag_records=self._lag_records,
                 lag_ms=self._lag_ms(),
+                lag_at_least_ms=None if self._covered is not None else self._oldest_ms,
                 rows_per_s=round(sum(each.read for _, each in self._recent) / seconds, 1),
                 dirty_rows_per_s=round(sum(each.dirty for _, each in self._recent) / seconds, 1),
                 dirty_reasons=bounded_counts(self._reasons),
@@ -179,6 +222,15 @@ class RouteMeter:
         self._counts = fold.counts
         self._dirty_open = fold.dirty_rows_open
         self._late = fold.late_rows
+
+    def _take_lag(self, bounds: Bounds) -> int:
+        """Keep what is known of the lag: nothing when no leader answers for any log."""
+        lag = lag_of({one: known.end for one, known in self._ends.items()}, bounds)
+        answers = not self._ends or not self._ends.keys().isdisjoint(bounds)
+        self._lag_records = lag if answers else None
+        if not lag:
+            self._oldest_ms = None
+        return lag
 
     def _lag_ms(self) -> int | None:
         if self._covered is None:
@@ -205,11 +257,27 @@ class RouteMeter:
             self._recent.popleft()
 
 
-def lag_records(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> int:
+def lag_records(fold: Fold, bounds: Bounds) -> int:
     """Records in the logs that the ledger has not committed; partitions not asked count none."""
-    lag = 0
-    for (topic, number), known in fold.sources.items():
-        place = bounds.get(SourcePartition(topic, number))
-        if place is not None and not known.retired:
-            lag += max(0, place.end_offset - known.end)
-    return lag
+    return lag_of(committed_ends(fold), bounds)
+
+
+def committed_ends(fold: Fold) -> dict[SourcePartition, int]:
+    """Where the logs that are read are committed to."""
+    return {one: known.end for one, known in _live_ends(fold).items()}
+
+
+def lag_of(ends: Mapping[SourcePartition, int], bounds: Bounds) -> int:
+    """As `lag_records`, by committed ends."""
+    places = ((bounds.get(one), end) for one, end in ends.items())
+    return sum(max(0, place.end_offset - end) for place, end in places if place is not None)
+
+
+def _live_ends(fold: Fold) -> dict[SourcePartition, CommittedEnd]:
+    return {
+        SourcePartition(*key): CommittedEnd(
+            known.end, SourceIdentity(known.cluster_id, known.topic_id)
+        )
+        for key, known in fold.sources.items()
+        if not known.retired
+    }

@@ -26,6 +26,7 @@ from sluiceway.ledger.watermark_records import (
 from sluiceway.observe.log import Log
 from sluiceway.route.ready_order import open_before_first
 from sluiceway.schedule.source_view import SourceView
+from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.desk import RouteDesk
@@ -33,9 +34,10 @@ from sluiceway.upkeep.desk import RouteDesk
 LONGEST_BEFORE_S = 300.0
 """How long what has to happen between closing and READY may hold an announcement (rule 30c)."""
 
-
 COUNT_PATIENCE_S = 300.0
 """How long a count may be missing, or rows of it, before somebody is told."""
+
+_US_PER_S = 1_000_000
 
 
 class BeforeReady(Protocol):
@@ -92,7 +94,6 @@ class RouteReadiness:
         self._uncounted: dict[str, float] = {}
         self.complete_us = self._announced_until(fold)
         self._reopened = _changed_since_ready(fold)
-        self._announced: dict[str, float] = dict.fromkeys(self._reopened, time.monotonic())
 
     # The watermark
 
@@ -267,7 +268,6 @@ class RouteReadiness:
 
     def note_announced(self, prefix: str) -> None:
         """Its READY is in the ledger, or there was nothing to say."""
-        self._announced[prefix] = time.monotonic()
         self._held.pop(prefix, None)
         self._reopened.discard(prefix)
         period = self.periods.of(prefix)
@@ -308,12 +308,15 @@ class RouteReadiness:
         return True
 
     def _reopened_due(self, fold: Fold) -> str | None:
-        now = time.monotonic()
+        now_us = process_clock().now_us()
         for prefix in sorted(self._reopened):
-            if prefix not in fold.closed:
+            closed = fold.closed.get(prefix)
+            if closed is None:
                 continue
-            last = self._announced.get(prefix)
-            if last is None or now - last >= self.rule.reopen_every_s:
+            # By the ledger: a run that lasts for minutes goes on where the one before was. A time
+            # ahead of the clock was told by another clock.
+            at_us, every_us = closed.ready_at_us, self.rule.reopen_every_s * _US_PER_S
+            if at_us is None or abs(now_us - at_us) >= every_us:
                 published = (each.last_seq < fold.published_through for each in fold.below(prefix))
                 return prefix if all(published) else None
         return None

@@ -72,6 +72,7 @@ class RouteNumbers:
     late_rows: dict[str, int] = field(default_factory=dict)
     lag_records: int | None = None
     lag_ms: int | None = None
+    lag_at_least_ms: int | None = None
     rows_per_s: float = 0.0
     dirty_rows_per_s: float = 0.0
     dirty_reasons: dict[str, int] = field(default_factory=dict)
@@ -105,7 +106,9 @@ class RouteStatus(RouteNumbers):
         rows_dirty_open: Dirty rows that were neither replayed nor purged.
         rows_late: Late rows, whatever became of them, and `late_rows` the same by policy.
         lag_records: In the logs and not committed, when the brokers were last asked; without what
-            those have that are left out.
+            those have that are left out; None when no leader answers.
+        lag_at_least_ms: While `lag_ms` is not known and records wait: how old the oldest of them
+            was at least, by its own time, when the brokers were last asked.
         lag_ms: All records that are older than this are committed; 0 when there were none
             to commit, None until all that the first look saw is committed.
         rows_per_s: Rows committed a second, over the last minute or two epochs.

@@ -158,7 +158,10 @@ def _numbers_of(route: MeasuredRoute, metric: Metric) -> dict[Labels, float]:
     if metric.name == metrics.JOB_STATE.name:
         return {(state.value,): float(status.state is state) for state in _SHOWN_STATES}
     if metric.name == metrics.LAG_SECONDS.name:
-        return {} if status.lag_ms is None else {_NO_LABELS: status.lag_ms / 1000}
+        known_ms = status.lag_at_least_ms if status.lag_ms is None else status.lag_ms
+        return {} if known_ms is None else {_NO_LABELS: known_ms / 1000}
+    if metric.name == metrics.LAG_RECORDS.name and status.lag_records is None:
+        return {}
     if metric.name == metrics.LAST_COMMIT.name and status.last_commit_ms is not None:
         return {_NO_LABELS: status.last_commit_ms / 1000}
     if metric.name == metrics.PARTITIONS_LEFT_OUT.name:

@@ -378,9 +378,10 @@ def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
         text = "`late: reopen` of partitions that are visible on_ready is not in this version"
         todo = "write late: side, or visible: on_commit"
         yield Problem(positions.value(("event_time", "late")), text, todo, not_yet=True)
-    if "reopen_every" in block and block.get("late") != "reopen":
-        text = "expected `reopen_every` beside `late: reopen` only"
-        yield Problem(positions.key(("event_time", "reopen_every")), text, "remove it")
+    if "reopen_every" in block and block.get("late") != "reopen" and "ready" not in data:
+        text = "expected `reopen_every` beside a block `ready` or `late: reopen` only"
+        todo = "remove it: nothing of this table is announced"
+        yield Problem(positions.key(("event_time", "reopen_every")), text, todo)
     if "late_table" in block and block.get("late") == "dirty":
         text = "expected no `late_table` beside `late: dirty`: nothing is put aside"
         todo = "remove it; dirty.store names a table of dirty rows"

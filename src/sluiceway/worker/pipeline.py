@@ -213,7 +213,7 @@ class RowPipeline:
         meta = meta_values(self._route.meta, batches, self._splits)
         _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
-        self._choose(rows, dirty)
+        left_out = self._choose(rows, dirty)
         rows.times, timeless = self._times.read(rows.columns, rows.indices, batches, now_us)
         _drop(rows, timeless, dirty)
         converted_at = time.monotonic()
@@ -231,6 +231,8 @@ class RowPipeline:
             lost = sorted(begun - set(rows.indices.to_pylist()))
             clean, going = self._with_lost_firsts(rows, clean, going, meta, lost)
         self._note_event_times(rows, bounds, batches)
+        if left_out is not None:
+            self._note_left_out(left_out, bounds, batches, now_us)
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
         size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
@@ -332,21 +334,28 @@ class RowPipeline:
         self._lane.drop()
         self._writer.abort()
 
-    def _choose(self, rows: _Rows, dirty: list[DirtyRow]) -> None:
-        """Fill in the columns that the payload does not have; leave out what `where` does."""
+    def _choose(self, rows: _Rows, dirty: list[DirtyRow]) -> _Rows | None:
+        """Fill in the columns that the payload does not have; leave out what `where` does.
+
+        Returns:
+            What is left out; None when nothing is.
+        """
         if self._chooser is None:
-            return
+            return None
         chosen = self._chooser.apply(rows.columns)
         rows.columns = chosen.columns
         if rows.kinds is not None:
             self._choose_changes(rows, chosen, dirty)
-            return
+            return None
         kept = _drop(rows, chosen.dirty, dirty)
         if chosen.matching is None:
-            return
+            return None
         matching = chosen.matching if kept is None else chosen.matching[kept]
         self._counted.filtered += int(np.count_nonzero(~matching))
+        left_out = _Rows(rows.columns, rows.indices)
+        _keep(left_out, ~matching)
         _keep(rows, matching)
+        return left_out
 
     def _choose_changes(self, rows: _Rows, chosen: ChosenRows, dirty: list[DirtyRow]) -> None:
         """A row that `where` does not let through any more leaves the table; no delete is dirty."""
@@ -387,9 +396,27 @@ class RowPipeline:
     ) -> None:
         """Greatest event times by split; no row counts for more than the time when it is read."""
         times = rows.times.event
-        if times is None or len(times) == 0:
-            return
-        self.figures.happened(times)
+        if times is not None and len(times):
+            self.figures.happened(times)
+            self._raise_newest(rows, bounds, batches)
+
+    def _note_left_out(
+        self, rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch], now_us: int
+    ) -> None:
+        """Rows that `where` leaves out say how far time is, like others; no time of them is dirty.
+
+        Else a log of which few rows are wanted would hold back hours that are long over.
+        """
+        rows.times, timeless = self._times.read(rows.columns, rows.indices, batches, now_us)
+        sane = np.ones(len(rows.indices), dtype=np.bool_)
+        sane[[row.index for row in timeless]] = False
+        _keep(rows, sane)
+        if rows.times.event is not None:
+            self._raise_newest(rows, bounds, batches)
+
+    def _raise_newest(self, rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch]) -> None:
+        times = rows.times.event
+        assert times is not None  # noqa: S101 - asked by the caller
         for split, begin, end in _spans(rows, bounds, batches):
             if end > begin:
                 newest = pc.max(times.slice(begin, end - begin)).as_py()

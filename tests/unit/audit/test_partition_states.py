@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from sluiceway.audit.partition_range import is_within, parse_edge
-from sluiceway.audit.partition_states import SeenPrefix, Stand, TimeRule, seen_prefixes
+from sluiceway.audit.partition_states import (
+    SeenPrefix,
+    Stand,
+    TimeRule,
+    listed_prefixes,
+    seen_prefixes,
+)
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.ledger.late_records import LateRows
@@ -118,6 +124,31 @@ def test_only_what_is_announced_at_all_is_ever_overdue(table: TableOnDisk) -> No
     assert states(table, rule, EIGHT_US + 60_000_001)[SEVEN] == "overdue"
     announce(table, SIX)
     assert states(table, rule, late_us)[SIX] == "ready"
+
+
+def test_hours_that_are_over_and_have_no_row_are_listed_up_to_the_clock(table: TableOnDisk) -> None:
+    rule = replace(RULE, announces=True, due_us=600_000_000)
+    fold = table.log.fold()
+    assert listed_prefixes(fold, rule, EIGHT_US) == []
+    table.rows(SIX, EIGHT)
+    now_us = EIGHT_US + 2 * HOUR_US + HOUR_US // 2
+    found = {each.prefix: each.told for each in listed_prefixes(table.log.fold(), rule, now_us)}
+    nine, ten, eleven = (f"{DAY}/hr={hour:02d}" for hour in (9, 10, 11))
+    assert found == {
+        SIX: "overdue",
+        SEVEN: "overdue, no row yet",
+        EIGHT: "overdue",
+        nine: "overdue, no row yet",
+    }
+    just_over = {
+        each.prefix: each.told
+        for each in listed_prefixes(table.log.fold(), rule, EIGHT_US + 3 * HOUR_US + 1)
+    }
+    assert (just_over[ten], just_over.get(eleven)) == ("open, no row yet", None)
+    table.rows(EIGHT, closed=(SIX, SEVEN))
+    names = [each.prefix for each in listed_prefixes(table.log.fold(), rule, now_us)]
+    assert names == [SIX, SEVEN, EIGHT, nine]
+    assert [each.prefix for each in listed_prefixes(table.log.fold(), RULE, now_us)] == names[:3]
 
 
 def test_expired_partition_shows_nothing_until_rows_come_again(table: TableOnDisk) -> None:

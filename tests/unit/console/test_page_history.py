@@ -26,6 +26,13 @@ def test_history_has_a_value_or_a_gap_for_each_time() -> None:
     assert history.since(10_000, 20_000)["at_ms"] == [15_000]
 
 
+def test_route_is_drawn_behind_by_at_least_so_much_as_is_known() -> None:
+    history = History()
+    history.note(10_000, [{**route("a", 1.0), "lag_at_least_ms": 500}])
+    history.note(15_000, [{**route("a", 1.0), "lag_at_least_ms": 500, "lag_ms": 0}])
+    assert history.since(0, 20_000)["routes"]["a"]["lag_ms"] == [500, 0]
+
+
 def test_history_keeps_an_hour_and_no_more() -> None:
     history = History()
     samples = KEPT_MS // EVERY_MS + 50

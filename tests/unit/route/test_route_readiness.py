@@ -1,6 +1,6 @@
 """A route's readiness between its ledger and the pure rules: what is closed and announced when."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import ClosedPrefix
+from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.route import route_readiness
@@ -19,7 +20,7 @@ from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.desk import RouteDesk
-from sluiceway.upkeep.partition_bodies import counts_body
+from sluiceway.upkeep.partition_bodies import counts_body, ready_body
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 S = 1_000_000
@@ -368,6 +369,40 @@ def test_one_of_two_hours_begun_in_flight_does_not_let_go_what_waits_for_the_oth
     made.note_announced(six)
     fold.closed[six] = replace(fold.closed[six], version=1)
     assert made.to_announce(fold) is None
+
+
+@pytest.mark.parametrize("announced_at_us", [EIGHT_US + HOUR, EIGHT_US + 9 * HOUR, None])
+def test_hour_is_announced_again_by_the_time_of_the_ledger_whichever_driver_lives(
+    table: TableOnDisk, announced_at_us: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.rows(EIGHT, mark=mark(EIGHT_US))
+    table.rows(closed=(EIGHT,), mark=mark(EIGHT_US + S))
+    table.writer.commit(lambda fold: _made(ready_body(fold, EIGHT, announced_at_us)))
+    table.writer.note_published()
+    table.rows(EIGHT, mark=mark(EIGHT_US + 2 * S))
+    table.rows(mark=mark(EIGHT_US + 3 * S))
+    soon, due = (EIGHT_US + HOUR + minutes * 60 * S for minutes in (59, 60))
+    for now_us, wanted in ((soon, announced_at_us is None), (due, True)):
+        monkeypatch.setattr(route_readiness, "process_clock", lambda now=now_us: _ClockAt(now))
+        # Each is a driver of its own, which has just begun.
+        made, fold = readiness(table), table.log.fold()
+        is_other_clock = announced_at_us is not None and announced_at_us > due
+        assert made.to_announce(fold) == (EIGHT if wanted or is_other_clock else None)
+    made.note_announced(EIGHT)
+    assert made.to_announce(fold) is None
+
+
+def _made(body: ReadyRecord | None) -> ReadyRecord:
+    assert body is not None
+    return body
+
+
+@dataclass(frozen=True)
+class _ClockAt:
+    at_us: int
+
+    def now_us(self) -> int:
+        return self.at_us
 
 
 def test_late_rows_of_an_hour_before_hold_up_no_announcement(table: TableOnDisk) -> None:

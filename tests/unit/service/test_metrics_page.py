@@ -23,7 +23,12 @@ def route(number: int, state: RouteState = RouteState.RUNNING) -> MeasuredRoute:
     figures.put(metrics.LAG_RECORDS, {(f"t{number}",): 5})
     figures.observe(metrics.END_TO_END, 3.0, times=4)
     status = RouteStatus(
-        route=f"r{number}", table=f"ods.r{number}", state=state, lag_ms=1500, last_commit_ms=7000
+        route=f"r{number}",
+        table=f"ods.r{number}",
+        state=state,
+        lag_records=5,
+        lag_ms=1500,
+        last_commit_ms=7000,
     )
     return MeasuredRoute(status, figures.read())
 
@@ -55,6 +60,18 @@ def test_source_partitions_that_are_left_out_are_counted_also_when_there_is_none
     for count in (0, 3):
         told = replace(status, left_out_count=count)
         assert read_page(page(MeasuredRoute(told, Figures().read())))[name] == {(): float(count)}
+
+
+def test_lag_that_is_not_known_is_no_zero() -> None:
+    figures = Figures()
+    figures.put(metrics.LAG_RECORDS, {("orders",): 0})
+    told = RouteStatus(route="r", lag_records=0, lag_at_least_ms=11_160_000)
+    found = read_page(page(MeasuredRoute(told, figures.read())))
+    assert found["sluiceway_source_lag_seconds"] == {(): 11160.0}
+    assert found["sluiceway_source_lag_records"] == {("orders",): 0.0}
+    unknown = read_page(page(MeasuredRoute(RouteStatus(route="r"), figures.read())))
+    assert not unknown.get("sluiceway_source_lag_seconds")
+    assert not unknown.get("sluiceway_source_lag_records")
 
 
 def test_buckets_add_up() -> None:

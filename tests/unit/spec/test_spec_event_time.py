@@ -63,6 +63,12 @@ def test_event_time_keys_are_read_with_their_units() -> None:
     assert (found.idle_after_ms, found.late, found.reopen_every_ms) == (90_000, "reopen", 600_000)
 
 
+def test_interval_of_announcing_anew_is_set_without_late_rows_too_as_replays_bring_rows() -> None:
+    found = load(BY_DAY, "field: id, unit: ms, reopen_every: 10m", "ready: {}\n").event_time
+    assert found is not None
+    assert (found.late, found.reopen_every_ms) == (None, 600_000)
+
+
 def test_archive_window_may_be_unlimited() -> None:
     found = load(BY_DAY, "field: id, unit: s, archive_window: unlimited").event_time
     assert found is not None
@@ -112,7 +118,7 @@ def test_partition_columns_are_compiled_by_their_kinds() -> None:
         (BY_DAY, "field: id, unit: s, min_time: 2020-01-01", "expected a time such as `2020-01"),
         (BY_DAY, "field: id, unit: s, archive_window: never", "expected a duration such as `10s`"),
         (BY_DAY, "field: id, unit: s, late: drop", "expected `side`, `redirect`, `reopen`"),
-        (BY_DAY, "field: id, unit: s, reopen_every: 1h", "expected `reopen_every` beside `late:"),
+        (BY_DAY, "field: id, unit: s, reopen_every: 1h", "expected `reopen_every` beside a bl"),
     ],
 )
 def test_event_time_that_cannot_be_is_told(partitions: str, event_time: str, problem: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.worker.plan import EventTimeRule, PartitionRule
+from sluiceway.worker.row_rules import RowChoices
 from sluiceway.worker.task_clock import TaskClock
 from tools.small_task import BY_TS, HOUR_US, NOW_US, Outcome, made_batch, run_task
 
@@ -49,6 +50,27 @@ def test_greatest_event_time_is_by_split_and_over_all_reads() -> None:
         [made_batch(0, [{"id": 3, "ts": -3}, {"id": 4, "ts": -5}], first=1)],
     ]
     assert greatest(run_task(reads, splits=3)) == [-3, 50, None]
+
+
+@pytest.mark.parametrize("where", ["id < 10", "id = 99"])
+def test_rows_that_where_leaves_out_say_how_far_time_is(where: str) -> None:
+    reads = [
+        [made_batch(0, [{"id": 1, "ts": -9}, {"id": 20, "ts": 70}])],
+        [made_batch(0, [], first=2), made_batch(1, [{"id": 21, "ts": -3}, {"id": 22, "ts": None}])],
+        [made_batch(1, [{"id": 23, "ts": NOW_US + 9 * HOUR_US}], first=2)],
+    ]
+    found = run_task(reads, splits=3, choices=RowChoices(where=where))
+    assert greatest(found) == [70, -3, None]
+    assert found.dirty == [], "what is left out is never dirty"
+    assert found.written.counts.filtered == (4 if where == "id < 10" else 5)
+    assert found.written.counts.balanced()
+
+
+def test_row_that_where_leaves_out_counts_for_the_time_at_which_it_was_read() -> None:
+    ahead: dict[str, object] = {"id": 1, "ts": NOW_US + HOUR_US // 2}
+    (newest,) = greatest(run_task([[made_batch(0, [ahead])]], choices=RowChoices(where="id = 2")))
+    assert newest is not None
+    assert NOW_US <= newest < NOW_US + HOUR_US // 2
 
 
 def test_row_whose_partition_cannot_be_moves_no_greatest_event_time() -> None:

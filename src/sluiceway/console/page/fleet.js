@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { h } from "./dom.js";
 import { badge, empty, number, plain, problem, routeBadge, table, tile } from "./parts.js";
-import { ago, compact, count, leftOut, rate, span } from "./words.js";
+import { ago, behind, compact, count, leftOut, rate, span } from "./words.js";
 
 const MOST_ROUTES = 12;
 const MOST_NOTES = 40;
@@ -19,7 +19,7 @@ export function fleetView() {
     render: (data) => [
       h("h1", { class: "unseen" }, "Jobs"),
       tiles(data.jobs),
-      attention(data.jobs),
+      attention(data.jobs, data.now_ms),
       data.jobs.map((job) => card(job, data.now_ms)),
     ],
   };
@@ -27,37 +27,57 @@ export function fleetView() {
 
 const routesOf = (jobs) => jobs.flatMap((job) => (job.status?.routes ?? []).map((route) => ({ job, route })));
 
+// States of a route that has no ledger yet: nothing of it is to be known.
+const UNBORN = new Set(["not_started", "no_table"]);
+
+const STALE_MS = 60_000;
+
+export const needsLook = (job) => !job.status.ok || job.status.routes.some((route) => route.attention?.length || overdue(job, route.route));
+
 export const overdue = (job, route) => job.stands?.[route]?.overdue ?? 0;
 
 function tiles(jobs) {
   const all = routesOf(jobs);
   const sum = (pick) => all.reduce((found, each) => found + (pick(each) ?? 0), 0);
-  const ill = jobs.filter((job) => job.status && !job.status.ok).length;
+  // A sum of which parts are not known is at least so much.
+  const known = (pick) => all.every((each) => UNBORN.has(each.route.state) || (pick(each) ?? null) !== null);
+  const total = (pick, write = compact) => `${known(pick) ? "" : "≥ "}${write(sum(pick))}`;
+  const ill = jobs.filter((job) => job.status && needsLook(job)).length;
+  const unseen = jobs.filter((job) => !job.status).length;
   const running = all.filter(({ route }) => route.driver).length;
-  const behind = all.reduce((most, { route }) => (route.lag_ms === null ? most : Math.max(most ?? 0, route.lag_ms)), null);
+  const age = ({ route }) => route.lag_ms ?? route.lag_at_least_ms ?? (route.lag_records === 0 ? 0 : null);
+  const furthest = all.reduce((most, each) => (age(each) === null ? most : Math.max(most ?? 0, age(each))), null);
+  const exact = known(age) && all.every(({ route }) => route.lag_ms !== null || route.lag_records === 0 || UNBORN.has(route.state));
   const dirty = sum(({ route }) => route.rows_dirty_open);
-  const late = sum(({ job, route }) => overdue(job, route.route));
+  const stands = ({ job, route }) => (job.stands?.[route.route] ? overdue(job, route.route) : null);
+  const late = sum(stands);
+  const well = unseen ? "not all are looked at yet" : "all well";
   return h("section", { class: "tiles", "aria-label": "All jobs together" },
-    tile("Jobs", count(jobs.length), ill ? `${ill} ${ill === 1 ? "needs" : "need"} attention` : "all well", ill ? "bad" : "good"),
+    tile("Jobs", count(jobs.length), ill ? `${ill} ${ill === 1 ? "needs" : "need"} attention` : well, ill ? "bad" : unseen ? "" : "good"),
     tile("Routes running", `${running} of ${all.length}`, "each fills one table"),
     tile("Rows a second", rate(sum(({ route }) => (route.driver ? route.rows_per_s : 0))), "committed, last minute"),
-    tile("Furthest behind", behind === null ? "–" : span(behind), `${compact(sum(({ route }) => route.lag_records))} records wait`),
-    tile("Overdue", count(late), late === 1 ? "hour or day is open too long" : "hours or days are open too long", late ? "warn" : ""),
-    tile("Dirty rows open", compact(dirty), dirty ? "kept whole, can be replayed" : "none", dirty ? "warn" : ""));
+    tile("Furthest behind", furthest === null || (furthest === 0 && !exact) ? "not known" : `${exact ? "" : "≥ "}${span(furthest)}`,
+      `${total(({ route }) => route.lag_records)} records wait`),
+    tile("Overdue", total(stands, count), late === 1 ? "hour or day is open too long" : "hours or days are open too long", late ? "warn" : ""),
+    tile("Dirty rows open", total(({ route }) => route.rows_dirty_open), dirty ? "kept whole, can be replayed" : known(({ route }) => route.rows_dirty_open) ? "none" : "not known", dirty ? "warn" : ""));
 }
 
-function attention(jobs) {
+function attention(jobs, now) {
   const found = [];
   for (const job of jobs) {
+    if (job.seen_at_ms && now - job.seen_at_ms > STALE_MS) found.push(note("warn", job, "", `not looked at for ${span(now - job.seen_at_ms)}: what is shown is so old`));
     if (job.status?.error) found.push(note("bad", job, "", told(job.status.error), job.status.error.code));
     for (const route of job.status?.routes ?? []) {
       const name = route.route === job.status.job ? "" : route.route;
       const mild = route.state === "waiting" || (route.left_out_count > 0 && !route.message);
-      if (!route.ok) found.push(note(mild ? "warn" : "bad", job, name, route.message ?? leftOut(route) ?? route.state, route.code));
+      const looks = route.attention ?? [];
+      if (!route.ok && (route.message || route.left_out_count || !looks.length)) found.push(note(mild ? "warn" : "bad", job, name, route.message ?? leftOut(route) ?? route.state, route.code));
+      found.push(...looks.map((text) => note("warn", job, name, text)));
       const late = overdue(job, route.route);
       if (late) found.push(note("warn", job, name, `${late} ${late === 1 ? "time is" : "times are"} overdue in ${route.table}`, null, "hours"));
     }
   }
+  if (!found.length && jobs.some((job) => !job.status)) return h("p", { "data-key": "attention" }, "Not all jobs are looked at yet.");
   if (!found.length) return h("p", { class: "well", "data-key": "attention" }, badge("All is well", "good"), " Every job can be looked at, and no hour is overdue.");
   const [bad, others] = [true, false].map((is) => found.filter((each) => each.isBad === is));
   const shown = found.length > MOST_NOTES ? [...bad, ...others].slice(0, MOST_NOTES) : found;
@@ -99,7 +119,7 @@ export const TABS = { overview: "Overview", hours: "Hours", dirty: "Dirty rows",
 // Routes that need a look first, then the others in their order.
 export const ranked = (job, routes) => [...routes].sort((a, b) => need(job, b) - need(job, a));
 
-const need = (job, route) => (route.ok === false ? 2 : overdue(job, route.route) ? 1 : 0);
+const need = (job, route) => (route.ok === false ? 2 : overdue(job, route.route) || route.attention?.length ? 1 : 0);
 
 export function routeTable(job, routes, now) {
   const heads = [["Route"], ["Table"], ["State"], ["Rows/s", "number"], ["Behind", "number"], ["Lag", "number"], ["Read", "number"],
@@ -115,8 +135,8 @@ function routeRow(job, route, now) {
     h("td", { class: "name" }, route.table),
     h("td", {}, routeBadge(route.state)),
     number(route.driver ? rate(route.rows_per_s) : "–"),
-    number(route.lag_ms === null ? "–" : span(route.lag_ms)),
-    number(count(route.lag_records)),
+    number(behind(route)),
+    number(`${route.left_out_count && route.lag_records !== null ? "≥ " : ""}${count(route.lag_records)}`),
     number(compact(route.rows_read), { title: count(route.rows_read) }),
     number(link(route.rows_dirty_open, "dirty", "warn-text")),
     number(count(route.rows_late)),

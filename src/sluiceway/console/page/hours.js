@@ -54,6 +54,16 @@ export function hoursTab(at) {
   };
 }
 
+// Late rows in a time, and those aside, which readers of the table do not see.
+function lateOf(each) {
+  const aside = each.late_rows_aside ?? 0;
+  const inside = each.late_rows - aside;
+  return aside ? [inside ? `${count(inside)} in it` : null, `${count(aside)} aside`].filter(Boolean).join(", ") : count(each.late_rows);
+}
+
+// An hour that is over, and that no row has come for.
+const stateOf = (each) => (each.files || each.rows || !["open", "overdue"].includes(each.state) ? each.state : `${each.state}, no row yet`);
+
 const timed = (route) => route.prefixes.filter((each) => each.begin_ms !== null);
 
 function board(routes, job, wanted, link, again) {
@@ -69,10 +79,14 @@ function board(routes, job, wanted, link, again) {
   const zone = routes[0].timezone;
   // Not by arguments: a call takes some ten thousand of them at most.
   const greatest = (values, least) => values.reduce((most, each) => Math.max(most, each), least);
-  const latest = greatest(all.map((each) => Math.min(each.begin_ms, job.now_ms)), -Infinity);
+  const known = greatest(all.map((each) => Math.min(each.begin_ms, job.now_ms)), -Infinity);
+  // The board ends now, unless all that is known lies before what it shows.
+  const latest = job.now_ms - known < unit * columns ? job.now_ms : known;
   // Whole days begin where the latest one does, whatever the zone.
   const days = all.filter((each) => each.end_ms - each.begin_ms >= 23 * HOUR).map((each) => each.begin_ms);
-  const base = unit === HOUR ? Math.floor(latest / HOUR) * HOUR : greatest(days, Math.floor(latest / unit) * unit);
+  const day0 = greatest(days, -Infinity);
+  const aligned = unit === HOUR || day0 === -Infinity ? 0 : day0;
+  const base = aligned + Math.floor((latest - aligned) / unit) * unit;
   const first = base - (columns - 1) * unit;
   const heads = Array.from({ length: columns }, (_, index) => first + index * unit);
   const shown = routes.length > MOST_TABLES ? [...routes].sort((a, b) => need(b) - need(a)).slice(0, MOST_TABLES) : routes;
@@ -86,7 +100,9 @@ function board(routes, job, wanted, link, again) {
           unit === HOUR ? h("tr", {}, h("td", {}), daysOf(heads, zone)) : null,
           h("tr", {}, h("th", { scope: "col" }, `Table, times in ${zone}`), heads.map((at, index) => {
             const text = unit === HOUR ? clock(at, zone).slice(0, 2) : day(at, zone);
-            return h("th", { scope: "col", class: index % sparse && unit === HOUR ? "minor" : null }, text);
+            const isNow = at <= job.now_ms && job.now_ms < at + unit;
+            const kind = [index % sparse && unit === HOUR && !isNow ? "minor" : "", isNow ? "now" : ""].join(" ").trim();
+            return h("th", { scope: "col", class: kind || null, "aria-current": isNow ? "time" : null }, text, isNow ? h("span", { class: "now-mark" }, "now") : null);
           }))),
         h("tbody", {}, cells))),
     routes.length > shown.length ? h("p", { class: "where" }, `${shown.length} of ${count(routes.length)} tables, those with overdue and late hours first.`) : null);
@@ -137,7 +153,7 @@ function cell(route, held, wanted, link) {
   const rows = held.reduce((sum, each) => sum + each.rows, 0);
   const begins = `${day(held[0].begin_ms, route.timezone)} ${clock(held[0].begin_ms, route.timezone)}`;
   const several = held.length > 1 ? `${held.length} times, the worst ` : "";
-  const label = `${route.table}, ${begins}: ${several}${worst.state}, ${count(rows)} rows${worst.late_rows ? `, ${count(worst.late_rows)} late` : ""}`;
+  const label = `${route.table}, ${begins}: ${several}${stateOf(worst)}, ${count(rows)} rows${worst.late_rows ? `, ${count(worst.late_rows)} late` : ""}`;
   const chosen = held.some((each) => each.prefix === wanted.partition) && route.route === wanted.route;
   return h("a", {
     class: `cell ${worst.state}`, href: chosen ? link() : link(route.route, worst.prefix), title: label, "aria-label": label,
@@ -185,8 +201,8 @@ function listing(routes, link, again) {
   const recent = [...found].sort((a, b) => (b.each.begin_ms ?? 0) - (a.each.begin_ms ?? 0));
   const rows = recent.slice(0, MOST_LISTED).map(({ route, each }) => h("tr", { "data-key": `${route.route} ${each.prefix}` },
     h("td", { class: "name" }, route.table), h("th", { scope: "row" }, h("a", { href: link(route.route, each.prefix) }, each.prefix)),
-    h("td", {}, badge(each.state, KINDS[each.state], STANDS[each.state])), number(each.version || "–"), number(`${each.whole ? "" : "≥ "}${count(each.rows)}`),
-    number(count(each.files)), number(bytes(each.size_bytes)), number(count(each.late_rows), { class: each.late_rows ? "warn-text" : "" }), number(span(each.delay_ms))));
+    h("td", {}, badge(stateOf(each), KINDS[each.state], STANDS[each.state])), number(each.version || "–"), number(`${each.whole ? "" : "≥ "}${count(each.rows)}`),
+    number(count(each.files)), number(bytes(each.size_bytes)), number(lateOf(each), { class: each.late_rows ? "warn-text" : "" }), number(span(each.delay_ms))));
   const heads = [["Table"], ["Partition"], ["State"], ["Version", "number"], ["Rows", "number"], ["Files", "number"], ["Bytes", "number"], ["Late", "number"], ["Announced after", "number"]];
   return h("section", { class: "card", "data-key": "listing" },
     h("div", { class: "bar" }, h("h2", {}, "All partitions, newest first"), choice("State", [["all", `all ${count(whole)}`], ...states.map((state) => [state, `${state} ${count(counts.get(state))}`])], stateShown, choose)),

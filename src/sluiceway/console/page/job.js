@@ -3,7 +3,7 @@
 import { ask, jobPath } from "./api.js";
 import { dirtyTab } from "./dirty.js";
 import { h } from "./dom.js";
-import { TABS, jobHref, overdue } from "./fleet.js";
+import { TABS, jobHref, needsLook, overdue } from "./fleet.js";
 import { hoursTab } from "./hours.js";
 import { ledgerTab } from "./ledger.js";
 import { chosenRoute, overviewTab } from "./overview.js";
@@ -32,7 +32,7 @@ export function jobView(at) {
 
 function head(at, job, name) {
   const status = job.status;
-  const state = !status ? null : status.ok ? badge("well", "good") : badge("needs attention", "bad");
+  const state = !status ? null : status.ok ? badge(needsLook(job) ? "needs a look" : "well", needsLook(job) ? "warn" : "good") : badge("needs attention", "bad");
   const late = (status?.routes ?? []).reduce((sum, route) => sum + overdue(job, route.route), 0);
   const drivers = [...new Set((status?.routes ?? []).map((route) => route.driver).filter(Boolean))];
   return h("div", { class: "job-head", "data-key": "head" },

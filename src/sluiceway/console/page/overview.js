@@ -74,9 +74,9 @@ function routeCard(job, again) {
 }
 
 function reports(routes) {
-  return routes.filter((route) => route.message || route.left_out_count).slice(0, MOST_REPORTS).map((route) =>
+  return routes.filter((route) => route.message || route.left_out_count || route.attention?.length).slice(0, MOST_REPORTS).map((route) =>
     h("div", { "data-key": `report-${route.route}` }, problem({
-      message: route.message ?? leftOut(route), code: route.code, commands: route.report?.commands,
+      message: [route.message ?? leftOut(route), ...(route.attention ?? [])].filter(Boolean).join("; "), code: route.code, commands: route.report?.commands,
       where: Object.entries(route.report?.evidence ?? {}).map(([name, value]) => `${name} ${value}`).join(", "),
     }, route.route)));
 }

@@ -45,6 +45,12 @@ export function span(ms) {
   return `${(ms / DAY).toFixed(1).replace(".0", "")} d`;
 }
 
+// How far a route is behind: known, at least so far, or not known, which is never 0.
+export function behind(route) {
+  if (route.lag_ms !== null && route.lag_ms !== undefined) return span(route.lag_ms);
+  return route.lag_at_least_ms ? `≥ ${span(route.lag_at_least_ms)}` : "–";
+}
+
 export const seconds = (value) => (value === undefined ? "–" : span(1000 * value));
 
 export const ago = (ms, now) => (ms === null || ms === undefined ? "–" : now - ms < 1000 ? "just now" : `${span(now - ms)} ago`);

@@ -1,0 +1,46 @@
+"""Of rows that came for a closed time: how many lie aside, and how many are in it.
+
+The ledger's state has their sum. Most routes have late rows of one kind only, which the totals
+tell; else the log is read from the first of these times on.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import LaneDataRecord
+from sluiceway.ledger.layout import late_folder
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.places import prefixes
+from sluiceway.ledger.records import DataRecord
+
+
+def rows_aside(log: LedgerLog, fold: Fold) -> Mapping[str, int]:
+    """Closed prefix -> its late rows in the late place; those without any are left out.
+
+    Args:
+        log: The ledger.
+        fold: All of it.
+
+    Raises:
+        LedgerCorruptError: A record is damaged.
+        StorageUnavailableError: The store failed.
+    """
+    late = {name: each for name, each in fold.closed.items() if each.late_rows}
+    if not late or not (fold.late_rows.side or fold.lanes.counts.late):
+        return {}
+    if not (fold.late_rows.reopen or fold.lanes.counts.written):
+        return {name: each.late_rows for name, each in late.items()}
+    found: Counter[str] = Counter()
+    first = min(each.closed_seq for each in late.values())
+    for record, _ in log.records(first):
+        if record.seq >= fold.next_seq:
+            break
+        if not isinstance(record.body, DataRecord | LaneDataRecord):
+            continue
+        for file in record.body.late_files:
+            for prefix in prefixes(late_folder(file.final)):
+                # As the ledger's own sum: what came before it was closed is not among it.
+                if prefix in late and record.seq >= late[prefix].closed_seq:
+                    found[prefix] += int(file.rows)
+    return found
