@@ -25,7 +25,6 @@ from sluiceway.formats.changes.outcomes import (
     TRUNCATE_CHOICES,
     OtherMessages,
     with_kinds,
-    without_unavailable,
 )
 from sluiceway.formats.changes.plain_changes import PlainChanges
 from sluiceway.formats.collected_rows import CollectedRows, Rows
@@ -33,6 +32,7 @@ from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
 from sluiceway.formats.tombstones import add_tombstones, settle_tombstones
+from sluiceway.formats.unavailable import without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.row_kinds import RowKind
@@ -172,7 +172,8 @@ class ChangeLogDecoder(RowDecoder):
             is_first = pa.array(np.isin(decoded.indices.to_numpy(), began))
             of_images = pc.and_(is_first, pc.equal(decoded.kinds, _IMAGE))
             decoded = replace(decoded, kinds=pc.if_else(of_images, _FIRST, decoded.kinds))
-        decoded = without_unavailable(decoded) if self._envelope is DEBEZIUM else decoded
+        if self._envelope is DEBEZIUM:
+            decoded = without_unavailable(decoded, payloads, self._untold)
         if not len(began) or not decoded.dirty:
             return decoded
         dirty = {row.index for row in decoded.dirty}
@@ -191,6 +192,13 @@ class ChangeLogDecoder(RowDecoder):
             return self._forms[self._is_wrapped(found)].row(found)
         except DirtyValueError:
             return {}
+
+    def _untold(self, payload: bytes) -> str | None:
+        try:
+            found = parse_object(payload, lenient=self._lenient)
+            return self._forms[self._is_wrapped(found)].untold(found)
+        except DirtyValueError:
+            return None
 
     def _is_wrapped(self, found: Mapping[str, object]) -> bool:
         wrapper, marker = self._envelope.wrapper, self._envelope.marker[0]
