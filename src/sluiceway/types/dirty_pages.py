@@ -128,9 +128,11 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.NOT_A_CHANGE: ReasonPage(
         "decode",
-        "a message of a change log that changes no row, or is none that such a log has",
+        "a message of a change log that changes no row, or is none that such a log has; or a "
+        "change of a keyed table without a value that the database did not log",
         '`{"type":"table-alter",...}` of Maxwell; `op: c` of Debezium without `after`',
-        "`other: skip` skips and counts messages of known kinds: DDL, heartbeats, transactions",
+        "`other: skip` skips and counts messages of known kinds: DDL, transactions; `ALTER TABLE "
+        "... REPLICA IDENTITY FULL` has PostgreSQL log all values",
     ),
     DirtyReason.KEY_MISMATCH: ReasonPage(
         "decode",

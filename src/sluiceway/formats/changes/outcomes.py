@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.errors import SourceEmptiedError
+from sluiceway.formats.changes.envelopes import SKIPPED_KINDS
 from sluiceway.formats.changes.forms import OtherMessageError
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded
@@ -28,7 +29,7 @@ class OtherMessages:
     """Settles messages that change no row of their own. Created once a task.
 
     Args:
-        skipped: Whether they are skipped or dirty.
+        skipped: Whether they are skipped or dirty; those of `SKIPPED_KINDS` always are.
         tombstones_skipped: The same of tombstones.
         keyed: Rows are found by a key.
         applies: A truncate empties the keyed table; else it halts.
@@ -99,7 +100,7 @@ class OtherMessages:
         if kind == TOMBSTONE:
             if not self.tombstones_skipped:
                 raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
-        elif kind != OTHER_TABLE and not self._skipped:
+        elif kind != OTHER_TABLE and kind not in SKIPPED_KINDS and not self._skipped:
             message = f"a message of the kind {kind} changes no row"
             raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode")
         collected.skipped += 1
