@@ -402,7 +402,7 @@ def _time(name: str, policy: dict[str, Any], unit: str | None) -> Callable[[Any]
         shape = policy.get("format") or ("" if is_day else "iso8601")
         try:
             written = read_written(text, shape)
-            if is_day and "XXX" not in shape and shape != "iso8601":
+            if is_day and written.offset_s is None:
                 return written.wall_s // 86_400
             if is_day:
                 return day_in_zone(instant_us(written, zone, lambda _: 0), str(zone))

@@ -10,11 +10,11 @@ DAY_US = 86_400_000_000
 LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE = r"(?P<y>[0-9]{4})-(?P<m>[0-9]{2})-(?P<d>[0-9]{2})"
-_OFFSET = r"(?P<o>Z|[+-][0-9]{2}:?[0-9]{2}|[+-][0-9]{2})"
+_OFFSET = r"(?P<o>[Zz]|[+-][0-9]{2}:?[0-9]{2}|[+-][0-9]{2})"
 _CLOCK = r"(?P<h>[0-9]{2}):(?P<mi>[0-9]{2})(?::(?P<s>[0-9]{2})(?:\.(?P<f>[0-9]{1,18}))?)?"
 SHAPES = {
-    "": re.compile(_DATE, re.ASCII),
-    "iso8601": re.compile(rf"{_DATE}[T ]{_CLOCK}{_OFFSET}?", re.ASCII),
+    "": re.compile(rf"{_DATE}Z?", re.ASCII),
+    "iso8601": re.compile(rf"{_DATE}[Tt ]{_CLOCK}{_OFFSET}?", re.ASCII),
     "dd.MM.yyyy": re.compile(r"(?P<d>[0-9]{2})\.(?P<m>[0-9]{2})\.(?P<y>[0-9]{4})", re.ASCII),
     "dd.MM.yyyy HH:mm:ss.SSSSSSSXXX": re.compile(
         r"(?P<d>\d\d)\.(?P<m>\d\d)\.(?P<y>\d{4}) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)"
@@ -71,7 +71,7 @@ def read_written(text: str, shape: str) -> Written:
 
 
 def _offset_s(text: str | None) -> int | None:
-    if text is None or text == "Z":
+    if text is None or text in "Zz":
         return None if text is None else 0
     hours, minutes = int(text[1:3]), int(text[3:].lstrip(":") or 0)
     if hours > 23 or minutes > 59:

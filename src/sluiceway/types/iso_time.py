@@ -19,10 +19,10 @@ MAX_TIME_US = (date.max.toordinal() + 1 - EPOCH_ORDINAL) * 86_400_000_000 - 1
 MICROSECOND_DIGITS = 6
 
 _MICROSECOND = timedelta(microseconds=1)
-_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})Z?")
 _TIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?"
-    r"(Z|([+-])([0-9]{2})(?::?([0-9]{2}))?)?"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?"
+    r"([Zz]|([+-])([0-9]{2})(?::?([0-9]{2}))?)?"
 )
 # The shapes of which Arrow's own cast reads every match: it fails a whole column for one bad day.
 _YEAR = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
@@ -40,7 +40,7 @@ _PLAIN_INSTANT = (
 
 
 def parse_iso_date(text: str) -> int:
-    """Read `yyyy-MM-dd`.
+    """Read `yyyy-MM-dd`, or `yyyy-MM-ddZ` as Debezium writes days in ISO form.
 
     Called for single values; `read_iso_dates` is the same for a column.
 
@@ -62,7 +62,8 @@ def parse_iso_date(text: str) -> int:
 def parse_iso_timestamp(text: str, zone: tzinfo | None = None) -> int:
     """Read `yyyy-MM-ddTHH:mm[:ss[.f]]` with `Z` or an offset; a space may stand for `T`.
 
-    Called for single values; `read_iso_timestamps` is the same for a column.
+    As RFC 3339 allows, `t` and `z` are as good. Called for single values; `read_iso_timestamps`
+    is the same for a column.
 
     Args:
         text: Nothing around it.
@@ -223,7 +224,7 @@ def _split_by_shape(texts: pa.StringArray, shape: str) -> tuple[pa.Array, pa.Arr
 
 
 def _offset_us(found: re.Match[str]) -> int:
-    if found[6] == "Z":
+    if found[6] in "Zz":
         return 0
     offset = time(int(found[8]), int(found[9] or "0"))
     minutes = offset.hour * 60 + offset.minute

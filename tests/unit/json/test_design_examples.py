@@ -231,3 +231,31 @@ def test_column_with_a_policy_leaves_the_other_columns_strict() -> None:
     )
     assert found.rows.to_pylist() == [{"v": "\ufffd", "s": "a"}, {"v": "a", "s": "a"}]
     assert [(row.index, row.reason, row.path) for row in found.dirty] == [(1, Why.ENCODING, "s")]
+
+
+@pytest.mark.parametrize(
+    ("text", "hive", "expected"),
+    [
+        ('"2026-11-20t08:00:00z"', "timestamp", datetime(2026, 11, 20, 8)),  # noqa: DTZ001
+        ('"2026-11-20t08:00:00.5+01:00"', "timestamp", datetime(2026, 11, 20, 7, 0, 0, 500_000)),  # noqa: DTZ001
+        ('"2026-11-20Z"', "date", date(2026, 11, 20)),
+        ('"2026-11-20+01:00"', "date", Why.BAD_TIME),
+        ('"2026-02-29Z"', "date", Why.BAD_TIME),
+    ],
+)
+def test_times_as_rfc_3339_and_debezium_write_them(text: str, hive: str, expected: object) -> None:
+    assert becomes(text, hive) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"2026-04-24T00:00:00"',
+        '"2026-04-24 00:30:00.1234567"',
+        '"2026-04-24T01:00:00"',
+        '"2026-04-23T22:00:00Z"',
+    ],
+)
+def test_the_day_of_a_text_needs_no_midnight(text: str) -> None:
+    found = becomes(text, "date", format="iso8601", timezone="Africa/Cairo")
+    assert found == date(2026, 4, 24)
