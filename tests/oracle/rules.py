@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from .model import ABSENT, LONE, RAW_HIGH, RAW_LOW, Column, NonFinite, Num, Obj
 from .numbers import Exact, greatest, nearest_float, read_number, round_to
-from .times import BadTimeError, day_in_zone, instant_us, read_written
+from .times import BadTimeError, ImpossibleError, day_in_zone, instant_us, read_written
 from .type_text import split_type
 
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -391,6 +391,13 @@ def _bytes(value: Any, written: str) -> bytes:
     return base64.b64decode(value)
 
 
+def impossible(policy: dict[str, Any]) -> int | None:
+    """What becomes of a time that no calendar has."""
+    if policy.get("on_impossible_time") != "null":
+        raise DirtyError("bad_time")
+    return None
+
+
 def _time(name: str, policy: dict[str, Any], unit: str | None) -> Callable[[Any], Any]:
     zone = policy.get("timezone")
     is_day = name == "date"
@@ -409,17 +416,17 @@ def _time(name: str, policy: dict[str, Any], unit: str | None) -> Callable[[Any]
             return instant_us(written, zone, lambda fraction: _micros(fraction, policy))
         except _FineError:
             return None
+        except ImpossibleError:
+            return impossible(policy)
         except BadTimeError:
             raise DirtyError("bad_time") from None
 
     def of_number(text: str) -> int | None:
-        time_us = _unit_us(text, str(unit), policy)
-        if time_us is None or not is_day:
-            return time_us
         try:
-            return day_in_zone(time_us, str(zone))
-        except BadTimeError:
-            raise DirtyError("bad_time") from None
+            time_us = _unit_us(text, str(unit), policy)
+            return day_in_zone(time_us, str(zone)) if is_day and time_us is not None else time_us
+        except ImpossibleError:
+            return impossible(policy)
 
     return of_text if unit is None else _number(of_number, policy)
 
@@ -446,7 +453,7 @@ def _unit_us(text: str, unit: str, policy: dict[str, Any]) -> int | None:
     try:
         number = _known(text)
     except DirtyError:
-        raise DirtyError("bad_time") from None
+        return impossible(policy)
     mode = _mode(policy) or "half_even"
     mode = _EARLIER_LATER.get(mode, mode)
     if number.negative and mode in ("half_up", "half_down"):
@@ -460,7 +467,7 @@ def _unit_us(text: str, unit: str, policy: dict[str, Any]) -> int | None:
         if _mode(policy) is None:
             raise DirtyError("scale")
     if time_us is None or not read_bounds(time_us):
-        raise DirtyError("bad_time")
+        return impossible(policy)
     return time_us
 
 

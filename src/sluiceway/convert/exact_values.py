@@ -8,7 +8,7 @@ values a type takes is said by the conversion matrix (`types.matrix`).
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError, ImpossibleValueError
 from sluiceway.convert.exact_numbers import (
     is_number_text,
     to_decimal,
@@ -31,7 +31,7 @@ from sluiceway.convert.time_values import (
     compile_instant_text,
 )
 from sluiceway.convert.typed_readers import typed_readers
-from sluiceway.convert.typed_values import TimedNumber
+from sluiceway.convert.typed_values import LocalTime, TimedNumber, WallText
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
@@ -60,6 +60,7 @@ Readers = dict[JsonKind, Convert]
 
 _NESTED = (ListType, MapType, StructType)
 _TIMES = (DateType, TimestampType, LocalTimestampType)
+_NO_ZONE = "it is the time of a clock on a wall: name a `timezone` beside the column"
 _NON_FINITE = {
     f"{sign}{word}": float(f"{sign}{word}")
     for word in ("NaN", "Inf", "Infinity")
@@ -120,7 +121,35 @@ def _typed_readers(
         by_type[TimedNumber] = _timed_reader(by_type, data_type)
     elif int in by_type:
         by_type[TimedNumber] = by_type[int]
+    if str in by_type:
+        of_walls = isinstance(data_type, _TIMES) and time_unit is None
+        by_type[WallText] = _wall_reader(by_type[str], policy) if of_walls else by_type[str]
+    if policy.on_impossible_time == "null" and isinstance(data_type, _TIMES):
+        by_type = {of: _null_where_impossible(read) for of, read in by_type.items()}
     return by_type, target
+
+
+def _null_where_impossible(read: Convert) -> Convert:
+    def read_or_null(value: object) -> object:
+        try:
+            return read(value)
+        except ImpossibleValueError:
+            return None
+
+    return read_or_null
+
+
+def _wall_reader(read: Convert, policy: Policy) -> Convert:
+    """How a text becomes a time that is one of a clock on a wall by its schema."""
+
+    def read_wall(text: WallText) -> object:
+        if policy.format not in (None, "iso8601"):
+            return read(text)
+        if policy.timezone is None:
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, _NO_ZONE)
+        return read(text.wall)
+
+    return read_wall
 
 
 def _timed_reader(by_type: Mapping[type, Convert], data_type: DataType) -> Convert:
@@ -375,6 +404,8 @@ def _wanted(data_type: DataType, value: object) -> str:
             return "an array is expected"
         case MapType() | StructType():
             return "an object is expected"
+        case TimestampType() | LocalTimestampType() if isinstance(value, LocalTime):
+            return _NO_ZONE
         case _ if isinstance(data_type, _TIMES) and KINDS.get(type(value)) is JsonKind.NUMBER:
             return "a number is a time only where the column has a `unit`"
         case _:

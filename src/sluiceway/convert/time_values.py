@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
-from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError, ImpossibleValueError
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.iso_time import (
     EPOCH_ORDINAL,
+    ImpossibleTimeError,
     TooFineError,
     WallTime,
     day_in_zone,
@@ -86,6 +87,8 @@ def _telling(read: ReadTime) -> ReadTime:
     def told(text: str) -> int | None:
         try:
             return read(text)
+        except ImpossibleTimeError as error:
+            raise ImpossibleValueError(str(error)) from error
         except ValueError as error:
             raise DirtyValueError(DirtyReason.BAD_TIME, str(error)) from error
 

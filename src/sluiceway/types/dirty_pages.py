@@ -124,7 +124,8 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "convert, event_time",
         "no such time, another shape, or out of range",
         '`"2026-02-29"`; `"2026-11-20T08:00:00"` without offset; `23:59:60`',
-        "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded",
+        "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded; "
+        "`on_impossible_time: null` makes null of zero dates and infinity",
     ),
     DirtyReason.NOT_A_CHANGE: ReasonPage(
         "decode",

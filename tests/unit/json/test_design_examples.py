@@ -259,3 +259,56 @@ def test_times_as_rfc_3339_and_debezium_write_them(text: str, hive: str, expecte
 def test_the_day_of_a_text_needs_no_midnight(text: str) -> None:
     found = becomes(text, "date", format="iso8601", timezone="Africa/Cairo")
     assert found == date(2026, 4, 24)
+
+
+# In each column: what no calendar has, and what is no time for another reason.
+IMPOSSIBLE: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
+    (
+        "date",
+        {},
+        [
+            *('"0000-00-00"', '"2026-00-00"', '"2026-02-30"', '"0000-12-31"', '"infinity"'),
+            *('"-infinity"', '"Infinity"', '"-290308-12-21"', '"5874897-12-31"', '"4713-01-01 BC"'),
+        ],
+        ['"soon"', '""', '"2026-1-1"', '"20260230"', '"infinite"', "5", "true"],
+    ),
+    (
+        "timestamp",
+        {},
+        [
+            *('"0000-00-00 00:00:00"', '"0000-00-00"', '"2026-13-01T00:00:00Z"', '"+infinity"'),
+            *('"+294247-01-10T04:00:25.2Z"', '"9999-12-31T23:59:59-01:00"', '"-0044-03-15 00:00"'),
+        ],
+        ['"2026-11-20T24:00:00Z"', '"2026-11-20T08:00:00"', '"2016-12-31T23:59:60Z"', "5"],
+    ),
+    (
+        "timestamp",
+        {"timezone": "Europe/Berlin"},
+        ['"0000-00-00 00:00:00"', '"infinity"'],
+        ['"2026-03-29T02:30:00"', '"2026-10-25T02:30:00"'],
+    ),
+    ("timestamp", {"format": "dd.MM.yyyy HH:mm:ss", "timezone": "UTC"},
+     ['"00.00.0000 00:00:00"', '"infinity"'], ['"01.01.2026 24:00:00"', '"01.01.2026"']),
+    ("date", {"format": "yyyyMMdd"}, ['"00000000"', '"20260230"', '"infinity"'], ['"2026-01-01"']),
+    ("timestamp", {"unit": "us"},
+     ["9223372036825200000", "-9223372036832400000", '"9223372036825200000"', "1e400"],
+     ['"infinity"', '"soon"', "0.5"]),
+    ("date", {"unit": "ms", "timezone": "UTC"}, ["9223372036825200"], ['"soon"']),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hive", "policy", "impossible", "others"), IMPOSSIBLE)
+def test_a_time_that_no_calendar_has_is_dirty_or_by_policy_null(
+    hive: str, policy: dict[str, Any], impossible: list[str], others: list[str]
+) -> None:
+    nulls = {**policy, "on_impossible_time": "null"}
+    for text in impossible:
+        assert becomes(text, hive, **policy) is Why.BAD_TIME
+        assert becomes(text, hive, **nulls) is None
+        if hive == "timestamp":
+            assert becomes(text, hive, **{**policy, "on_lossy": "null"}) is Why.BAD_TIME
+        assert becomes(f"[{text}]", f"array<{hive}>", **nulls) == [None]
+    for text in others:
+        reason = becomes(text, hive, **policy)
+        assert isinstance(reason, Why)
+        assert becomes(text, hive, **nulls) is reason

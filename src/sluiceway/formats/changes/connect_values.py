@@ -14,7 +14,8 @@ from decimal import Context, Decimal
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.json_values import JsonObject, NumberText
-from sluiceway.formats.connect_times import CONNECT_TIMES, VARIABLE_DECIMAL
+from sluiceway.convert.typed_values import WallText
+from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES, CONNECT_TIMES, VARIABLE_DECIMAL
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import (
     BinaryType,
@@ -165,6 +166,8 @@ class SchemaView:
             return _variable_decimal(value)
         if isinstance(value, NumberText):
             return _time(value, name) if target.takes_times else value
+        if isinstance(value, str):
+            return WallText(value) if target.takes_times and name in CONNECT_TEXT_TIMES else value
         if isinstance(value, dict):
             return self._object(value, node, target)
         if isinstance(value, list):

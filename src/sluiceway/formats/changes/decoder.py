@@ -28,6 +28,7 @@ from sluiceway.formats.changes.outcomes import (
 )
 from sluiceway.formats.changes.plain_changes import PlainChanges
 from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
@@ -36,7 +37,14 @@ from sluiceway.formats.unavailable import without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.row_kinds import RowKind
-from sluiceway.types.schema import Schema, inner_settings
+from sluiceway.types.schema import (
+    DateType,
+    LocalTimestampType,
+    Schema,
+    TimestampType,
+    inner_settings,
+    leaves,
+)
 
 # With fewer of a batch's messages in the form that was tried, the next one begins with the other.
 _HALF = 2
@@ -44,6 +52,8 @@ EVOLVE = "evolve"
 _IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
 _FIRST = pa.scalar(int(RowKind.FIRST), pa.int8())
 _SCHEMA_MARKS = (DECIMAL.encode("ascii"), b"\\u")
+_WALL_MARKS = tuple(name.encode("ascii") for name in CONNECT_TEXT_TIMES)
+_TIMES = (DateType, TimestampType, LocalTimestampType)
 _NONE = np.empty(0, np.int64)
 
 
@@ -104,6 +114,9 @@ class ChangeLogDecoder(RowDecoder):
             MessageForm(schema, envelope, wrapper, key, moves=moves) for wrapper in wrappers
         ]
         self._lenient = reads_bad_text_anywhere(schema)
+        kinds = [leaf for field in schema.fields for leaf, _ in leaves(field.type, field.policy)]
+        has_times = any(isinstance(kind, _TIMES) for kind in kinds)
+        self._marks = (*_SCHEMA_MARKS, *(_WALL_MARKS if has_times else ()))
         of_rows = Schema(tuple(field for field in schema.fields if not from_message(field)))
         self._extra = (
             ExtraKeys(of_rows, None, only_held=True) if chosen["extra"] == EVOLVE else None
@@ -150,11 +163,11 @@ class ChangeLogDecoder(RowDecoder):
         return self._with_kinds(payloads, collected.decoded())
 
     def _told_by_schema(self, payloads: Sequence[bytes | None]) -> Rows:
-        """Which payloads may hold text that their own schema says to be a number.
+        """Which payloads may hold text that their own schema says to be a number or a local time.
 
-        What reads by columns reads no schema, and the text can look like another number.
+        What reads by columns reads no schema, and the text can look like another value.
         """
-        return rows_with(payloads, _SCHEMA_MARKS) if self._envelope.wrapper else _NONE
+        return rows_with(payloads, self._marks) if self._envelope.wrapper else _NONE
 
     def _prefer_others(self, tried: int, left: int) -> None:
         """Begin the next batch with the other form, where this one took few of its messages."""
