@@ -155,6 +155,8 @@ def _array(element: Rule) -> Rule:
 
 def _map(key_rule: Rule, value_rule: Rule) -> Rule:
     def convert(value: Any) -> list[tuple[Any, Any]]:
+        if type(value) is list:
+            return _entries(key_rule, value_rule, value)
         if type(value) is not Obj:
             raise DirtyError("wrong_type")
         found = {}
@@ -169,6 +171,31 @@ def _map(key_rule: Rule, value_rule: Rule) -> Rule:
         return list(found.items())
 
     return Rule(pa.map_(key_rule.arrow, value_rule.arrow), convert)
+
+
+def _entries(key_rule: Rule, value_rule: Rule, value: list[Any]) -> list[tuple[Any, Any]]:
+    found = {}
+    for place, entry in enumerate(value):
+        try:
+            name, item = _entry(entry)
+            key = key_rule.convert(name)
+            found[key] = None if item is None else value_rule.convert(item)
+        except DirtyError as error:
+            raise error.under(f"[{place}]") from None
+    if len(found) != len(value):
+        raise DirtyError("duplicate_key")
+    return list(found.items())
+
+
+def _entry(entry: Any) -> tuple[Any, Any]:
+    pair = entry
+    if type(entry) is Obj:
+        held = dict(entry)
+        pair = [held["key"], held["value"]] if sorted(held) == ["key", "value"] else []
+        pair = pair if len(entry) == len(held) else []
+    if type(pair) is not list or len(pair) != 2 or pair[0] is None:
+        raise DirtyError("wrong_type")
+    return pair[0], pair[1]
 
 
 def _struct(fields: dict[str, Rule]) -> Rule:

@@ -150,6 +150,17 @@ class Vectors:
             names.append(names[0])
         return Obj((name, make()) for name in names)
 
+    def _entries(self, pairs: Obj, oddness: float) -> list[Any]:
+        """A map as an array of its entries."""
+        found: list[Any] = []
+        for key, value in pairs:
+            odd = self.random.random() < oddness * 0.2
+            name = self.anything(1) if odd else key
+            as_object = self.random.random() < 0.5
+            pair = Obj([("key", name), ("value", value)]) if as_object else [name, value]
+            found.append(self.anything(1) if self.random.random() < oddness * 0.1 else pair)
+        return found
+
     def _aimed(self, hive: str, unit: str | None, shape: str, oddness: float) -> Any:
         name, _, inner = split_type(hive)
         again = oddness * 0.5
@@ -164,7 +175,8 @@ class Vectors:
             case "map":
                 keys = KEYS if inner[0][1] in ("string", "varchar(2)") else ("1", "2", "-3", "12")
                 odd = self.random.random() < oddness * 0.2
-                return self._pairs(lambda: item(inner[1][1]), KEYS if odd else keys)
+                found = self._pairs(lambda: item(inner[1][1]), KEYS if odd else keys)
+                return self._entries(found, oddness) if self.random.random() < 0.2 else found
             case "struct":
                 return self._fields(inner, item)
             case _:

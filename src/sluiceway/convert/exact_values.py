@@ -16,7 +16,7 @@ from sluiceway.convert.exact_numbers import (
     to_integer,
     to_time_us,
 )
-from sluiceway.convert.json_values import KINDS, DoubledKeyError, JsonObject, json_text
+from sluiceway.convert.json_values import KINDS, DoubledKeyError, JsonObject, json_text, map_entry
 from sluiceway.convert.number_policy import (
     changes_numbers,
     decimal_by_policy,
@@ -176,7 +176,9 @@ def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Read
             return {JsonKind.ARRAY: _compile_list(compile_value(element, time_unit, policy))}
         case MapType(key, value):
             convert = compile_value(value, time_unit, policy)
-            return {JsonKind.OBJECT: _compile_map(key, convert, redact=policy.redact)}
+            read_entries = _compile_entries(key, convert)
+            read_object = _compile_map(key, convert, redact=policy.redact)
+            return {JsonKind.OBJECT: read_object, JsonKind.ARRAY: read_entries}
         case StructType(fields):
             return {JsonKind.OBJECT: _compile_struct(fields)}
         case StringType() | VarcharType() | CharType():
@@ -366,12 +368,39 @@ def _compile_struct(fields: tuple[Field, ...]) -> Convert:
     return read
 
 
-def _compile_map(key_type: DataType, convert: Convert, *, redact: bool) -> Convert:
+def _compile_key(key_type: DataType) -> Convert:
     match key_type:
-        case StringType() | VarcharType() | CharType() | IntegerType():
-            convert_key = compile_value(key_type, None)
+        case ListType() | MapType() | StructType() | FloatType() | BinaryType():
+            found = format_hive_type(key_type)
+            raise ValueError(f"no format carries a map with keys of type {found}")
         case _:
-            raise ValueError("the keys of a JSON object are text: a map has text or integer keys")
+            return compile_value(key_type, None)
+
+
+def _compile_entries(key_type: DataType, convert: Convert) -> Convert:
+    """The reading of a map that came as an array of its entries."""
+    convert_key = _compile_key(key_type)
+
+    def read(value: list[object]) -> object:
+        entries: dict[object, object] = {}
+        for position, one in enumerate(value):
+            key, item = map_entry(one) or (None, None)
+            if key is None:
+                message = "an entry of a map is a key, which is not null, and a value"
+                raise DirtyValueError(DirtyReason.WRONG_TYPE, message).under(position)
+            try:
+                entries[convert_key(key)] = None if item is None else convert(item)
+            except DirtyValueError as error:
+                raise error.under(position) from None
+        if len(entries) != len(value):
+            raise DirtyValueError(DirtyReason.DUPLICATE_KEY, "a key of the map came twice")
+        return list(entries.items())
+
+    return read
+
+
+def _compile_map(key_type: DataType, convert: Convert, *, redact: bool) -> Convert:
+    convert_key = _compile_key(key_type)
 
     def read(value: Mapping[str, object]) -> object:
         entries: dict[object, object] = {}
@@ -402,7 +431,9 @@ def _wanted(data_type: DataType, value: object) -> str:
             return "true or false is expected, or the word for one"
         case ListType():
             return "an array is expected"
-        case MapType() | StructType():
+        case MapType():
+            return "an object is expected, or an array of keys with their values"
+        case StructType():
             return "an object is expected"
         case TimestampType() | LocalTimestampType() if isinstance(value, LocalTime):
             return _NO_ZONE

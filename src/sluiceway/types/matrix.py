@@ -212,6 +212,14 @@ _BASE: tuple[_Row, ...] = (
         (Why.DUPLICATE_KEY,),
     ),
     (
+        (_C.MAP,),
+        _J.ARRAY,
+        _PLAIN,
+        Outcome.CHECKED,
+        "each entry, `[key, value]` or an object of `key` and `value`, by its types",
+        (Why.WRONG_TYPE, Why.DUPLICATE_KEY),
+    ),
+    (
         (_C.STRUCT,),
         _J.OBJECT,
         _PLAIN,

@@ -379,3 +379,19 @@ def test_infinity_is_dirty_or_by_policy_null(
     assert read(payloads, column("v", type_text, **zone)) == [dirty] * 40
     nulls = column("v", type_text, on_impossible_time="null", **zone)
     assert read(payloads, nulls) == [(None,)] * 40
+
+
+def test_entries_of_a_map_are_what_the_schema_says_of_keys_and_values() -> None:
+    of = {"field": "v", "type": "map", "values": decimal_of("", "2")}
+    numbers = message({"v": [[1, encoded(1250)]]}, {**of, "keys": {"type": "int32"}})
+    assert one(numbers, column("v", "map<int,decimal(9,2)>")) == ([(1, Decimal("12.50"))],)
+    decimals = message({"v": [[encoded(-5), encoded(1250)]]}, {**of, "keys": decimal_of("", "1")})
+    assert one(decimals, column("v", "map<decimal(3,1),decimal(9,2)>")) == (
+        [(Decimal("-0.5"), Decimal("12.50"))],
+    )
+    days = {**of, "keys": {"type": "int32", "name": "io.debezium.time.Date"}}
+    assert one(message({"v": [[3, encoded(1)]]}, days), column("v", "map<date,double>")) == (
+        [(date(1970, 1, 4), 0.01)],
+    )
+    odd = message({"v": [[1]]}, {**of, "keys": {"type": "int32"}})
+    assert one(odd, column("v", "map<int,double>")) == ("wrong_type", "payload.after.v[0]")

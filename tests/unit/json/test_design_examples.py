@@ -312,3 +312,43 @@ def test_a_time_that_no_calendar_has_is_dirty_or_by_policy_null(
         reason = becomes(text, hive, **policy)
         assert isinstance(reason, Why)
         assert becomes(text, hive, **nulls) is reason
+
+
+MAPS: list[tuple[str, str, object]] = [
+    ("map<int,string>", '[[1,"a"],[-2,null]]', [(1, "a"), (-2, None)]),
+    ("map<int,string>", '[{"key":1,"value":"a"},{"value":"b","key":"2"}]', [(1, "a"), (2, "b")]),
+    ("map<int,string>", "[]", []),
+    ("map<bigint,array<int>>", "[[9007199254740993,[1]]]", [(9007199254740993, [1])]),
+    ("map<string,string>", '[["a","b"]]', [("a", "b")]),
+    ("map<boolean,int>", '[[true,1],["false",2]]', [(True, 1), (False, 2)]),
+    ("map<boolean,int>", '{"true":1}', [(True, 1)]),
+    ("map<decimal(5,2),int>", "[[1.5,1]]", [(Decimal("1.50"), 1)]),
+    ("map<date,int>", '[["2026-11-20",1]]', [(date(2026, 11, 20), 1)]),
+    ("map<date,int>", '{"2026-11-20":1}', [(date(2026, 11, 20), 1)]),
+    ("map<int,map<int,int>>", "[[1,[[2,3]]]]", [(1, [(2, 3)])]),
+    ("map<int,string>", '[[1,"a"],[1,"b"]]', Why.DUPLICATE_KEY),
+    ("map<int,string>", '[[1,"a"],["1","b"]]', Why.DUPLICATE_KEY),
+]
+
+
+@pytest.mark.parametrize(("hive", "text", "expected"), MAPS)
+def test_a_map_may_come_as_its_entries(hive: str, text: str, expected: object) -> None:
+    assert becomes(text, hive) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "path"),
+    [
+        ('[[null,"a"]]', Why.WRONG_TYPE, "v[0]"),
+        ('[[1,"a"],[2]]', Why.WRONG_TYPE, "v[1]"),
+        ('[[1,"a","b"]]', Why.WRONG_TYPE, "v[0]"),
+        ('[1,"a"]', Why.WRONG_TYPE, "v[0]"),
+        ('[[1.5,"a"]]', Why.NOT_INTEGRAL, "v[0]"),
+        ('[[1,"a"],[2,3]]', Why.WRONG_TYPE, "v[1]"),
+        ('[{"key":1,"value":"a","more":1}]', Why.WRONG_TYPE, "v[0]"),
+        ('[{"key":1,"value":"a","value":"b"}]', Why.WRONG_TYPE, "v[0]"),
+    ],
+)
+def test_an_entry_that_is_none_is_dirty_in_its_place(text: str, reason: Why, path: str) -> None:
+    _, (dirty,) = decode(f'{{"v":{text}}}'.encode(), field_of("map<int,string>"))
+    assert (dirty.reason, dirty.path) == (reason, path)

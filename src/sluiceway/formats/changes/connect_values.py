@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.convert.json_values import JsonObject, NumberText
+from sluiceway.convert.json_values import JsonObject, NumberText, map_entry
 from sluiceway.convert.typed_values import WallText
 from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES, CONNECT_TIMES, VARIABLE_DECIMAL
 from sluiceway.types.dirty import DirtyReason
@@ -64,6 +64,11 @@ class _Target:
     def element(self) -> "_Target":
         """Of an array's items."""
         return replace(self, type=self.type.element if isinstance(self.type, ListType) else None)
+
+    @property
+    def key(self) -> "_Target":
+        """Of a map's keys, which know no unit."""
+        return _Target(self.type.key if isinstance(self.type, MapType) else None)
 
     @property
     def value(self) -> "_Target":
@@ -175,10 +180,23 @@ class SchemaView:
         return value
 
     def _array(self, value: list[object], node: _Node, target: _Target) -> object:
+        if node.get("type") == "map":
+            return self._entries(value, node, target)
         items, element = node.get("items"), target.element
         found = [self._inside(n, item, items, element) for n, item in enumerate(value)]
         changed = any(one is not other for one, other in zip(found, value, strict=True))
         return found if changed else value
+
+    def _entries(self, value: list[object], node: _Node, target: _Target) -> object:
+        """A map whose keys are not text: pairs in an array."""
+        found: list[object] = []
+        for place, one in enumerate(value):
+            entry = map_entry(one)
+            if entry is None:
+                return value
+            key = self._inside(place, entry[0], node.get("keys"), target.key)
+            found.append([key, self._inside(place, entry[1], node.get("values"), target.value)])
+        return found
 
     def _object(self, value: dict[str, object], node: _Node, target: _Target) -> object:
         if isinstance(target.type, StructType):
