@@ -389,7 +389,8 @@ def _compile_entries(key_type: DataType, convert: Convert) -> Convert:
                 message = "an entry of a map is a key, which is not null, and a value"
                 raise DirtyValueError(DirtyReason.WRONG_TYPE, message).under(position)
             try:
-                entries[convert_key(key)] = None if item is None else convert(item)
+                read_key = convert_key(key)
+                entries[read_key] = None if item is None else convert(item)
             except DirtyValueError as error:
                 raise error.under(position) from None
         if len(entries) != len(value):

@@ -183,7 +183,7 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "write",
         "the table's file format cannot hold the value so that readers find it again",
         "a null in CSV; NaN in JSON; a line break in text without `escape.delim`; a day before "
-        "1582-10-15 in ORC; microseconds in Avro",
+        "1582-10-15 in ORC, or one of the ten before it in text; microseconds in Avro",
         "see [table-files.md](table-files.md): give the table an escape, the column a `default`, "
         "or take another format",
     ),
