@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from .model import ABSENT, LONE, RAW_HIGH, RAW_LOW, Column, NonFinite, Num, Obj
 from .numbers import Exact, greatest, nearest_float, read_number, round_to
-from .times import BadTimeError, day_in_zone, instant_us, read_written
+from .times import BadTimeError, ImpossibleError, day_in_zone, instant_us, read_written
 from .type_text import split_type
 
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -155,6 +155,8 @@ def _array(element: Rule) -> Rule:
 
 def _map(key_rule: Rule, value_rule: Rule) -> Rule:
     def convert(value: Any) -> list[tuple[Any, Any]]:
+        if type(value) is list:
+            return _entries(key_rule, value_rule, value)
         if type(value) is not Obj:
             raise DirtyError("wrong_type")
         found = {}
@@ -169,6 +171,31 @@ def _map(key_rule: Rule, value_rule: Rule) -> Rule:
         return list(found.items())
 
     return Rule(pa.map_(key_rule.arrow, value_rule.arrow), convert)
+
+
+def _entries(key_rule: Rule, value_rule: Rule, value: list[Any]) -> list[tuple[Any, Any]]:
+    found = {}
+    for place, entry in enumerate(value):
+        try:
+            name, item = _entry(entry)
+            key = key_rule.convert(name)
+            found[key] = None if item is None else value_rule.convert(item)
+        except DirtyError as error:
+            raise error.under(f"[{place}]") from None
+    if len(found) != len(value):
+        raise DirtyError("duplicate_key")
+    return list(found.items())
+
+
+def _entry(entry: Any) -> tuple[Any, Any]:
+    pair = entry
+    if type(entry) is Obj:
+        held = dict(entry)
+        pair = [held["key"], held["value"]] if sorted(held) == ["key", "value"] else []
+        pair = pair if len(entry) == len(held) else []
+    if type(pair) is not list or len(pair) != 2 or pair[0] is None:
+        raise DirtyError("wrong_type")
+    return pair[0], pair[1]
 
 
 def _struct(fields: dict[str, Rule]) -> Rule:
@@ -391,6 +418,13 @@ def _bytes(value: Any, written: str) -> bytes:
     return base64.b64decode(value)
 
 
+def impossible(policy: dict[str, Any]) -> int | None:
+    """What becomes of a time that no calendar has."""
+    if policy.get("on_impossible_time") != "null":
+        raise DirtyError("bad_time")
+    return None
+
+
 def _time(name: str, policy: dict[str, Any], unit: str | None) -> Callable[[Any], Any]:
     zone = policy.get("timezone")
     is_day = name == "date"
@@ -402,24 +436,24 @@ def _time(name: str, policy: dict[str, Any], unit: str | None) -> Callable[[Any]
         shape = policy.get("format") or ("" if is_day else "iso8601")
         try:
             written = read_written(text, shape)
-            if is_day and "XXX" not in shape and shape != "iso8601":
+            if is_day and written.offset_s is None:
                 return written.wall_s // 86_400
             if is_day:
                 return day_in_zone(instant_us(written, zone, lambda _: 0), str(zone))
             return instant_us(written, zone, lambda fraction: _micros(fraction, policy))
         except _FineError:
             return None
+        except ImpossibleError:
+            return impossible(policy)
         except BadTimeError:
             raise DirtyError("bad_time") from None
 
     def of_number(text: str) -> int | None:
-        time_us = _unit_us(text, str(unit), policy)
-        if time_us is None or not is_day:
-            return time_us
         try:
-            return day_in_zone(time_us, str(zone))
-        except BadTimeError:
-            raise DirtyError("bad_time") from None
+            time_us = _unit_us(text, str(unit), policy)
+            return day_in_zone(time_us, str(zone)) if is_day and time_us is not None else time_us
+        except ImpossibleError:
+            return impossible(policy)
 
     return of_text if unit is None else _number(of_number, policy)
 
@@ -446,7 +480,7 @@ def _unit_us(text: str, unit: str, policy: dict[str, Any]) -> int | None:
     try:
         number = _known(text)
     except DirtyError:
-        raise DirtyError("bad_time") from None
+        return impossible(policy)
     mode = _mode(policy) or "half_even"
     mode = _EARLIER_LATER.get(mode, mode)
     if number.negative and mode in ("half_up", "half_down"):
@@ -460,7 +494,7 @@ def _unit_us(text: str, unit: str, policy: dict[str, Any]) -> int | None:
         if _mode(policy) is None:
             raise DirtyError("scale")
     if time_us is None or not read_bounds(time_us):
-        raise DirtyError("bad_time")
+        return impossible(policy)
     return time_us
 
 

@@ -12,7 +12,7 @@ from . import rules
 from .model import Column, NonFinite, Num
 from .numbers import greatest, nearest_float, read_number
 from .rules import DirtyError, Rule
-from .times import BadTimeError, Written, day_in_zone, instant_us
+from .times import BadTimeError, ImpossibleError, Written, day_in_zone, instant_us
 from .type_text import split_type
 
 TEXTS = ("string", "varchar", "char")
@@ -103,18 +103,18 @@ def _moment(rule: Rule, column: Column, value: Moment) -> Any:
         return rule.convert(iso_text(value))
     if value.kind == "day" and name == "date":
         if not FIRST_DAY <= value.number <= LAST_DAY:
-            raise DirtyError("bad_time")
+            return rules.impossible(policy)
         return value.number
     if value.kind == "instant" and name in TIMESTAMPS:
         return rules._unit_us(str(value.number), "ns", policy)
     if value.kind == "instant" and name == "date" and "timezone" in policy:
         time_us = value.number // 1000
         if not rules.read_bounds(time_us):
-            raise DirtyError("bad_time")
+            return rules.impossible(policy)
         try:
             return day_in_zone(time_us, policy["timezone"])
-        except BadTimeError:
-            raise DirtyError("bad_time") from None
+        except ImpossibleError:
+            return rules.impossible(policy)
     if value.kind == "local" and name in TIMESTAMPS and "timezone" in policy:
         return _local_us(value.number, policy)
     raise DirtyError("wrong_type")
@@ -123,12 +123,14 @@ def _moment(rule: Rule, column: Column, value: Moment) -> Any:
 def _local_us(number: int, policy: dict[str, Any]) -> int | None:
     wall_s, rest = divmod(number, 10**9)
     if not FIRST_DAY * 86_400 <= wall_s < (LAST_DAY + 1) * 86_400:
-        raise DirtyError("bad_time")
+        return rules.impossible(policy)
     zone, is_fine = policy["timezone"], rest % 1000 and rules._mode(policy) is None
     try:
         # A time that the zone has not, or twice, is told before digits without room.
         written = Written(wall_s, "" if is_fine else f"{rest:09}", None)
         found = instant_us(written, zone, lambda digits: rules._micros(digits, policy))
+    except ImpossibleError:
+        return rules.impossible(policy)
     except BadTimeError:
         raise DirtyError("bad_time") from None
     if not is_fine:

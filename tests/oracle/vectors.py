@@ -79,6 +79,8 @@ TEXTS = (
 DAYS = (
     *("2026-11-20", "0001-01-01", "9999-12-31", "0000-12-31", "2024-02-29", "2023-02-29"),
     *("1900-02-29", "2000-02-29", "1582-10-10", "2026-13-01", "2026-00-10", "2026-04-31", "26-1-1"),
+    *("infinity", "-Infinity", "infinite", "0000-00-00", "+294247-01-10", "20000-01-01"),
+    *("-0044-03-15", "4713-01-01 BC", "2026-11-20Z", "2026-11-20z"),
     *(
         "1969-12-31",
         "1970-01-01",
@@ -97,6 +99,7 @@ CLOCKS = (
     "12:60:00",
     "02:30:00",
     "08:00",
+    "00:00:00 BC",
 )
 FRACTIONS = ("", "", ".5", ".123456", ".1234560", ".1234567", ".0000005", ".999999999", ".9999995")
 OFFSETS = ("Z", "Z", "+08:00", "-00:30", "+0800", "+08", "", "", "+24:00", "-23:59", "z", " Z")
@@ -147,6 +150,17 @@ class Vectors:
             names.append(names[0])
         return Obj((name, make()) for name in names)
 
+    def _entries(self, pairs: Obj, oddness: float) -> list[Any]:
+        """A map as an array of its entries."""
+        found: list[Any] = []
+        for key, value in pairs:
+            odd = self.random.random() < oddness * 0.2
+            name = self.anything(1) if odd else key
+            as_object = self.random.random() < 0.5
+            pair = Obj([("key", name), ("value", value)]) if as_object else [name, value]
+            found.append(self.anything(1) if self.random.random() < oddness * 0.1 else pair)
+        return found
+
     def _aimed(self, hive: str, unit: str | None, shape: str, oddness: float) -> Any:
         name, _, inner = split_type(hive)
         again = oddness * 0.5
@@ -161,7 +175,8 @@ class Vectors:
             case "map":
                 keys = KEYS if inner[0][1] in ("string", "varchar(2)") else ("1", "2", "-3", "12")
                 odd = self.random.random() < oddness * 0.2
-                return self._pairs(lambda: item(inner[1][1]), KEYS if odd else keys)
+                found = self._pairs(lambda: item(inner[1][1]), KEYS if odd else keys)
+                return self._entries(found, oddness) if self.random.random() < 0.2 else found
             case "struct":
                 return self._fields(inner, item)
             case _:

@@ -81,6 +81,17 @@ class DirtyValueError(Exception):
         return DirtyRow(index, self.stage, self.reason, self.path, message)
 
 
+class ImpossibleValueError(DirtyValueError):
+    """A value is a time that no calendar has.
+
+    Args:
+        detail: For people, without the value.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(DirtyReason.BAD_TIME, detail)
+
+
 def path_text(steps: Sequence[str | int]) -> str:
     """A value's place as text: `geo.tags[3]`."""
     text = ""

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError, ImpossibleValueError
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US
 
@@ -125,9 +125,7 @@ def time_us_of(text: str, unit: str, rounding: str | None) -> int:
             raise
         time_us = MAX_TIME_US + 1
     if not MIN_TIME_US <= time_us <= MAX_TIME_US:
-        raise DirtyValueError(
-            DirtyReason.BAD_TIME, f"in {unit} it is outside of the years 0001 to 9999"
-        )
+        raise ImpossibleValueError(f"in {unit} it is outside of the years 0001 to 9999")
     return time_us
 
 

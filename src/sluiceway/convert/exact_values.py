@@ -8,7 +8,7 @@ values a type takes is said by the conversion matrix (`types.matrix`).
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError, ImpossibleValueError
 from sluiceway.convert.exact_numbers import (
     is_number_text,
     to_decimal,
@@ -16,7 +16,7 @@ from sluiceway.convert.exact_numbers import (
     to_integer,
     to_time_us,
 )
-from sluiceway.convert.json_values import KINDS, DoubledKeyError, JsonObject, json_text
+from sluiceway.convert.json_values import KINDS, DoubledKeyError, JsonObject, json_text, map_entry
 from sluiceway.convert.number_policy import (
     changes_numbers,
     decimal_by_policy,
@@ -31,7 +31,7 @@ from sluiceway.convert.time_values import (
     compile_instant_text,
 )
 from sluiceway.convert.typed_readers import typed_readers
-from sluiceway.convert.typed_values import MeantRecord, TimedNumber
+from sluiceway.convert.typed_values import LocalTime, MeantRecord, TimedNumber, WallText
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
@@ -60,6 +60,7 @@ Readers = dict[JsonKind, Convert]
 
 _NESTED = (ListType, MapType, StructType)
 _TIMES = (DateType, TimestampType, LocalTimestampType)
+_NO_ZONE = "it is the time of a clock on a wall: name a `timezone` beside the column"
 _NON_FINITE = {
     f"{sign}{word}": float(f"{sign}{word}")
     for word in ("NaN", "Inf", "Infinity")
@@ -120,6 +121,11 @@ def _typed_readers(
         by_type[TimedNumber] = _timed_reader(by_type, data_type)
     elif int in by_type:
         by_type[TimedNumber] = by_type[int]
+    if str in by_type:
+        of_walls = isinstance(data_type, _TIMES) and time_unit is None
+        by_type[WallText] = _wall_reader(by_type[str], policy) if of_walls else by_type[str]
+    if policy.on_impossible_time == "null" and isinstance(data_type, _TIMES):
+        by_type = {of: _null_where_impossible(read) for of, read in by_type.items()}
     as_record = isinstance(data_type, MapType | StructType)
     by_type[MeantRecord] = by_type[dict] if as_record else _meant_reader(by_type, data_type, target)
     return by_type, target
@@ -139,6 +145,29 @@ def _meant_reader(by_type: Mapping[type, Convert], data_type: DataType, target: 
             raise error.of(value, target) from None
 
     return read
+
+
+def _null_where_impossible(read: Convert) -> Convert:
+    def read_or_null(value: object) -> object:
+        try:
+            return read(value)
+        except ImpossibleValueError:
+            return None
+
+    return read_or_null
+
+
+def _wall_reader(read: Convert, policy: Policy) -> Convert:
+    """How a text becomes a time that is one of a clock on a wall by its schema."""
+
+    def read_wall(text: WallText) -> object:
+        if policy.format not in (None, "iso8601"):
+            return read(text)
+        if policy.timezone is None:
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, _NO_ZONE)
+        return read(text.wall)
+
+    return read_wall
 
 
 def _timed_reader(by_type: Mapping[type, Convert], data_type: DataType) -> Convert:
@@ -165,7 +194,9 @@ def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Read
             return {JsonKind.ARRAY: _compile_list(compile_value(element, time_unit, policy))}
         case MapType(key, value):
             convert = compile_value(value, time_unit, policy)
-            return {JsonKind.OBJECT: _compile_map(key, convert, redact=policy.redact)}
+            read_entries = _compile_entries(key, convert)
+            read_object = _compile_map(key, convert, redact=policy.redact)
+            return {JsonKind.OBJECT: read_object, JsonKind.ARRAY: read_entries}
         case StructType(fields):
             return {JsonKind.OBJECT: _compile_struct(fields)}
         case StringType() | VarcharType() | CharType():
@@ -355,12 +386,40 @@ def _compile_struct(fields: tuple[Field, ...]) -> Convert:
     return read
 
 
-def _compile_map(key_type: DataType, convert: Convert, *, redact: bool) -> Convert:
+def _compile_key(key_type: DataType) -> Convert:
     match key_type:
-        case StringType() | VarcharType() | CharType() | IntegerType():
-            convert_key = compile_value(key_type, None)
+        case ListType() | MapType() | StructType() | FloatType() | BinaryType():
+            found = format_hive_type(key_type)
+            raise ValueError(f"no format carries a map with keys of type {found}")
         case _:
-            raise ValueError("the keys of a JSON object are text: a map has text or integer keys")
+            return compile_value(key_type, None)
+
+
+def _compile_entries(key_type: DataType, convert: Convert) -> Convert:
+    """The reading of a map that came as an array of its entries."""
+    convert_key = _compile_key(key_type)
+
+    def read(value: list[object]) -> object:
+        entries: dict[object, object] = {}
+        for position, one in enumerate(value):
+            key, item = map_entry(one) or (None, None)
+            if key is None:
+                message = "an entry of a map is a key, which is not null, and a value"
+                raise DirtyValueError(DirtyReason.WRONG_TYPE, message).under(position)
+            try:
+                read_key = convert_key(key)
+                entries[read_key] = None if item is None else convert(item)
+            except DirtyValueError as error:
+                raise error.under(position) from None
+        if len(entries) != len(value):
+            raise DirtyValueError(DirtyReason.DUPLICATE_KEY, "a key of the map came twice")
+        return list(entries.items())
+
+    return read
+
+
+def _compile_map(key_type: DataType, convert: Convert, *, redact: bool) -> Convert:
+    convert_key = _compile_key(key_type)
 
     def read(value: Mapping[str, object]) -> object:
         entries: dict[object, object] = {}
@@ -391,8 +450,12 @@ def _wanted(data_type: DataType, value: object) -> str:
             return "true or false is expected, or the word for one"
         case ListType():
             return "an array is expected"
-        case MapType() | StructType():
+        case MapType():
+            return "an object is expected, or an array of keys with their values"
+        case StructType():
             return "an object is expected"
+        case TimestampType() | LocalTimestampType() if isinstance(value, LocalTime):
+            return _NO_ZONE
         case _ if isinstance(data_type, _TIMES) and KINDS.get(type(value)) is JsonKind.NUMBER:
             return "a number is a time only where the column has a `unit`"
         case _:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from sluiceway.convert.dirty_value import DirtyValueError, path_text
 from sluiceway.convert.exact_values import Convert, compile_value
-from sluiceway.convert.json_values import JsonObject
+from sluiceway.convert.json_values import JsonObject, map_entry
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
@@ -38,12 +38,14 @@ class Known:
         whole: It is an object that a column, or the columns together, read as a whole.
         keys: Of an object; empty where it is none.
         items: Of the items of a list, or the values of a map.
+        of_map: These are values of a map, which may come as an array of its entries.
     """
 
     everything: bool = False
     whole: bool = False
     keys: dict[str, "Known"] = field(default_factory=dict)
     items: "Known | None" = None
+    of_map: bool = False
 
 
 class ExtraKeys:
@@ -151,6 +153,7 @@ def known_of(schema: Schema, *, wrapped: bool = False) -> Known:
 def _add(known: Known, data_type: DataType) -> None:
     match data_type:
         case ListType(inner) | MapType(_, inner):
+            known.of_map = isinstance(data_type, MapType)
             known.items = known.items or Known()
             _add(known.items, inner)
         case StructType(fields):
@@ -176,7 +179,9 @@ def unread(
         return
     if isinstance(value, list) and known.items is not None:
         for place, item in enumerate(value):
-            yield from unread(item, known.items, (*steps, place), only_held=only_held)
+            entry = map_entry(item) if known.of_map else None
+            held = item if entry is None else entry[1]
+            yield from unread(held, known.items, (*steps, place), only_held=only_held)
     elif isinstance(value, dict):
         doubled = value.doubled if isinstance(value, JsonObject) else ()
         for key, item in value.items():

@@ -57,6 +57,7 @@ KINDS: dict[type, JsonKind] = {
 }
 """The Python types that values have, null apart."""
 
+_ENTRY = frozenset({"key", "value"})
 _QUOTE = json.encoder.encode_basestring
 
 
@@ -64,6 +65,22 @@ def object_of_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Build an object that remembers doubled keys. Called by the JSON parser, once an object."""
     found = dict(pairs)
     return found if len(found) == len(pairs) else JsonObject(pairs)
+
+
+def map_entry(entry: object) -> tuple[object, object] | None:
+    """Key and value of one entry of a map that came as an array; None where it is none.
+
+    So Kafka Connect writes maps whose keys are not text: `[key, value]`, or an object of both.
+
+    Args:
+        entry: As JSON has it, or as in `convert.typed_values`.
+    """
+    if isinstance(entry, list):
+        return (entry[0], entry[1]) if len(entry) == len(_ENTRY) else None
+    # A `JsonObject` has a key twice.
+    if type(entry) is dict and entry.keys() == _ENTRY:
+        return entry["key"], entry["value"]
+    return None
 
 
 def described(value: object, *, redacted: bool) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
-from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError, ImpossibleValueError
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.iso_time import (
     EPOCH_ORDINAL,
+    ImpossibleTimeError,
     TooFineError,
     WallTime,
     day_in_zone,
@@ -32,7 +33,7 @@ def compile_day_text(policy: Policy) -> ReadTime:
     if not reader.has_offset:
         return _telling(lambda text: reader.read(text).second.toordinal() - EPOCH_ORDINAL)
     zone = ZoneInfo(policy.timezone or "UTC")
-    return _telling(lambda text: day_in_zone(_floor_us(reader.read(text), zone), zone))
+    return _telling(lambda text: _day_of(reader.read(text), zone))
 
 
 def compile_instant_text(policy: Policy) -> ReadTime:
@@ -74,15 +75,20 @@ def compile_day_of_instant(policy: Policy, read_us: ReadTime) -> ReadTime:
     return _telling(read)
 
 
-def _floor_us(wall: WallTime, zone: ZoneInfo) -> int:
+def _day_of(wall: WallTime, zone: ZoneInfo) -> int:
+    if wall.offset_us is None:
+        # A day needs no midnight, nor any other time that clocks may skip or have twice.
+        return wall.second.toordinal() - EPOCH_ORDINAL
     # Digits beyond microseconds never change the day.
-    return instant_us(wall, zone, "ROUND_FLOOR")
+    return day_in_zone(instant_us(wall, zone, "ROUND_FLOOR"), zone)
 
 
 def _telling(read: ReadTime) -> ReadTime:
     def told(text: str) -> int | None:
         try:
             return read(text)
+        except ImpossibleTimeError as error:
+            raise ImpossibleValueError(str(error)) from error
         except ValueError as error:
             raise DirtyValueError(DirtyReason.BAD_TIME, str(error)) from error
 

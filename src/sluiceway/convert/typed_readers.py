@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError, ImpossibleValueError
 from sluiceway.convert.exact_numbers import DOUBLE_BITS, greatest_float, to_time_us
 from sluiceway.convert.number_policy import changes_numbers, time_by_policy
 from sluiceway.convert.time_values import compile_day_of_instant
@@ -30,7 +30,7 @@ from sluiceway.convert.typed_values import (
     wall_time,
 )
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.iso_time import TooFineError, instant_us
+from sluiceway.types.iso_time import ImpossibleTimeError, TooFineError, instant_us
 from sluiceway.types.matrix import JsonKind, kind_of_type
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import (
@@ -180,8 +180,7 @@ def _time_or_bytes(
 
 def _day(value: Day) -> int:
     if not MIN_DAY <= value.number <= MAX_DAY:
-        message = "it is outside of the years 0001 to 9999"
-        raise DirtyValueError(DirtyReason.BAD_TIME, message)
+        raise ImpossibleValueError("it is outside of the years 0001 to 9999")
     return value.number
 
 
@@ -210,6 +209,8 @@ def _telling(read: Convert) -> Convert:
     def told(value: Any) -> object:
         try:
             return read(value)
+        except ImpossibleTimeError as error:
+            raise ImpossibleValueError(str(error)) from error
         except ValueError as error:
             raise DirtyValueError(DirtyReason.BAD_TIME, str(error)) from error
 

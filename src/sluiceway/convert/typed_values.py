@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from sluiceway.types.iso_time import EPOCH_ORDINAL, WallTime
+from sluiceway.types.iso_time import EPOCH_ORDINAL, ImpossibleTimeError, WallTime
 
 NS_PER_S = 1_000_000_000
 NS_PER_US = 1000
@@ -104,6 +104,17 @@ class MeantRecord(dict[str, object]):
         return self._make(self)
 
 
+class WallText(str):
+    """A text that its schema means as a time of a clock on a wall, though it ends with Z."""
+
+    __slots__ = ()
+
+    @property
+    def wall(self) -> str:
+        """The time without what looks like a zone."""
+        return str(self.removesuffix("Z"))
+
+
 def exact_text(value: float | Decimal) -> str:
     """All digits of a number, as JSON writes one. The value is finite."""
     return format(Decimal(value) if isinstance(value, float) else value, "f")
@@ -131,7 +142,7 @@ def wall_time(value: LocalTime | Instant) -> WallTime:
     """
     second, fraction_ns = divmod(value.ns, NS_PER_S)
     if not _MIN_S <= second < _END_S:
-        raise ValueError("it is outside of the years 0001 to 9999")
+        raise ImpossibleTimeError("it is outside of the years 0001 to 9999")
     moment = datetime.fromordinal(EPOCH_ORDINAL + second // _DAY_S).replace(tzinfo=UTC)
     clock = second % _DAY_S
     moment = moment.replace(hour=clock // 3600, minute=clock // 60 % 60, second=clock % 60)
@@ -147,7 +158,7 @@ def time_text(value: TypedTime) -> str:
     match value:
         case Day(number):
             if not MIN_DAY <= number <= MAX_DAY:
-                raise ValueError("it is outside of the years 0001 to 9999")
+                raise ImpossibleTimeError("it is outside of the years 0001 to 9999")
             return date.fromordinal(EPOCH_ORDINAL + number).isoformat()
         case TimeOfDay(ns):
             if not 0 <= ns < _DAY_S * NS_PER_S:

@@ -70,7 +70,8 @@ def _general(known: Known, steps: tuple[Step, ...]) -> tuple[str, ...]:
         if at is None:
             path.append(str(step))
         elif at.items is not None:
-            path.append(ELEMENT if isinstance(step, int) else VALUE)
+            is_element = isinstance(step, int) and not at.of_map
+            path.append(ELEMENT if is_element else VALUE)
             at = at.items
         else:
             path.append(str(step))

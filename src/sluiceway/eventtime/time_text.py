@@ -2,7 +2,8 @@
 
 A text that says no offset is local time of a zone. Where clocks are set back, the zone has an hour
 twice: the first one is meant. It is never later than the true time, so that no watermark runs
-ahead, and both have the same partition. Where clocks are set forward, there is no such time.
+ahead, and both have the same partition. Where clocks are set forward, there is no such time; a day
+or an hour whose beginning they skip begins with its first moment.
 A fraction finer than a microsecond is cut off, as of numbers in nanoseconds.
 """
 
@@ -26,6 +27,8 @@ from sluiceway.types.iso_time import (
 from sluiceway.types.time_format import PatternReader, compile_time_format
 
 _MICROSECOND = timedelta(microseconds=1)
+_SECOND = timedelta(seconds=1)
+_SPANS = (("hour", timedelta(days=1)), ("minute", timedelta(hours=1)))
 _QUARTER_US = 15 * 60 * 1_000_000
 _FINE = re.compile(r"\(\?P<fraction>\[0-9\]\{([0-9])\}\)")
 _CUT_FRACTION = (r"(\.[0-9]{6})[0-9]{1,12}", r"\1")
@@ -50,8 +53,11 @@ class TimeText:
         self._reader = compile_time_format(form)
         self._zone = ZoneInfo(timezone)
         self._rewrite: tuple[str, str] | None = None
+        self._span = timedelta(0)
         if isinstance(self._reader, PatternReader):
             self._rewrite = _iso_rewrite(self._reader)
+            said = self._reader.shape.groupindex
+            self._span = next((span for part, span in _SPANS if part not in said), self._span)
 
     def read(self, texts: pa.StringArray) -> pa.Array:
         """Event times of a column.
@@ -76,7 +82,8 @@ class TimeText:
         try:
             wall = self._reader.read(text)
             if wall.offset_us is None:
-                wall = replace(wall, offset_us=zone_offset_us(wall.second, self._zone))
+                offset_us = zone_offset_us(wall.second, self._zone, self._span)
+                wall = replace(wall, offset_us=offset_us)
             return instant_us(wall, None, "ROUND_FLOOR")
         except ValueError:
             return None
@@ -119,12 +126,14 @@ class TimeText:
         return pc.if_else(inside, instants, None)
 
 
-def zone_offset_us(wall: datetime, zone: ZoneInfo) -> int:
+def zone_offset_us(wall: datetime, zone: ZoneInfo, span: timedelta = timedelta(0)) -> int:
     """How far a zone is ahead of UTC at a local time; the first one where there are two.
 
     Args:
         wall: The local time; its own zone does not count.
         zone: Where it is meant.
+        span: Of the day or hour that begins with it. Where clocks skip the beginning, the offset
+            leads to the first moment of what is left.
 
     Raises:
         ValueError: The zone never has this local time.
@@ -137,8 +146,23 @@ def zone_offset_us(wall: datetime, zone: ZoneInfo) -> int:
     if first is None or second is None:
         return 0
     if first < second:
+        begin = _change_between(wall - second, wall - first, zone) if span else None
+        if begin is not None and begin + second < wall + span:
+            return (wall - begin) // _MICROSECOND
         raise ValueError("the zone never has this local time")
     return first // _MICROSECOND
+
+
+def _change_between(low: datetime, high: datetime, zone: ZoneInfo) -> datetime:
+    """The first second, in UTC, at which the offset of the later one holds; both are whole."""
+    ahead = high.astimezone(zone).utcoffset()
+    while high - low > _SECOND:
+        middle = low + (high - low) // _SECOND // 2 * _SECOND
+        if middle.astimezone(zone).utcoffset() == ahead:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _step_offset_us(step: int | None, zone: ZoneInfo) -> int | None:

@@ -22,5 +22,8 @@ CONNECT_TIMES: Mapping[str, MakeTime] = {
 }
 """Debezium's are those of a clock on a wall; the schema names no zone."""
 
+CONNECT_TEXT_TIMES = frozenset({"io.debezium.time.IsoTimestamp"})
+"""Texts that end with Z though they are of a clock on a wall, as those numbers are."""
+
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 """A structure of a decimal's scale and its unscaled value."""

@@ -74,6 +74,6 @@ def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:
         return decoder
     # Not imported for tables without a key.
     rows: RowDecoder = import_module("sluiceway.formats.whole_rows").WholeRowsDecoder(
-        decoder, nulls_delete=choice.whole_rows == "delete"
+        decoder, schema, nulls_delete=choice.whole_rows == "delete"
     )
     return rows

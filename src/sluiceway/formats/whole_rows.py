@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from sluiceway.formats.contract import Decoded, DirtyReason, RowDecoder
+from sluiceway.formats.unavailable import untold_column, without_unavailable
 from sluiceway.types.row_kinds import RowKind
+from sluiceway.types.schema import Schema
 
 DELETED = "deleted"
 """Note under which payloads are counted that delete a row."""
@@ -19,12 +21,14 @@ class WholeRowsDecoder(RowDecoder):
 
     Args:
         inner: Reads the rows; a payload that is None is dirty to it where it deletes.
+        schema: The table's columns.
         nulls_delete: Whether a payload that is None deletes the row that the record's key names.
             One without bytes is what `inner` makes of it.
     """
 
-    def __init__(self, inner: RowDecoder, *, nulls_delete: bool) -> None:
+    def __init__(self, inner: RowDecoder, schema: Schema, *, nulls_delete: bool) -> None:
         self._inner = inner
+        self._fields = schema.fields
         self._nulls_delete = nulls_delete
         self.takes_any_sequence = inner.takes_any_sequence
 
@@ -46,7 +50,12 @@ class WholeRowsDecoder(RowDecoder):
             and row.reason is DirtyReason.EMPTY
             and payloads[row.index] is None
         ]
-        return _with_deletes(found, kinds, gone) if gone else found
+        found = _with_deletes(found, kinds, gone) if gone else found
+        # Rows may be those of Debezium without its envelope (`ExtractNewRecordState`).
+        return without_unavailable(found, payloads, self._untold)
+
+    def _untold(self, payload: bytes) -> str | None:
+        return untold_column(self._fields, self._inner.fields_of(payload))
 
     def fields_of(self, payload: bytes) -> Mapping[str, object]:
         """See `RowDecoder.fields_of`."""

@@ -31,6 +31,7 @@ class ColumnRules(Block):
         on_overflow: What happens to numbers beyond the type.
         on_lossy: What happens to values that the type has no room for in full.
         non_finite: What happens to NaN and infinities.
+        on_impossible_time: What happens to times that no calendar has.
         on_bad_text: What happens to characters that no text holds.
         trim: Blanks around the text of a number or time are no fault.
         format: How times and bytes are written.
@@ -38,7 +39,7 @@ class ColumnRules(Block):
         redact: Messages about dirty rows show no value of the column.
     """
 
-    NULL_WORDS = frozenset({"on_overflow", "on_lossy", "non_finite"})
+    NULL_WORDS = frozenset({"on_overflow", "on_lossy", "non_finite", "on_impossible_time"})
     required: bool = False
     unit: TimeUnit | None = None
     default: PlainValue | None = None
@@ -46,6 +47,7 @@ class ColumnRules(Block):
     on_overflow: Literal["dirty", "null", "clamp"] = "dirty"
     on_lossy: LossyRule = "dirty"
     non_finite: Literal["dirty", "null", "keep"] = "dirty"
+    on_impossible_time: Literal["dirty", "null"] = "dirty"
     on_bad_text: Literal["dirty", "replace"] = "dirty"
     trim: bool = False
     format: Line | None = None

@@ -124,13 +124,16 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "convert, event_time",
         "no such time, another shape, or out of range",
         '`"2026-02-29"`; `"2026-11-20T08:00:00"` without offset; `23:59:60`',
-        "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded",
+        "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded; "
+        "`on_impossible_time: null` makes null of zero dates and infinity",
     ),
     DirtyReason.NOT_A_CHANGE: ReasonPage(
         "decode",
-        "a message of a change log that changes no row, or is none that such a log has",
+        "a message of a change log that changes no row, or is none that such a log has; or a "
+        "change of a keyed table without a value that the database did not log",
         '`{"type":"table-alter",...}` of Maxwell; `op: c` of Debezium without `after`',
-        "`other: skip` skips and counts messages of known kinds: DDL, heartbeats, transactions",
+        "`other: skip` skips and counts messages of known kinds: DDL, transactions; `ALTER TABLE "
+        "... REPLICA IDENTITY FULL` has PostgreSQL log all values",
     ),
     DirtyReason.KEY_MISMATCH: ReasonPage(
         "decode",
@@ -180,7 +183,7 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "write",
         "the table's file format cannot hold the value so that readers find it again",
         "a null in CSV; NaN in JSON; a line break in text without `escape.delim`; a day before "
-        "1582-10-15 in ORC; microseconds in Avro",
+        "1582-10-15 in ORC, or one of the ten before it in text; microseconds in Avro",
         "see [table-files.md](table-files.md): give the table an escape, the column a `default`, "
         "or take another format",
     ),

@@ -19,10 +19,17 @@ MAX_TIME_US = (date.max.toordinal() + 1 - EPOCH_ORDINAL) * 86_400_000_000 - 1
 MICROSECOND_DIGITS = 6
 
 _MICROSECOND = timedelta(microseconds=1)
-_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_OUTSIDE = "the {} is outside of the years 0001 to 9999"
+# As databases write times without a day: infinity, years beyond, MySQL's zero dates.
+_NO_DAY = re.compile(
+    r"[+-]?[Ii][Nn][Ff][Ii][Nn][Ii][Tt][Yy]"
+    r"|(?:[+-]?[0-9]{5,12}|-[0-9]{4})-[0-9]{2}-[0-9]{2}(?:[Tt ].*)?"
+    r"|0000-00-00(?:[Tt ].*)?|[0-9]{4,12}-[0-9]{2}-[0-9]{2}(?: .*)? BC"
+)
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})Z?")
 _TIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?"
-    r"(Z|([+-])([0-9]{2})(?::?([0-9]{2}))?)?"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?"
+    r"([Zz]|([+-])([0-9]{2})(?::?([0-9]{2}))?)?"
 )
 # The shapes of which Arrow's own cast reads every match: it fails a whole column for one bad day.
 _YEAR = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
@@ -39,8 +46,36 @@ _PLAIN_INSTANT = (
 )
 
 
+class ImpossibleTimeError(ValueError):
+    """A time that no calendar has, or none of the years 0001 to 9999; a policy may null it."""
+
+
+def unread_time(text: str, expected: str) -> ValueError:
+    """Why a text is no time that was expected.
+
+    Args:
+        text: Of another shape.
+        expected: The shape, for people.
+    """
+    if _NO_DAY.fullmatch(text):
+        return ImpossibleTimeError("no calendar has such a day")
+    return ValueError(expected)
+
+
+def day_of(year: int, month: int, day: int) -> datetime:
+    """The beginning of a day, marked as UTC.
+
+    Raises:
+        ImpossibleTimeError: There is no such day.
+    """
+    try:
+        return datetime(year, month, day, tzinfo=UTC)
+    except ValueError as error:
+        raise ImpossibleTimeError(str(error)) from error
+
+
 def parse_iso_date(text: str) -> int:
-    """Read `yyyy-MM-dd`.
+    """Read `yyyy-MM-dd`, or `yyyy-MM-ddZ` as Debezium writes days in ISO form.
 
     Called for single values; `read_iso_dates` is the same for a column.
 
@@ -55,14 +90,15 @@ def parse_iso_date(text: str) -> int:
     """
     found = _DATE.fullmatch(text)
     if found is None:
-        raise ValueError("a date is written yyyy-MM-dd")
-    return date(int(found[1]), int(found[2]), int(found[3])).toordinal() - EPOCH_ORDINAL
+        raise unread_time(text, "a date is written yyyy-MM-dd")
+    return day_of(int(found[1]), int(found[2]), int(found[3])).toordinal() - EPOCH_ORDINAL
 
 
 def parse_iso_timestamp(text: str, zone: tzinfo | None = None) -> int:
     """Read `yyyy-MM-ddTHH:mm[:ss[.f]]` with `Z` or an offset; a space may stand for `T`.
 
-    Called for single values; `read_iso_timestamps` is the same for a column.
+    As RFC 3339 allows, `t` and `z` are as good. Called for single values; `read_iso_timestamps`
+    is the same for a column.
 
     Args:
         text: Nothing around it.
@@ -101,7 +137,8 @@ def parse_iso_wall_time(text: str) -> WallTime:
     """
     found = _TIME.fullmatch(text)
     if found is None:
-        raise ValueError("a timestamp is written yyyy-MM-ddTHH:mm:ss with Z or an offset")
+        expected = "a timestamp is written yyyy-MM-ddTHH:mm:ss with Z or an offset"
+        raise unread_time(text, expected)
     second = datetime.fromordinal(parse_iso_date(found[1]) + EPOCH_ORDINAL).replace(
         hour=int(found[2]), minute=int(found[3]), second=int(found[4] or "0"), tzinfo=UTC
     )
@@ -133,7 +170,7 @@ def instant_us(wall: WallTime, zone: tzinfo | None, rounding: str | None = None)
     second_us = (wall.second - EPOCH) // _MICROSECOND
     time_us = second_us - offset_us + _fraction_us(wall.fraction, rounding)
     if not MIN_TIME_US <= time_us <= MAX_TIME_US:
-        raise ValueError("the time is outside of the years 0001 to 9999")
+        raise ImpossibleTimeError(_OUTSIDE.format("time"))
     return time_us
 
 
@@ -146,7 +183,7 @@ def day_in_zone(time_us: int, zone: tzinfo) -> int:
     try:
         local = (EPOCH + time_us * _MICROSECOND).astimezone(zone)
     except OverflowError as error:
-        raise ValueError("the day is outside of the years 0001 to 9999") from error
+        raise ImpossibleTimeError(_OUTSIDE.format("day")) from error
     return local.toordinal() - EPOCH_ORDINAL
 
 
@@ -223,7 +260,7 @@ def _split_by_shape(texts: pa.StringArray, shape: str) -> tuple[pa.Array, pa.Arr
 
 
 def _offset_us(found: re.Match[str]) -> int:
-    if found[6] == "Z":
+    if found[6] in "Zz":
         return 0
     offset = time(int(found[8]), int(found[9] or "0"))
     minutes = offset.hour * 60 + offset.minute

@@ -5,7 +5,7 @@ which policies a column may have; the tests have a case for each cell, and docs/
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
@@ -134,6 +134,7 @@ _NULL_OVERFLOW, _CLAMP = _on("on_overflow", "null"), _on("on_overflow", "clamp")
 _NULL_LOSSY, _TRUNCATE = _on("on_lossy", "null"), _on("on_lossy", "truncate")
 _TEXT, _REPLACE = _on("on_lossy", "text"), _on("on_bad_text", "replace")
 _ROUNDS = {mode: _on("on_lossy", f"round({mode})") for mode in ROUNDING_MODES}
+_NULL_IMPOSSIBLE = _on("on_impossible_time", "null")
 _KEEP, _NULL_NON_FINITE = _on("non_finite", "keep"), _on("non_finite", "null")
 _TRIM = Variant("trim: true", Policy(trim=True))
 _IN_ZONE = Variant("timezone", Policy(timezone=_ZONE))
@@ -209,6 +210,14 @@ _BASE: tuple[_Row, ...] = (
         Outcome.CHECKED,
         "each key and value by its type",
         (Why.DUPLICATE_KEY,),
+    ),
+    (
+        (_C.MAP,),
+        _J.ARRAY,
+        _PLAIN,
+        Outcome.CHECKED,
+        "each entry, `[key, value]` or an object of `key` and `value`, by its types",
+        (Why.WRONG_TYPE, Why.DUPLICATE_KEY),
     ),
     (
         (_C.STRUCT,),
@@ -315,6 +324,19 @@ def _times_by_policy() -> Iterator[_Row]:
     ]
     for variant, outcome, what in rows:
         yield TIMESTAMPS, _J.STRING, variant, outcome, what, bad
+    impossible = "null for infinity, a day that no calendar has, a year outside of 0001 to 9999"
+    yield (*day, *TIMESTAMPS), _J.STRING, _NULL_IMPOSSIBLE, Outcome.LOSSY, impossible, bad
+    yield TIMESTAMPS, _J.STRING, _impossible(_IN_ZONE), Outcome.LOSSY, impossible, bad
+    impossible = "null outside of the years 0001 to 9999"
+    for kinds, of in ((day, _DAY_UNITS["ms"]), (TIMESTAMPS, _UNITS["ms"])):
+        for source, left in ((_J.NUMBER, ()), (_J.STRING, (Why.BAD_TEXT,))):
+            reasons = (*left, Why.SCALE)
+            yield kinds, source, _impossible(of), Outcome.LOSSY, impossible, reasons
+
+
+def _impossible(of: Variant) -> Variant:
+    policy = replace(of.policy, on_impossible_time="null")
+    return Variant(f"{_NULL_IMPOSSIBLE.label}, {of.label}", policy, of.unit)
 
 
 def _cells() -> Iterator[Cell]:

@@ -28,6 +28,8 @@ class Policy:
         on_lossy: For digits or characters that the type has no room for: `dirty`, `null`,
             `truncate`, `round(mode)`; or `text`, with which a text column takes any JSON value.
         non_finite: For NaN and infinities in a float column: `dirty`, `null` or `keep`.
+        on_impossible_time: For a time that no calendar has (a month or day 00, 30 February,
+            infinity, a year outside of 0001 to 9999): `dirty` or `null`.
         on_bad_text: For what no text holds (bad UTF-8, half a surrogate pair, NUL): `dirty`, or
             `replace` by U+FFFD.
         trim: Blanks around the text of a number or time are no fault.
@@ -39,6 +41,7 @@ class Policy:
     on_overflow: Literal["dirty", "null", "clamp"] = "dirty"
     on_lossy: str = "dirty"
     non_finite: Literal["dirty", "null", "keep"] = "dirty"
+    on_impossible_time: Literal["dirty", "null"] = "dirty"
     on_bad_text: Literal["dirty", "replace"] = "dirty"
     trim: bool = False
     format: str | None = None

@@ -2,9 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from sluiceway.types.iso_time import WallTime, parse_iso_wall_time
+from sluiceway.types.iso_time import WallTime, day_of, parse_iso_wall_time, unread_time
 
 _MAX_PATTERN = 60
 _MAX_FRACTION = 9
@@ -51,13 +50,12 @@ class PatternReader:
         """
         found = self.shape.fullmatch(text)
         if found is None:
-            raise ValueError(f"a time is written {self.pattern} here")
+            raise unread_time(text, f"a time is written {self.pattern} here")
         parts = found.groupdict()
-        numbers = {name: int(parts.get(name) or 0) for name in ("hour", "minute", "second")}
-        second = datetime(
-            int(parts["year"]), int(parts["month"]), int(parts["day"]), **numbers, tzinfo=UTC
-        )
-        return WallTime(second, parts.get("fraction") or "", _offset_us(parts.get("offset")))
+        hour, minute, second = (int(parts.get(name) or 0) for name in _TIME[:3])
+        day = day_of(int(parts["year"]), int(parts["month"]), int(parts["day"]))
+        moment = day.replace(hour=hour, minute=minute, second=second)
+        return WallTime(moment, parts.get("fraction") or "", _offset_us(parts.get("offset")))
 
 
 @dataclass(frozen=True, slots=True)

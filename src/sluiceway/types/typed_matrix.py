@@ -168,6 +168,13 @@ _TEXT = Variant("on_lossy: text", Policy(on_lossy="text"))
 _IN_ZONE = Variant("timezone", Policy(timezone=_ZONE))
 _OF_TEXTS = Variant("format, timezone", Policy(format="yyyyMMdd HHmmss.SSSSSSS", timezone=_ZONE))
 _NULL_LOSSY = Variant("on_lossy: null", Policy(on_lossy="null"))
+_NULL_IMPOSSIBLE = Variant("on_impossible_time: null", Policy(on_impossible_time="null"))
+_NULL_IMPOSSIBLE_IN_ZONE = Variant(
+    "on_impossible_time: null, timezone", Policy(on_impossible_time="null", timezone=_ZONE)
+)
+_NULL_IMPOSSIBLE_DAY = Variant(
+    "on_impossible_time: null, unit: ms, timezone", _NULL_IMPOSSIBLE_IN_ZONE.policy, "ms"
+)
 _FINER = (
     (_NULL_LOSSY, "null when finer than a microsecond"),
     (Variant("on_lossy: truncate", Policy(on_lossy="truncate")), "the microsecond it lies in"),
@@ -197,6 +204,12 @@ def _typed_rows() -> Iterator[_Row]:
     yield TIMESTAMPS, _T.INSTANT, _PLAIN, checked, "the instant", (Why.SCALE, *bad)
     for variant, rule in _FINER:
         yield TIMESTAMPS, _T.INSTANT, variant, lossy, rule, bad
+    impossible = "null outside of the years 0001 to 9999"
+    yield (_C.DATE,), _T.DAY, _NULL_IMPOSSIBLE, lossy, impossible, ()
+    yield TIMESTAMPS, _T.INSTANT, _NULL_IMPOSSIBLE, lossy, impossible, (Why.SCALE,)
+    yield (_C.DATE,), _T.INSTANT, _NULL_IMPOSSIBLE_DAY, lossy, impossible, ()
+    reasons = (Why.SCALE, *bad)
+    yield TIMESTAMPS, _T.LOCAL_TIME, _NULL_IMPOSSIBLE_IN_ZONE, lossy, impossible, reasons
     for variant in _OF_DAYS:
         rule = "the day of that instant in the zone"
         yield (_C.DATE,), _T.INSTANT, variant, checked, rule, bad

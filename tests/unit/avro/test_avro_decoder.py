@@ -294,3 +294,36 @@ def test_fields_that_no_column_reads_are_told_by_the_schema_of_the_writer() -> N
     framed = b"\x00\x00\x00\x00\x01" + payload
     assert registered.fields_of(framed) == decoder.fields_of(payload)
     assert registered.fields_of(b"\x00\x00\x00\x00\x02" + payload) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "type_text", "wanted"),
+    [
+        ("int", [avro.long(1), avro.long(-2)], "map<int,string>", [1, -2]),
+        ("long", [avro.long(2**40), avro.long(0)], "map<bigint,string>", [2**40, 0]),
+        ("string", [avro.text("a"), avro.text("b")], "map<string,string>", ["a", "b"]),
+        (
+            {"type": "int", "logicalType": "date"},
+            [avro.long(0), avro.long(1)],
+            "map<date,string>",
+            [date(1970, 1, 1), date(1970, 1, 2)],
+        ),
+        ("int", [avro.long(1), avro.long(1)], "map<int,string>", Why.DUPLICATE_KEY),
+        (["null", "int"], [b"\2\2", b"\0"], "map<int,string>", Why.WRONG_TYPE),
+    ],
+)
+def test_a_map_may_come_as_an_array_of_its_entries(
+    key: Any, keys: list[bytes], type_text: str, wanted: Any
+) -> None:
+    """As Kafka Connect's converter writes maps whose keys are not text."""
+    fields = [{"name": "key", "type": key}, {"name": "value", "type": ["null", "string"]}]
+    entry = {"type": "record", "name": "MapEntry", "fields": fields}
+    entries = [keys[0] + b"\2" + avro.text("x"), keys[1] + b"\0"]
+    reader = bare(record(("v", {"type": "array", "items": entry})), columns(v=type_text))
+    found = reader.decode([avro.blocks(entries)] * 20)
+    if isinstance(wanted, Why):
+        assert {row.reason for row in found.dirty} == {wanted}
+    else:
+        assert (
+            found.rows.column(0).to_pylist() == [list(zip(wanted, ["x", None], strict=True))] * 20
+        )

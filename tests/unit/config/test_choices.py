@@ -181,6 +181,16 @@ def test_where_of_the_file_holds_for_routes_without_their_own(tmp_path: Path) ->
             "on_overflow",
             "no `on_overflow: null` beside",
         ),
+        (
+            "type: int, on_impossible_time: null}",
+            "on_impossible_time",
+            "no `on_impossible_time` for the type int",
+        ),
+        (
+            "type: date, required: true, on_impossible_time: null}",
+            "on_impossible_time",
+            "no `on_impossible_time: null` beside",
+        ),
         ("type: timestamp, format: yyyyMMdd}", "format", "a format with a time of day"),
         (
             "type: timestamp, format: yyyyMMddHH}",
@@ -217,6 +227,7 @@ def test_policies_reach_the_column(tmp_path: Path) -> None:
         "    - {name: c, type: float, non_finite: null, redact: true}\n"
         "    - {name: d, type: 'varchar(3)', on_bad_text: replace, on_lossy: truncate}\n"
         "    - {name: e, type: 'array<struct<t:timestamp>>', unit: ms}\n"
+        "    - {name: f, type: 'array<date>', on_impossible_time: null}\n"
     )
     config = compiled(write(tmp_path, columns))
     assert config.columns is not None
@@ -226,6 +237,7 @@ def test_policies_reach_the_column(tmp_path: Path) -> None:
         Policy(non_finite="null", redact=True),
         Policy(on_bad_text="replace", on_lossy="truncate"),
         Policy(),
+        Policy(on_impossible_time="null"),
     ]
 
 

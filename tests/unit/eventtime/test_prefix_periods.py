@@ -155,3 +155,19 @@ def test_end_of_the_calendar_has_no_period_behind_it() -> None:
     assert ZoneInfo("UTC").key == "UTC"
     walked = periods.after(last)
     assert walked is None or periods.after(walked) is None
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "begin"),
+    [
+        ("Africa/Cairo", "20260424", "2026-04-24T01:00+03:00"),
+        ("Asia/Beirut", "20260329", "2026-03-29T01:00+03:00"),
+    ],
+)
+def test_a_day_without_midnight_has_a_period(zone: str, day: str, begin: str) -> None:
+    periods = PrefixPeriods((("dt", "yyyyMMdd"),), zone)
+    period = periods.of(f"dt={day}")
+    assert period is not None
+    assert period.begin_us == micros(begin)
+    assert period.end_us - period.begin_us == 23 * 60 * _MINUTE_US
+    assert periods.at(period.begin_us) == period

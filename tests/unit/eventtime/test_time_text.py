@@ -102,6 +102,28 @@ def test_local_time_that_never_comes_is_no_time(form: str) -> None:
     assert found == ["2026-03-29T00:59:59", None, None, "2026-03-29T01:00:00"]
 
 
+@pytest.mark.parametrize(
+    ("form", "zone", "text", "begin"),
+    [
+        ("yyyy-MM-dd", "Africa/Cairo", "2026-04-23", "2026-04-22T22:00:00"),
+        ("yyyy-MM-dd", "Africa/Cairo", "2026-04-24", "2026-04-23T22:00:00"),
+        ("yyyy-MM-dd", "Africa/Cairo", "2026-04-25", "2026-04-24T21:00:00"),
+        ("yyyyMMdd", "America/Sao_Paulo", "20181104", "2018-11-04T03:00:00"),
+        # A day that clocks skip whole, and hours of which they skip all or half.
+        ("yyyy-MM-dd", "Pacific/Apia", "2011-12-30", None),
+        ("yyyyMMdd HH", "Africa/Cairo", "20260424 00", None),
+        ("yyyyMMdd HH", "Europe/Berlin", "20260329 02", None),
+        ("yyyyMMdd HH", "Australia/Lord_Howe", "20261004 02", "2026-10-03T15:30:00"),
+        ("yyyyMMdd HHmm", "Australia/Lord_Howe", "20261004 0200", None),
+    ],
+)
+def test_a_day_or_hour_whose_beginning_clocks_skip_begins_with_its_first_moment(
+    form: str, zone: str, text: str, begin: str | None
+) -> None:
+    assert read(form, zone, text, text) == [begin, begin]
+    assert read(form, zone, text, "19700101")[:1] == [begin]
+
+
 def test_zone_that_changes_within_a_quarter_of_an_hour_is_exact() -> None:
     """Monrovia went from -0:44:30 to 0:00 at midnight of 1972-01-07."""
     found = read(

@@ -263,6 +263,19 @@ def test_days_that_readers_would_shift_do_not_fit_however_deep(form: FileFormat)
     assert unfit(choice, batch.slice(4, 2)) == [(0, "l"), (1, "m")]
 
 
+@pytest.mark.parametrize("form", [FileFormat.TEXT, FileFormat.JSON])
+def test_days_between_the_calendars_do_not_fit_into_text_however_deep(form: FileFormat) -> None:
+    rows: list[dict[str, Any]] = [
+        *({"d": date(1582, 10, 4)}, {"d": date(1582, 10, 5)}, {"d": date(1582, 10, 14)}),
+        *({"d": date(1582, 10, 15)}, {"d": date.min}, {"t": at(1582, 10, 4, 23, 59, 59)}),
+        *({"t": at(1582, 10, 5)}, {"t": at(1582, 10, 14, 23, 59, 59)}, {"t": at(1582, 10, 15)}),
+        *({"l": [at(1582, 10, 10)]}, {"m": [("k", date(1582, 10, 10))]}),
+        *({"st": {"a": date(1582, 10, 10)}}, {}),
+    ]
+    expected = [(1, "d"), (2, "d"), (6, "t"), (7, "t"), (9, "l"), (10, "m"), (11, "st")]
+    assert unfit(choice_of(form, "none", OLD_COLUMNS), batch_of(OLD_COLUMNS, rows)) == expected
+
+
 def test_fractions_of_a_second_fit_as_each_format_keeps_them() -> None:
     moments = [
         at(1969, 12, 31, 23, 59, 59, 1),

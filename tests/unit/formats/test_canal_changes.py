@@ -51,6 +51,13 @@ def row(number: int, city: str = "a") -> dict[str, object]:
     return {"id": str(number), "name": "n", "amount": "1.05", "city": city}
 
 
+def test_rows_of_a_load_are_rows_and_a_watermark_is_of_no_table() -> None:
+    watermark = message("TIDB_WATERMARK", None, database="", table="", _tidb={"watermarkTs": 5})
+    found = decode(message("INIT", [row(1), row(2)]), watermark, table="shop.orders")
+    assert changes(found) == [(0, "IMAGE", 1, "a"), (0, "IMAGE", 2, "a")]
+    assert (found.dirty, found.notes) == ((), {"heartbeat": 1})
+
+
 def test_each_row_of_a_message_is_a_change_in_its_order() -> None:
     found = decode(
         message("INSERT", [row(1), row(2)]),

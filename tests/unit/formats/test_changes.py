@@ -12,6 +12,7 @@ from sluiceway.convert.json_values import NumberText
 from sluiceway.formats.changes.decoder import ChangeLogDecoder
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.contract import Decoded
+from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.host.native_module import native_module
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.payloads import JoinedPayloads
@@ -140,7 +141,7 @@ def test_maxwell_change_is_its_data(kind: str) -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["INSERT", "UPDATE", "DELETE"])
+@pytest.mark.parametrize("kind", ["INSERT", "UPDATE", "DELETE", "INIT"])
 def test_canal_message_is_one_row_with_all_its_rows(kind: str) -> None:
     decoded = decode("canal", *[canal(kind, old=[{"price": "1.20"}, {}])] * 40)
     assert decoded.rows.to_pylist()[39] == {
@@ -153,15 +154,22 @@ def test_canal_message_is_one_row_with_all_its_rows(kind: str) -> None:
 
 OTHERS = [
     ("debezium", debezium("t"), "truncate"),
-    ("debezium", debezium("m", wrapped=True), "message"),
-    ("debezium", b'{"ts_ms":5}', "heartbeat"),
+    ("debezium", debezium("m", wrapped=True, message={"prefix": "p"}), "message"),
     ("debezium", b'{"status":"BEGIN","id":"571","event_count":null}', "transaction"),
     ("debezium", b'{"source":{},"databaseName":"x","ddl":"ALTER TABLE t"}', "schema_change"),
-    ("maxwell", maxwell("bootstrap-start", data={}), "bootstrap"),
     ("maxwell", maxwell("table-alter", data=None, sql="x"), "ddl"),
     ("maxwell", maxwell("database-create"), "ddl"),
     ("canal", canal("ALTER", isDdl=True, data=None, sql="ALTER TABLE t"), "ddl"),
     ("canal", canal("QUERY", data=None), "query"),
+]
+LIFE_SIGNS = [
+    ("debezium", b'{"ts_ms":5}', "heartbeat"),
+    ("debezium", debezium("m", after=None), "heartbeat"),
+    ("debezium", debezium("m", wrapped=True, after=None), "heartbeat"),
+    ("maxwell", maxwell("bootstrap-start", data={}), "bootstrap"),
+    ("maxwell", maxwell("bootstrap-complete", data={}), "bootstrap"),
+    ("canal", canal("MHEARTBEAT", data=None), "heartbeat"),
+    ("canal", canal("TIDB_WATERMARK", data=None, _tidb={"watermarkTs": 5}), "heartbeat"),
 ]
 
 
@@ -174,6 +182,18 @@ def test_message_that_changes_no_row_is_dirty_or_skipped_and_counted(
     assert kind in dirty.message
     decoded = decode(name, payload, payload, other="skip")
     assert (decoded.dirty, decoded.skipped, decoded.notes) == ((), 2, {kind: 2})
+
+
+@pytest.mark.parametrize(("name", "payload", "kind"), LIFE_SIGNS)
+@pytest.mark.parametrize("other", ["dirty", "skip"])
+def test_a_sign_of_life_is_skipped_and_counted_whatever_is_told(
+    name: str, payload: bytes, kind: str, other: str
+) -> None:
+    decoded = decode(name, payload, *[payload] * 30, other=other)
+    assert (decoded.dirty, decoded.skipped, decoded.notes) == ((), 31, {kind: 31})
+    keyed = open_decoder(FormatChoice(name, (("key", '["id"]'), ("other", other))), CASES[name][1])
+    decoded = keyed.decode([payload])
+    assert (decoded.dirty, decoded.skipped, decoded.notes) == ((), 1, {kind: 1})
 
 
 @pytest.mark.parametrize(

@@ -313,3 +313,89 @@ def test_a_field_that_no_column_reads_is_told_as_its_schema_means_it() -> None:
     assert told_day is not None
     assert (price.value, told_day.value) == (Decimal("-1.50"), Day(20_000))
     assert str(fields["count"]) == "3"
+
+
+WALL = "2025-11-20T10:00:00"
+SHANGHAI = datetime(2025, 11, 20, 2)  # noqa: DTZ001 - as Arrow
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("int64", "io.debezium.time.Timestamp", 1_763_632_800_000),
+        ("int64", "io.debezium.time.MicroTimestamp", 1_763_632_800_000_000),
+        ("int64", "io.debezium.time.NanoTimestamp", 1_763_632_800_000_000_000),
+        ("string", "io.debezium.time.IsoTimestamp", f"{WALL}Z"),
+        ("string", "io.debezium.time.IsoTimestamp", f"{WALL}.000000000Z"),
+        ("string", "io.debezium.time.IsoTimestamp", WALL),
+    ],
+)
+def test_one_wall_clock_is_one_instant_however_it_is_written(
+    kind: str, name: str, value: object
+) -> None:
+    payloads = [message({"v": value}, named("v", kind, name))] * 40
+    in_zone = column("v", "timestamp", timezone="Asia/Shanghai")
+    assert read(payloads, in_zone) == [(SHANGHAI,)] * 40
+    # Who names no zone is told to, whatever the letter at the end.
+    assert read(payloads, column("v", "timestamp")) == [("wrong_type", "payload.after.v")] * 40
+    inside = message({"v": [value]}, {"field": "v", "type": "array", "items": {"name": name}})
+    in_zone = column("v", "array<timestamp>", timezone="Asia/Shanghai")
+    assert one(inside, in_zone) == ([SHANGHAI],)
+
+
+def test_a_text_of_a_wall_clock_is_a_text_a_day_or_what_its_format_says() -> None:
+    payload = message({"v": f"{WALL}Z"}, named("v", "string", "io.debezium.time.IsoTimestamp"))
+    assert one(payload, column("v", "string")) == (f"{WALL}Z",)
+    late = payload.replace(b"T10:00", b"T23:00")
+    day = column("v", "date", format="iso8601", timezone="Asia/Shanghai")
+    assert one(late, day) == (date(2025, 11, 20),)
+    own = column("v", "timestamp", format="yyyy-MM-dd'T'HH:mm:ssXXX", timezone="Asia/Shanghai")
+    assert one(payload, own) == (SHANGHAI + timedelta(hours=8),)
+
+
+def test_other_texts_of_debezium_mean_what_they_say() -> None:
+    zoned = message({"v": f"{WALL}Z"}, named("v", "string", "io.debezium.time.ZonedTimestamp"))
+    in_zone = column("v", "timestamp", timezone="Asia/Shanghai")
+    assert one(zoned, in_zone) == (SHANGHAI + timedelta(hours=8),)
+    day = message({"v": "2025-11-20Z"}, named("v", "string", "io.debezium.time.IsoDate"))
+    assert read([day] * 40, column("v", "date")) == [(date(2025, 11, 20),)] * 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "type_text"),
+    [
+        ("int64", "io.debezium.time.MicroTimestamp", 9_223_372_036_825_200_000, "timestamp"),
+        ("int64", "io.debezium.time.MicroTimestamp", -9_223_372_036_832_400_000, "timestamp"),
+        ("int64", "org.apache.kafka.connect.data.Timestamp", 9_223_372_036_825_200, "timestamp"),
+        ("int32", "io.debezium.time.Date", 2_147_483_647, "date"),
+        ("int32", "io.debezium.time.Date", -2_147_483_648, "date"),
+        ("string", "io.debezium.time.ZonedTimestamp", "infinity", "timestamp"),
+        ("string", "io.debezium.time.IsoTimestamp", "+294247-01-10T04:00:25Z", "timestamp"),
+        ("string", "io.debezium.time.IsoDate", "-infinity", "date"),
+    ],
+)
+def test_infinity_is_dirty_or_by_policy_null(
+    kind: str, name: str, value: object, type_text: str
+) -> None:
+    payloads = [message({"v": value}, named("v", kind, name))] * 40
+    zone = {"timezone": "UTC"} if type_text == "timestamp" else {}
+    dirty = ("bad_time", "payload.after.v")
+    assert read(payloads, column("v", type_text, **zone)) == [dirty] * 40
+    nulls = column("v", type_text, on_impossible_time="null", **zone)
+    assert read(payloads, nulls) == [(None,)] * 40
+
+
+def test_entries_of_a_map_are_what_the_schema_says_of_keys_and_values() -> None:
+    of = {"field": "v", "type": "map", "values": decimal_of("", "2")}
+    numbers = message({"v": [[1, encoded(1250)]]}, {**of, "keys": {"type": "int32"}})
+    assert one(numbers, column("v", "map<int,decimal(9,2)>")) == ([(1, Decimal("12.50"))],)
+    decimals = message({"v": [[encoded(-5), encoded(1250)]]}, {**of, "keys": decimal_of("", "1")})
+    assert one(decimals, column("v", "map<decimal(3,1),decimal(9,2)>")) == (
+        [(Decimal("-0.5"), Decimal("12.50"))],
+    )
+    days = {**of, "keys": {"type": "int32", "name": "io.debezium.time.Date"}}
+    assert one(message({"v": [[3, encoded(1)]]}, days), column("v", "map<date,double>")) == (
+        [(date(1970, 1, 4), 0.01)],
+    )
+    odd = message({"v": [[1]]}, {**of, "keys": {"type": "int32"}})
+    assert one(odd, column("v", "map<int,double>")) == ("wrong_type", "payload.after.v[0]")

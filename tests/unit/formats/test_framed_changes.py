@@ -196,6 +196,23 @@ def test_numbers_that_connect_means_as_times(
     assert str(value) == wanted
 
 
+@pytest.mark.parametrize("fast_rows", [None, 1])
+def test_a_text_of_a_wall_clock_is_one_instant(registry: Registry, fast_rows: int | None) -> None:
+    of = {"type": "string", "connect.name": "io.debezium.time.IsoTimestamp"}
+    ident = registry.add("iso", _envelope(of))
+    body = avro.long(1) + avro.text("2025-11-20T10:00:00Z") + avro.text("c")
+    for field, wanted in (
+        (Field("c", TimestampType(), policy=Policy(timezone="Asia/Shanghai")), "02:00:00"),
+        (Field("c", StringType()), "10:00:00Z"),
+        (Field("c", TimestampType()), "wrong_type"),
+    ):
+        found = decode(
+            registry, avro.confluent(ident, body), schema=Schema((field,)), fast_rows=fast_rows
+        )
+        told = [str(value) for value in found.rows.column(0).to_pylist()]
+        assert [*told, *(row.reason.value for row in found.dirty)][0].endswith(wanted)
+
+
 def test_a_decimal_with_a_scale_of_its_own(registry: Registry) -> None:
     of = {
         "type": "record",

@@ -231,3 +231,124 @@ def test_column_with_a_policy_leaves_the_other_columns_strict() -> None:
     )
     assert found.rows.to_pylist() == [{"v": "\ufffd", "s": "a"}, {"v": "a", "s": "a"}]
     assert [(row.index, row.reason, row.path) for row in found.dirty] == [(1, Why.ENCODING, "s")]
+
+
+@pytest.mark.parametrize(
+    ("text", "hive", "expected"),
+    [
+        ('"2026-11-20t08:00:00z"', "timestamp", datetime(2026, 11, 20, 8)),  # noqa: DTZ001
+        ('"2026-11-20t08:00:00.5+01:00"', "timestamp", datetime(2026, 11, 20, 7, 0, 0, 500_000)),  # noqa: DTZ001
+        ('"2026-11-20Z"', "date", date(2026, 11, 20)),
+        ('"2026-11-20+01:00"', "date", Why.BAD_TIME),
+        ('"2026-02-29Z"', "date", Why.BAD_TIME),
+    ],
+)
+def test_times_as_rfc_3339_and_debezium_write_them(text: str, hive: str, expected: object) -> None:
+    assert becomes(text, hive) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"2026-04-24T00:00:00"',
+        '"2026-04-24 00:30:00.1234567"',
+        '"2026-04-24T01:00:00"',
+        '"2026-04-23T22:00:00Z"',
+    ],
+)
+def test_the_day_of_a_text_needs_no_midnight(text: str) -> None:
+    found = becomes(text, "date", format="iso8601", timezone="Africa/Cairo")
+    assert found == date(2026, 4, 24)
+
+
+# In each column: what no calendar has, and what is no time for another reason.
+IMPOSSIBLE: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
+    (
+        "date",
+        {},
+        [
+            *('"0000-00-00"', '"2026-00-00"', '"2026-02-30"', '"0000-12-31"', '"infinity"'),
+            *('"-infinity"', '"Infinity"', '"-290308-12-21"', '"5874897-12-31"', '"4713-01-01 BC"'),
+        ],
+        ['"soon"', '""', '"2026-1-1"', '"20260230"', '"infinite"', "5", "true"],
+    ),
+    (
+        "timestamp",
+        {},
+        [
+            *('"0000-00-00 00:00:00"', '"0000-00-00"', '"2026-13-01T00:00:00Z"', '"+infinity"'),
+            *('"+294247-01-10T04:00:25.2Z"', '"9999-12-31T23:59:59-01:00"', '"-0044-03-15 00:00"'),
+        ],
+        ['"2026-11-20T24:00:00Z"', '"2026-11-20T08:00:00"', '"2016-12-31T23:59:60Z"', "5"],
+    ),
+    (
+        "timestamp",
+        {"timezone": "Europe/Berlin"},
+        ['"0000-00-00 00:00:00"', '"infinity"'],
+        ['"2026-03-29T02:30:00"', '"2026-10-25T02:30:00"'],
+    ),
+    ("timestamp", {"format": "dd.MM.yyyy HH:mm:ss", "timezone": "UTC"},
+     ['"00.00.0000 00:00:00"', '"infinity"'], ['"01.01.2026 24:00:00"', '"01.01.2026"']),
+    ("date", {"format": "yyyyMMdd"}, ['"00000000"', '"20260230"', '"infinity"'], ['"2026-01-01"']),
+    ("timestamp", {"unit": "us"},
+     ["9223372036825200000", "-9223372036832400000", '"9223372036825200000"', "1e400"],
+     ['"infinity"', '"soon"', "0.5"]),
+    ("date", {"unit": "ms", "timezone": "UTC"}, ["9223372036825200"], ['"soon"']),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hive", "policy", "impossible", "others"), IMPOSSIBLE)
+def test_a_time_that_no_calendar_has_is_dirty_or_by_policy_null(
+    hive: str, policy: dict[str, Any], impossible: list[str], others: list[str]
+) -> None:
+    nulls = {**policy, "on_impossible_time": "null"}
+    for text in impossible:
+        assert becomes(text, hive, **policy) is Why.BAD_TIME
+        assert becomes(text, hive, **nulls) is None
+        if hive == "timestamp":
+            assert becomes(text, hive, **{**policy, "on_lossy": "null"}) is Why.BAD_TIME
+        assert becomes(f"[{text}]", f"array<{hive}>", **nulls) == [None]
+    for text in others:
+        reason = becomes(text, hive, **policy)
+        assert isinstance(reason, Why)
+        assert becomes(text, hive, **nulls) is reason
+
+
+MAPS: list[tuple[str, str, object]] = [
+    ("map<int,string>", '[[1,"a"],[-2,null]]', [(1, "a"), (-2, None)]),
+    ("map<int,string>", '[{"key":1,"value":"a"},{"value":"b","key":"2"}]', [(1, "a"), (2, "b")]),
+    ("map<int,string>", "[]", []),
+    ("map<bigint,array<int>>", "[[9007199254740993,[1]]]", [(9007199254740993, [1])]),
+    ("map<string,string>", '[["a","b"]]', [("a", "b")]),
+    ("map<boolean,int>", '[[true,1],["false",2]]', [(True, 1), (False, 2)]),
+    ("map<boolean,int>", '{"true":1}', [(True, 1)]),
+    ("map<decimal(5,2),int>", "[[1.5,1]]", [(Decimal("1.50"), 1)]),
+    ("map<date,int>", '[["2026-11-20",1]]', [(date(2026, 11, 20), 1)]),
+    ("map<date,int>", '{"2026-11-20":1}', [(date(2026, 11, 20), 1)]),
+    ("map<int,map<int,int>>", "[[1,[[2,3]]]]", [(1, [(2, 3)])]),
+    ("map<int,string>", '[[1,"a"],[1,"b"]]', Why.DUPLICATE_KEY),
+    ("map<int,string>", '[[1,"a"],["1","b"]]', Why.DUPLICATE_KEY),
+]
+
+
+@pytest.mark.parametrize(("hive", "text", "expected"), MAPS)
+def test_a_map_may_come_as_its_entries(hive: str, text: str, expected: object) -> None:
+    assert becomes(text, hive) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "path"),
+    [
+        ('[[null,"a"]]', Why.WRONG_TYPE, "v[0]"),
+        ('[[1,"a"],[2]]', Why.WRONG_TYPE, "v[1]"),
+        ('[[1,"a","b"]]', Why.WRONG_TYPE, "v[0]"),
+        ('[1,"a"]', Why.WRONG_TYPE, "v[0]"),
+        ('[[1.5,"a"]]', Why.NOT_INTEGRAL, "v[0]"),
+        ('[[1,"a"],[2,3]]', Why.WRONG_TYPE, "v[1]"),
+        ('[{"key":1,"value":"a","more":1}]', Why.WRONG_TYPE, "v[0]"),
+        ('[{"key":1,"value":"a","value":"b"}]', Why.WRONG_TYPE, "v[0]"),
+    ],
+)
+def test_an_entry_that_is_none_is_dirty_in_its_place(text: str, reason: Why, path: str) -> None:
+    _, (dirty,) = decode(f'{{"v":{text}}}'.encode(), field_of("map<int,string>"))
+    assert (dirty.reason, dirty.path) == (reason, path)

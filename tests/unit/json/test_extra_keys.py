@@ -46,6 +46,8 @@ def decode(
         (b'{"id":1,"geo":{"city":"a","x":1}}', "geo.x"),
         (b'{"items":[{"sku":"a"},{"sku":"b","y":1}]}', "items[1].y"),
         (b'{"shops":{"a":{"n":1,"z":2}}}', "shops.a.z"),
+        (b'{"shops":[["a",{"n":1,"z":2}]]}', "shops[0].z"),
+        (b'{"shops":[{"key":"a","value":{"n":1,"z":2}}]}', "shops[0].z"),
         (b'{"ID":1}', "ID"),
     ],
 )
@@ -126,3 +128,11 @@ def test_option_that_cannot_be_is_refused(
 def test_native_engine_is_refused_where_it_cannot_see() -> None:
     with pytest.raises(ValueError, match="does not see"):
         JsonDecoder(schema_of({"id": "int"}), extra="dirty", engine="native")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "payload", [b'{"shops":[["a",{"n":1}]]}', b'{"tags":[{"key":"a","value":"b"}]}']
+)
+def test_entries_of_a_map_are_read(engine: Engine, payload: bytes) -> None:
+    assert decode(payload, "dirty", schema_of(COLUMNS), engine).dirty == ()

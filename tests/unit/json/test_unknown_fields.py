@@ -9,6 +9,7 @@ from sluiceway.convert.infer_types import UntypedError, common_type, is_field_na
 from sluiceway.convert.json_values import NonFiniteText, NumberText
 from sluiceway.convert.unknown_fields import UnknownFields
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
+from sluiceway.types.evolution import VALUE
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
 
@@ -118,3 +119,10 @@ def test_names_of_columns_are_plain() -> None:
         "a",
         "_b1",
     ]
+
+
+def test_a_field_in_a_value_of_a_map_is_there_however_the_map_is_written() -> None:
+    fields = UnknownFields(SCHEMA)
+    for text in ('{"shops":{"a":{"z":2}}}', '{"shops":[["a",{"z":2}]]}'):
+        (found,) = fields.of(_PARSER.decode(text))
+        assert (found.column, found.path) == ("shops", (VALUE, "z"))

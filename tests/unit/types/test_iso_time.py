@@ -38,7 +38,7 @@ def test_iso_timestamp_with_offset_is_that_instant(text: str, time_us: int) -> N
         *("2026-11-20T08:00:00", "2026-11-20", "2026-11-20T24:00:00Z", "2016-12-31T23:59:60Z"),
         *("2026-02-29T00:00:00Z", "2026-11-20T08:00:00.1234567Z", "2026-11-20T08:00:00+24:00"),
         *("0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00Z"),
-        *(" 2026-11-20T08:00:00Z", "2026-11-20T08:00:00Z\n", "2026-11-20t08:00:00z", "1795132800"),
+        *(" 2026-11-20T08:00:00Z", "2026-11-20T08:00:00Z\n", "1795132800"),
         "\u0662026-11-20T08:00:00Z",
     ],
 )
@@ -48,6 +48,19 @@ def test_iso_timestamp_that_would_change_is_refused(text: str) -> None:
     times, odd = read_iso_timestamps(pa.array([text]))
     assert times.to_pylist() == [None]
     assert odd.to_pylist() == [0]
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-20t00:00:00z", "2026-11-20T00:00:00z", "2026-11-20t08:00:00+08:00"]
+)
+def test_letters_of_a_time_may_be_small(text: str) -> None:
+    assert parse_iso_timestamp(text) == SHANGHAI_MORNING_US
+    assert read_iso_timestamps(pa.array([text]))[1].to_pylist() == [0]
+
+
+def test_a_day_of_debezium_in_iso_form_is_that_day() -> None:
+    assert parse_iso_date("2026-11-20Z") == parse_iso_date("2026-11-20")
+    assert read_iso_dates(pa.array(["2026-11-20Z"]))[1].to_pylist() == [0]
 
 
 def test_iso_timestamp_without_offset_is_read_in_the_zone() -> None:

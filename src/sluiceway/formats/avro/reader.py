@@ -18,6 +18,7 @@ from sluiceway.convert.typed_values import (
     MeantRecord,
     TimedNumber,
     TimeOfDay,
+    WallText,
 )
 from sluiceway.formats.avro.schema import (
     Array,
@@ -30,7 +31,7 @@ from sluiceway.formats.avro.schema import (
     Record,
     Union,
 )
-from sluiceway.formats.connect_times import CONNECT_TIMES, VARIABLE_DECIMAL
+from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES, CONNECT_TIMES, VARIABLE_DECIMAL
 from sluiceway.types.dirty import DirtyReason
 
 MAX_DEPTH = 100
@@ -341,6 +342,8 @@ def _logical(read: Read, logical: Logical | None) -> Read:
         case name if name in CONNECT_TIMES:
             make = CONNECT_TIMES[name]
             return lambda cursor: TimedNumber(_number(read, cursor), make)
+        case name if name in CONNECT_TEXT_TIMES:
+            return lambda cursor: WallText(read(cursor))
         case _:
             return _time(read, logical.name)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluiceway.formats.connect_times import CONNECT_TIMES
+from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES, CONNECT_TIMES
 
 MAX_SCHEMA_CHARS = 4 * 1024 * 1024
 MAX_SCHEMA_DEPTH = 100
@@ -185,10 +185,13 @@ class _Parser:
                 return self.parse(_part(found, "type"), space, depth + 1)
 
     def _connect_name(self, found: Mapping[str, Any], kind: str) -> Logical | None:
-        """What Kafka Connect means by a number, where that is a time."""
+        """What Kafka Connect means by a number or a text, where that is a time."""
         name = found.get("connect.name")
-        meant = self._connect and kind in ("int", "long") and isinstance(name, str)
-        return Logical(str(name)) if meant and name in CONNECT_TIMES else None
+        if not self._connect or not isinstance(name, str):
+            return None
+        number = kind in ("int", "long") and name in CONNECT_TIMES
+        text = kind == "string" and name in CONNECT_TEXT_TIMES
+        return Logical(name) if number or text else None
 
     def _record(self, found: Mapping[str, Any], space: str, depth: int) -> Record:
         name, space = full_name(found, space)

@@ -10,7 +10,7 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_text_anywhere
 from sluiceway.convert.exact_values import compile_field
 from sluiceway.convert.json_values import JsonObject
-from sluiceway.formats.changes.envelopes import CANAL
+from sluiceway.formats.changes.envelopes import CANAL, SKIPPED_KINDS
 from sluiceway.formats.changes.forms import ENVELOPE_PREFIX, OtherMessageError
 from sluiceway.formats.changes.outcomes import (
     KIND_FIELD,
@@ -32,7 +32,7 @@ from sluiceway.types.schema import Field, Schema, inner_settings
 
 ONE_PARTITION = "one_partition"
 _DATA, _OLD, _UPDATE, _DELETE = "data", "old", "UPDATE", "DELETE"
-_KINDS = {"INSERT": RowKind.IMAGE, _UPDATE: RowKind.IMAGE, _DELETE: RowKind.DELETE}
+_KINDS = {**dict.fromkeys(CANAL.plain, RowKind.IMAGE), _DELETE: RowKind.DELETE}
 _Read = Callable[[Mapping[str, object]], object]
 _Object = Mapping[str, object]
 
@@ -114,10 +114,11 @@ class CanalChangeDecoder(RowDecoder):
             twice = ", ".join(sorted(message.doubled))
             text = f"the message has twice: {shown(twice)}"
             raise DirtyValueError(DirtyReason.DUPLICATE_KEY, text, stage="decode")
-        if self._table and not self._is_of_table(message):
+        other = CANAL.other_kind(message)
+        if self._table and other not in SKIPPED_KINDS and not self._is_of_table(message):
             raise OtherMessageError(OTHER_TABLE)
         if message.get("isDdl") is True or marker not in _KINDS:
-            kind = TRUNCATE if marker == "TRUNCATE" else CANAL.other_kind(message)
+            kind = TRUNCATE if marker == "TRUNCATE" else other
             if kind is None:
                 raise _no_change(f"type is {shown(marker)}, which is no change that canal writes")
             raise OtherMessageError(kind)

@@ -15,10 +15,16 @@ from typing import cast
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.extra_keys import WRAPPED_SCHEMA, is_wrapped
-from sluiceway.convert.json_values import JsonObject, NumberText
+from sluiceway.convert.json_values import JsonObject, NumberText, map_entry
 from sluiceway.convert.schema_values import Meaning, MeantArray, MeantObject
+from sluiceway.convert.typed_values import WallText
 from sluiceway.formats.connect_columns import ConnectTypes
-from sluiceway.formats.connect_times import CONNECT_TIMES, DECIMAL, VARIABLE_DECIMAL
+from sluiceway.formats.connect_times import (
+    CONNECT_TEXT_TIMES,
+    CONNECT_TIMES,
+    DECIMAL,
+    VARIABLE_DECIMAL,
+)
 from sluiceway.formats.schema_columns import UntypedFieldError, Walk
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import (
@@ -29,19 +35,19 @@ from sluiceway.types.schema import (
     ListType,
     LocalTimestampType,
     MapType,
+    Schema,
     StructType,
     TimestampType,
+    leaves,
 )
 
 MAX_DECIMAL_BYTES = 512
-SCHEMA_MARKS = (DECIMAL.encode("ascii"), b"\\u")
-"""In messages with text that their own schema may say to be a number: what reads by columns reads
-no schema, and the text can look like another number. Letters of a name may be escaped."""
 MAX_SCALE = 1000
 
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 _SCALE = re.compile(r"-?\d{1,5}", re.ASCII)
 _EXACT = Context(prec=3000)
+_TIMES = (DateType, TimestampType, LocalTimestampType)
 _Node = Mapping[str, object]
 
 
@@ -62,8 +68,7 @@ class _Target:
     @property
     def takes_times(self) -> bool:
         """Whether a number is a time here, and the column does not say which."""
-        times = (DateType, TimestampType, LocalTimestampType)
-        return self.unit is None and isinstance(self.type, times)
+        return self.unit is None and isinstance(self.type, _TIMES)
 
     @property
     def element(self) -> "_Target":
@@ -71,9 +76,26 @@ class _Target:
         return replace(self, type=self.type.element if isinstance(self.type, ListType) else None)
 
     @property
+    def key(self) -> "_Target":
+        """Of a map's keys, which know no unit."""
+        return _Target(self.type.key if isinstance(self.type, MapType) else None)
+
+    @property
     def value(self) -> "_Target":
         """Of an object's values, where they are not those of a struct."""
         return replace(self, type=self.type.value if isinstance(self.type, MapType) else None)
+
+
+def schema_marks(schema: Schema) -> tuple[bytes, ...]:
+    """Bytes of messages that hold a text which their own schema may mean as another value.
+
+    What reads by columns reads no schema, and the text can look like another number or instant.
+    Called when a decoder is made.
+    """
+    kinds = [leaf for field in schema.fields for leaf, _ in leaves(field.type, field.policy)]
+    walls = CONNECT_TEXT_TIMES if any(isinstance(kind, _TIMES) for kind in kinds) else ()
+    # Letters of a name may be escaped.
+    return (DECIMAL.encode("ascii"), b"\\u", *(name.encode("ascii") for name in walls))
 
 
 def see_wrapped(message: Mapping[str, object]) -> Callable[[Field], Mapping[str, object]] | None:
@@ -204,6 +226,8 @@ class SchemaView:
             return _variable_decimal(value)
         if isinstance(value, NumberText):
             return _time(value, name) if target.takes_times else value
+        if isinstance(value, str):
+            return WallText(value) if target.takes_times and name in CONNECT_TEXT_TIMES else value
         if isinstance(value, dict):
             return self._object(value, node, target)
         if isinstance(value, list):
@@ -211,10 +235,23 @@ class SchemaView:
         return value
 
     def _array(self, value: list[object], node: _Node, target: _Target) -> object:
+        if node.get("type") == "map":
+            return self._entries(value, node, target)
         items, element = node.get("items"), target.element
         found = [self._inside(n, item, items, element) for n, item in enumerate(value)]
         changed = any(one is not other for one, other in zip(found, value, strict=True))
         return found if changed else value
+
+    def _entries(self, value: list[object], node: _Node, target: _Target) -> object:
+        """A map whose keys are not text: pairs in an array."""
+        found: list[object] = []
+        for place, one in enumerate(value):
+            entry = map_entry(one)
+            if entry is None:
+                return value
+            key = self._inside(place, entry[0], node.get("keys"), target.key)
+            found.append([key, self._inside(place, entry[1], node.get("values"), target.value)])
+        return found
 
     def _object(self, value: dict[str, object], node: _Node, target: _Target) -> object:
         if isinstance(target.type, StructType):

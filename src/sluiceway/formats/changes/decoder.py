@@ -15,7 +15,7 @@ from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_te
 from sluiceway.convert.extra_keys import ExtraKeys
 from sluiceway.convert.json_values import JsonObject
 from sluiceway.formats.changes.canal import ONE_PARTITION, CanalChangeDecoder
-from sluiceway.formats.changes.connect_values import SCHEMA_MARKS
+from sluiceway.formats.changes.connect_values import schema_marks
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError, from_message
 from sluiceway.formats.changes.outcomes import (
@@ -25,7 +25,6 @@ from sluiceway.formats.changes.outcomes import (
     TRUNCATE_CHOICES,
     OtherMessages,
     with_kinds,
-    without_unavailable,
 )
 from sluiceway.formats.changes.plain_changes import PlainChanges
 from sluiceway.formats.collected_rows import CollectedRows, Rows
@@ -33,6 +32,7 @@ from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
 from sluiceway.formats.tombstones import add_tombstones, settle_tombstones
+from sluiceway.formats.unavailable import without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.row_kinds import RowKind
@@ -103,6 +103,7 @@ class ChangeLogDecoder(RowDecoder):
             MessageForm(schema, envelope, wrapper, key, moves=moves) for wrapper in wrappers
         ]
         self._lenient = reads_bad_text_anywhere(schema)
+        self._marks = schema_marks(schema)
         of_rows = Schema(tuple(field for field in schema.fields if not from_message(field)))
         self._extra = (
             ExtraKeys(of_rows, None, only_held=True) if chosen["extra"] == EVOLVE else None
@@ -149,11 +150,11 @@ class ChangeLogDecoder(RowDecoder):
         return self._with_kinds(payloads, collected.decoded())
 
     def _told_by_schema(self, payloads: Sequence[bytes | None]) -> Rows:
-        """Which payloads may hold text that their own schema says to be a number.
+        """Which payloads may hold text that their own schema says to be a number or a local time.
 
-        What reads by columns reads no schema, and the text can look like another number.
+        What reads by columns reads no schema, and the text can look like another value.
         """
-        return rows_with(payloads, SCHEMA_MARKS) if self._envelope.wrapper else _NONE
+        return rows_with(payloads, self._marks) if self._envelope.wrapper else _NONE
 
     def _prefer_others(self, tried: int, left: int) -> None:
         """Begin the next batch with the other form, where this one took few of its messages."""
@@ -171,7 +172,8 @@ class ChangeLogDecoder(RowDecoder):
             is_first = pa.array(np.isin(decoded.indices.to_numpy(), began))
             of_images = pc.and_(is_first, pc.equal(decoded.kinds, _IMAGE))
             decoded = replace(decoded, kinds=pc.if_else(of_images, _FIRST, decoded.kinds))
-        decoded = without_unavailable(decoded) if self._envelope is DEBEZIUM else decoded
+        if self._envelope is DEBEZIUM:
+            decoded = without_unavailable(decoded, payloads, self._untold)
         if not len(began) or not decoded.dirty:
             return decoded
         dirty = {row.index for row in decoded.dirty}
@@ -190,6 +192,13 @@ class ChangeLogDecoder(RowDecoder):
             return self._forms[self._is_wrapped(found)].row(found, meant=True)
         except DirtyValueError:
             return {}
+
+    def _untold(self, payload: bytes) -> str | None:
+        try:
+            found = parse_object(payload, lenient=self._lenient)
+            return self._forms[self._is_wrapped(found)].untold(found)
+        except DirtyValueError:
+            return None
 
     def _is_wrapped(self, found: Mapping[str, object]) -> bool:
         wrapper, marker = self._envelope.wrapper, self._envelope.marker[0]

@@ -5,6 +5,11 @@ from dataclasses import dataclass, field
 
 Message = Mapping[str, object]
 
+HEARTBEAT = "heartbeat"
+LOAD_MARK = "bootstrap"
+SKIPPED_KINDS = frozenset({HEARTBEAT, LOAD_MARK})
+"""Of messages that only say that the source lives, or that it begins or ends to load rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
@@ -41,6 +46,9 @@ class Envelope:
 
 def _debezium_kind(message: Message) -> str | None:
     kind = {"t": "truncate", "m": "message"}.get(str(message.get("op")))
+    if kind == "message" and "message" not in message:
+        # TiCDC's watermark: a message of PostgreSQL brings what it says.
+        return HEARTBEAT
     if kind is not None or message.get("op") is not None:
         return kind
     if "ddl" in message or "tableChanges" in message:
@@ -48,14 +56,14 @@ def _debezium_kind(message: Message) -> str | None:
     if message.get("status") in ("BEGIN", "END") and "id" in message:
         return "transaction"
     if "ts_ms" in message and not message.keys() & {"before", "after", "source"}:
-        return "heartbeat"
+        return HEARTBEAT
     return None
 
 
 def _maxwell_kind(message: Message) -> str | None:
     marker = str(message.get("type"))
     if marker in ("bootstrap-start", "bootstrap-complete"):
-        return "bootstrap"
+        return LOAD_MARK
     return "ddl" if marker.startswith(("table-", "database-")) else None
 
 
@@ -67,7 +75,9 @@ _CANAL_OTHER = {
     "GTID": "transaction",
     "XACOMMIT": "transaction",
     "XAROLLBACK": "transaction",
-    "MHEARTBEAT": "heartbeat",
+    "MHEARTBEAT": HEARTBEAT,
+    # TiCDC's, about one a second.
+    "TIDB_WATERMARK": HEARTBEAT,
 }
 
 
@@ -106,7 +116,8 @@ CANAL = Envelope(
     name="canal",
     marker=("type",),
     # A message is one row of the table, with all the rows that it changed as an array.
-    images=dict.fromkeys(("INSERT", "UPDATE", "DELETE"), ()),
-    plain=frozenset({"INSERT", "UPDATE", "DELETE"}),
+    # `INIT` is a row of a full load.
+    images=dict.fromkeys(("INSERT", "UPDATE", "DELETE", "INIT"), ()),
+    plain=frozenset({"INSERT", "UPDATE", "DELETE", "INIT"}),
     other_kind=_canal_kind,
 )

@@ -7,6 +7,7 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_values import compile_field
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.changes.envelopes import Envelope, Message
+from sluiceway.formats.unavailable import untold_column
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, StringType
@@ -161,6 +162,18 @@ class MessageForm:
         if meant and self.wrapper:
             return SchemaView(payload).meant_at(image.path)
         return self._at(payload, image.path)
+
+    def untold(self, payload: Mapping[str, object]) -> str | None:
+        """The column of which the source did not tell the value; see `untold_column`.
+
+        Args:
+            payload: Its object.
+        """
+        marker = self._marker(payload)
+        image = self._images.get(str(marker)) if marker is not None else None
+        if image is None or marker in self._envelope.deletes:
+            return None
+        return untold_column(image.fields, payload)
 
     def left_behind(self, payload: Mapping[str, object]) -> list[object] | None:
         """The delete of a row's old key, where the change that `read` gives is of its key.

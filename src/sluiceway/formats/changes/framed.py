@@ -23,7 +23,6 @@ from sluiceway.formats.changes.outcomes import (
     TRUNCATE_CHOICES,
     OtherMessages,
     with_kinds,
-    without_unavailable,
 )
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
@@ -36,6 +35,7 @@ from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
 from sluiceway.formats.typed_rows import check_columns
+from sluiceway.formats.unavailable import without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, StringType, inner_settings
@@ -137,11 +137,18 @@ class FramedChangeDecoder(RowDecoder):
         decoded = collected.decoded()
         if not self._keyed:
             return decoded
-        decoded = without_unavailable(with_kinds(decoded, self._schema))
+        decoded = without_unavailable(with_kinds(decoded, self._schema), payloads, self._untold)
         begun = tuple(
             row.index for row in decoded.dirty if self._begins(payloads[row.index] or b"")
         )
         return replace(decoded, begins=begun)
+
+    def _untold(self, payload: bytes) -> str | None:
+        try:
+            message = self._message(payload)
+            return None if message is None else self._form.untold(message)
+        except DirtyValueError:
+            return None
 
     def _begins(self, payload: bytes) -> bool:
         """Whether a snapshot begins with a record that is dirty, as far as it can be read."""

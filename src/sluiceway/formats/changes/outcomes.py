@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.errors import SourceEmptiedError
+from sluiceway.formats.changes.envelopes import SKIPPED_KINDS
 from sluiceway.formats.changes.forms import OtherMessageError
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded
-from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 
 TOMBSTONE = "tombstone"
@@ -21,8 +20,6 @@ TRUNCATE = "truncate"
 OTHER_TABLE = "other_table"
 """Of a table that the job file does not name: skipped, whatever becomes of other messages."""
 TRUNCATE_CHOICES = ("halt", "apply")
-UNAVAILABLE = "__debezium_unavailable_value"
-"""In place of a long value that PostgreSQL did not log, since the change left it as it was."""
 KIND_FIELD = pa.field(KIND_COLUMN, pa.int8())
 
 Message = TypeVar("Message")
@@ -32,7 +29,7 @@ class OtherMessages:
     """Settles messages that change no row of their own. Created once a task.
 
     Args:
-        skipped: Whether they are skipped or dirty.
+        skipped: Whether they are skipped or dirty; those of `SKIPPED_KINDS` always are.
         tombstones_skipped: The same of tombstones.
         keyed: Rows are found by a key.
         applies: A truncate empties the keyed table; else it halts.
@@ -103,7 +100,7 @@ class OtherMessages:
         if kind == TOMBSTONE:
             if not self.tombstones_skipped:
                 raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
-        elif kind != OTHER_TABLE and not self._skipped:
+        elif kind != OTHER_TABLE and kind not in SKIPPED_KINDS and not self._skipped:
             message = f"a message of the kind {kind} changes no row"
             raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode")
         collected.skipped += 1
@@ -119,38 +116,3 @@ def with_kinds(decoded: Decoded, schema: pa.Schema) -> Decoded:
     """
     *columns, kinds = decoded.rows.columns
     return replace(decoded, rows=pa.RecordBatch.from_arrays(columns, schema=schema), kinds=kinds)
-
-
-def without_unavailable(decoded: Decoded) -> Decoded:
-    """Make images dirty in which the source did not tell a value: nobody here knows it.
-
-    Args:
-        decoded: Of changes with kinds.
-    """
-    kinds = decoded.kinds
-    assert kinds is not None  # noqa: S101 - the caller's kinds
-    found: dict[int, str] = {}
-    gone = pc.equal(kinds, pa.scalar(int(RowKind.DELETE), pa.int8()))
-    for column, field in zip(decoded.rows.columns, decoded.rows.schema, strict=True):
-        if not (pa.types.is_string(field.type) or pa.types.is_binary(field.type)):
-            continue
-        same = pc.equal(column, pa.scalar(UNAVAILABLE, pa.string()).cast(field.type))
-        for row in pc.indices_nonzero(pc.and_not(same, gone)).to_pylist():
-            found.setdefault(row, field.name)
-    if not found:
-        return decoded
-    kept = np.ones(decoded.rows.num_rows, np.bool_)
-    kept[list(found)] = False
-    mask = pa.array(kept)
-    text = "the source did not tell this value, which the change left as it was"
-    dirty = [
-        DirtyRow(decoded.indices[row].as_py(), "decode", DirtyReason.NOT_A_CHANGE, name, text)
-        for row, name in found.items()
-    ]
-    return replace(
-        decoded,
-        rows=decoded.rows.filter(mask),
-        indices=decoded.indices.filter(mask),
-        kinds=kinds.filter(mask),
-        dirty=tuple(sorted((*decoded.dirty, *dirty), key=lambda row: row.index)),
-    )

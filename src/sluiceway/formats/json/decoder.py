@@ -13,8 +13,8 @@ from sluiceway.convert.extra_keys import WRAPPER, ExtraKeys, ExtraRule, is_wrapp
 from sluiceway.convert.fast_rows import FastPath, Rows
 from sluiceway.convert.native_blocks import NativeReader
 from sluiceway.formats.changes.connect_values import (
-    SCHEMA_MARKS,
     SchemaView,
+    schema_marks,
     see_wrapped,
 )
 from sluiceway.formats.collected_rows import CollectedRows
@@ -72,6 +72,7 @@ class JsonDecoder(RowDecoder):
         # A message of Kafka Connect has its row there, and beside it what its values are.
         wrapped = any((field.path or (field.name,))[0] == WRAPPER for field in schema.fields)
         self._see: See | None = see_wrapped if wrapped else None
+        self._marks = schema_marks(schema)
         self._fast = _fast_path(schema, engine, sees_extra=extra != "ignore")
         self._skips_tombstones = tombstones == "skip"
 
@@ -127,7 +128,7 @@ class JsonDecoder(RowDecoder):
         self, payloads: list[bytes], rows: Rows, collected: CollectedRows
     ) -> tuple[list[bytes], Rows]:
         """Decode those that may have text which their schema says to be a number; the others."""
-        told = rows_with(payloads, SCHEMA_MARKS)
+        told = rows_with(payloads, self._marks)
         if not len(told):
             return payloads, rows
         self._decode_exactly([payloads[place] for place in told.tolist()], rows[told], collected)

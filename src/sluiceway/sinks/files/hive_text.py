@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.sinks.files.old_times import between_calendars
 from sluiceway.sinks.files.plain_text import (
     escaped,
     has_unescaped,
@@ -196,6 +197,7 @@ class HiveText:
             # Only texts are escaped; these hold no control characters.
             mixed = "".join(one for one in separators if one in _IN_PLAIN_VALUES)
             found = has_unescaped(plain_text(values), mixed) if mixed else None
+            found = either([found, between_calendars(values)])
             known = self._rules.null == "\\N"
             return either([found, None if known else self._like_null(values, level)])
         if self._rules.escape is None:

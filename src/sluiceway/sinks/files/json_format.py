@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from sluiceway.sinks.files.arrangement import Arrangement, unfit_rows
 from sluiceway.sinks.files.contract import FileChoice, TableFormat
 from sluiceway.sinks.files.line_file import CODEC_ENDINGS, LineStagedFile
+from sluiceway.sinks.files.old_times import between_calendars
 from sluiceway.sinks.files.plain_text import joined, plain_text, with_nulls
 from sluiceway.sinks.files.row_masks import (
     Mask,
@@ -22,7 +23,7 @@ from sluiceway.sinks.files.row_masks import (
 from sluiceway.storage.contract import StagedWriter
 from sluiceway.types.dirty import DirtyRow
 
-_UNFIT = "JSON has no NaN and no infinity"
+_UNFIT = "JSON has no NaN and no infinity, and its readers no day from 1582-10-05 to 1582-10-14"
 _NULL = "null"
 _BARE = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 _SPECIAL = r'[\x{00}-\x{1f}"\\\x{7f}\x{2028}\x{2029}]'
@@ -61,12 +62,12 @@ def json_lines(rows: pa.RecordBatch) -> Any:
 
 
 def _unfit(values: Any) -> Mask | None:
-    return unfit_mask(values, _not_finite)
+    return unfit_mask(values, _read_otherwise)
 
 
-def _not_finite(values: Any) -> Mask | None:
+def _read_otherwise(values: Any) -> Mask | None:
     if not pa.types.is_floating(values.type):
-        return None
+        return between_calendars(values)
     return where_true(pc.invert(pc.is_finite(values)))
 
 

@@ -11,7 +11,10 @@ from sluiceway.sinks.files.line_file import CODEC_ENDINGS, LineStagedFile
 from sluiceway.storage.contract import StagedWriter
 from sluiceway.types.dirty import DirtyRow
 
-_UNFIT = "the table's text would be read back as another value: see its delimiters and null format"
+_UNFIT = (
+    "the table's text would be read back as another value: see its delimiters and null format; "
+    "and a day from 1582-10-05 to 1582-10-14 is another one to readers of text"
+)
 
 
 class TextFormat(TableFormat):
