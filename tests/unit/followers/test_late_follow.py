@@ -417,6 +417,18 @@ def test_tables_that_were_just_found_are_compared_half_a_minute_later(
     assert route.shown.followed == 2
 
 
+def test_table_that_is_not_found_any_more_is_told(
+    route: Route, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = _called(route)
+    follow()
+    # Of a table that is gone its age is what it was when it was found.
+    monkeypatch.setattr(route.shown, "find", lambda: False)
+    clock.pass_s(late_follow._COMPARE_EVERY_S)
+    with pytest.raises(TableMismatchError, match="dropped"):
+        follow()
+
+
 def _asked_at(route: Route, clock: Clock) -> list[tuple[float, list[str]]]:
     """When the table was asked to show which hours, from here on; the first time is 0."""
     began_s, asked = clock.now_s, []
