@@ -84,7 +84,7 @@ sim: $(STAMP) #: Driver on simulated stores, brokers, clock: SEEDS=20000, or SEE
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)) $(if $(OFTEN),--often $(OFTEN)),--seeds $(or $(SEEDS),2000))
 
 mutate: $(STAMP) #: Small wrong changes of the code that holds the rules; goes on where it stopped: BUDGET=3600
-	@cd tests && nice -n 19 ../$(BIN)/python -m mutate --jobs $(or $(JOBS),1) --seeds $(or $(SEEDS),300) \
+	@cd tests && nice -n 19 ../$(BIN)/python -m mutate --jobs $(or $(JOBS),2) --seeds $(or $(SEEDS),300) \
 	  $(if $(BUDGET),--seconds $(BUDGET)) $(if $(RULES),--rules $(RULES)) $(if $(SERVERS),--servers)
 
 e2e-routes: $(STAMP) #: 80 routes: poisoned topic, dropped table, new topics, 5 kills; every row once

@@ -58,11 +58,11 @@ def older_not_carried(self: KeyedPublisher, paths: Any, work: Any, added: Any) -
     return _REWRITE(self, paths, replace(work, heads=blind), added)
 
 
-def full_deletes_lost(table: Any, slots: Any, change: Any, entries: Any) -> Any:
+def full_deletes_lost(table: Any, batch: Any, change: Any, entries: Any) -> Any:
     """Where a partition's delete files become one, only the new rows' deletes are written."""
     if not change.removed:
-        return _UPSERT(table, slots, change, entries)
-    return _UPSERT(table, slots, replace(change, deletes=()), entries)
+        return _UPSERT(table, batch, change, entries)
+    return _UPSERT(table, batch, replace(change, deletes=()), entries)
 
 
 def truncate_first(control: pa.Table) -> Any:

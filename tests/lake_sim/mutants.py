@@ -31,6 +31,7 @@ from sluiceway.sinks.iceberg.table_head import Head
 from sluiceway.sinks.iceberg.table_names import NamedFiles
 from sluiceway.sinks.iceberg.through import property_name
 from tools.ledger_records import LEDGER
+from tools.mutant_fit import Patch, held
 
 _REQUIREMENTS = commit_request.requirements_of
 _NEXT = next_batch
@@ -205,7 +206,6 @@ def replace_metadata(table: Any, metadata: TableMetadata) -> Any:
     return type(table)(table.name(), metadata, table.metadata_location, table.io, table.catalog)
 
 
-Patch = tuple[object, str, object]
 _APPEND: dict[str, Sequence[Patch]] = {
     "without-head": [(commit_request, "requirements_of", without_head)],
     "head-of-now": [(LakeTable, "send", head_of_now)],
@@ -239,13 +239,10 @@ MUTANTS = {**_APPEND, **LENDING_MUTANTS, **KEYED}
 
 @contextmanager
 def patched(name: str) -> Iterator[None]:
-    """The product with one of them inside the block; empty is the product itself."""
-    kept = []
-    try:
-        for owner, attribute, wrong in MUTANTS[name] if name else ():
-            kept.append((owner, attribute, getattr(owner, attribute)))
-            setattr(owner, attribute, wrong)
+    """The product with one of them inside the block; empty is the product itself.
+
+    Raises:
+        MisfitError: It does not apply to the product as it is.
+    """
+    with held(name, MUTANTS[name] if name else ()):
         yield
-    finally:
-        for owner, attribute, right in kept:
-            setattr(owner, attribute, right)

@@ -3,6 +3,9 @@
 python -m mutate                      mutants of which too little is known; goes on where it stopped
 python -m mutate --only PATTERN       those whose name matches, whatever is known
 python -m mutate --rules R4,R5        those of some rules
+python -m mutate --seconds 1800       in half an hour: these, then some that were killed before
+python -m mutate --seconds 0          judges none: do all mutants, rules and kept names apply?
+python -m mutate --drop               forgets kept results of lines that are not so any more
 python -m mutate --wide               looks also for tests that no rule names
 python -m mutate --servers            runs the named tests on servers too
 python -m mutate --list               their names
@@ -15,91 +18,130 @@ import time
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mutate.campaign import Campaign, Mutant, Plan, is_due, mutants_of
-from mutate.kept import KEPT, Kept, keep, read_equivalent, read_kept, tidy
+from mutate.applied import lost_names, lost_rules, unmade_changes
+from mutate.campaign import Campaign, Mutant, Plan, is_killed, mutants_of, queue_of
+from mutate.kept import EQUIVALENT, KEPT, Kept, drop, keep, read_equivalent, read_kept, tidy
+from mutate.memory import source_hash
 from mutate.rules import read_rules, subjects
 
 
 def main() -> int:
-    """Run what the arguments say; 0 when every mutant is killed or explained."""
+    """Run what the arguments say; 0 when all apply and none survives."""
     given = _parse()
     path = None if given.results == Path("-") else given.results
-    mutants = _chosen(given)
+    rules = read_rules()
+    if lost := list(lost_rules(rules)):
+        return _close({"not_applied": lost, "survived": []}, {})
+    everything = mutants_of(subjects(rules))
+    made = {mutant.name for mutant in everything}
+    if given.drop:
+        print("\n".join(drop(given.results, made)))
+        return 0
+    mutants = _chosen(given, everything)
     if given.list:
         print("\n".join(mutant.name for mutant in mutants))
         return 0
     known, equivalent = read_kept(path), read_equivalent()
-    stop_at = None if given.seconds is None else time.monotonic() + given.seconds
+    not_applied = [
+        *lost_names(equivalent, made, EQUIVALENT.name),
+        *lost_names(known, made, KEPT.name),
+        *unmade_changes({id(mutant.subject): mutant.subject for mutant in mutants}.values()),
+    ]
+    began = time.monotonic()
     plan = Plan(
         seeds=given.seeds,
         jobs=given.jobs,
         wide=given.wide,
         servers=given.servers,
         watched=not given.only,
-        stop_at=stop_at,
+        stop_at=None if given.seconds is None else began + given.seconds,
+        turn=source_hash(),
     )
-    due = [
-        mutant for mutant in mutants
-        if mutant.name not in equivalent or given.only
-        if given.only or (given.again and not _killed(known, mutant))
-        or is_due(mutant, known.get(mutant.name), plan)
-    ]  # fmt: skip
-    began, done = time.monotonic(), 0
+    judged = 0
 
     def told(kept: Kept) -> None:
-        nonlocal done
-        done += 1
+        nonlocal judged
+        judged += 1
         known[kept.mutant] = kept
         if path is not None:
             keep(path, kept)
         by = kept.by or ("SURVIVED" + (f", but {kept.unnamed}" if kept.unnamed else ""))
-        print(f"{done} of {len(due)}, {kept.seconds:.1f} s: {kept.mutant}: {by}", flush=True)
+        print(f"{judged} of {len(queue)}, {kept.seconds:.1f} s: {kept.mutant}: {by}", flush=True)
 
-    if due:
-        Campaign(plan, known).run(due, told)
+    queue = _queue(given, mutants, known, equivalent, plan)
+    if queue and given.seconds != 0:
+        not_applied += Campaign(plan, known).run(queue, told)
     if path is not None:
-        tidy(path, {mutant.name for mutant in mutants_of(subjects(read_rules()))})
-    print(f"{done} mutants in {time.monotonic() - began:.0f} s", file=sys.stderr)
-    return _close(mutants, known, equivalent)
+        tidy(path)
+    print(f"{judged} mutants in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return _close(
+        {"not_applied": not_applied, "survived": _survived(mutants, known, equivalent)},
+        _counts(mutants, known, equivalent) | {"judged": judged},
+    )
 
 
-def _killed(known: dict[str, Kept], mutant: Mutant) -> bool:
-    kept = known.get(mutant.name)
-    return kept is not None and kept.code == mutant.subject.code and bool(kept.by)
+def _queue(
+    given: argparse.Namespace,
+    mutants: list[Mutant],
+    known: dict[str, Kept],
+    equivalent: dict[str, str],
+    plan: Plan,
+) -> list[Mutant]:
+    if given.only:
+        return mutants
+    asked = [mutant for mutant in mutants if mutant.name not in equivalent]
+    if given.again:
+        return [mutant for mutant in asked if not is_killed(mutant, known.get(mutant.name))]
+    return queue_of(asked, known, plan)
 
 
-def _close(mutants: list[Mutant], known: dict[str, Kept], equivalent: dict[str, str]) -> int:
-    """Print who survives, and the closing line."""
-    explained = [mutant for mutant in mutants if mutant.name in equivalent]
-    killed = [mutant for mutant in mutants if _killed(known, mutant)]
-    judged = [
-        mutant for mutant in mutants
-        if mutant.name in known and known[mutant.name].code == mutant.subject.code
-    ]  # fmt: skip
-    survived = [
-        mutant for mutant in judged if mutant not in killed and mutant.name not in equivalent
-    ]
-    for mutant in survived:
-        rules = " ".join(mutant.subject.named.rules)
-        print(f"SURVIVED {rules} {mutant.name} {known[mutant.name].unnamed}".rstrip())
-    closing = {
+def _survived(
+    mutants: list[Mutant], known: dict[str, Kept], equivalent: dict[str, str]
+) -> list[str]:
+    """Who lives through all that was asked, a line each."""
+    found = []
+    for mutant in mutants:
+        kept = known.get(mutant.name)
+        if mutant.name in equivalent or kept is None or kept.code != mutant.subject.code:
+            continue
+        if not kept.by:
+            rules = " ".join(mutant.subject.named.rules)
+            found.append(f"{rules} {mutant.name} {kept.unnamed}".rstrip())
+    return found
+
+
+def _counts(
+    mutants: list[Mutant], known: dict[str, Kept], equivalent: dict[str, str]
+) -> dict[str, int]:
+    """What there is, and what is known of it; `left` has no verdict as its function is."""
+    asked = [mutant for mutant in mutants if mutant.name not in equivalent]
+    verdicts = [known[each.name] for each in asked if each.name in known]
+    codes = {mutant.name: mutant.subject.code for mutant in asked}
+    current = [kept for kept in verdicts if kept.code == codes[kept.mutant]]
+    return {
         "rules": len({rule for mutant in mutants for rule in mutant.subject.named.rules}),
         "mutants": len(mutants),
-        "killed": len([mutant for mutant in killed if mutant.name not in equivalent]),
-        "equivalent": len(explained),
-        "survived": len(survived),
-        "not_run": len(mutants) - len(
-            {mutant.name for mutant in (*judged, *explained)}
-        ),
-    }  # fmt: skip
-    print(json.dumps(closing))
-    return int(closing["killed"] + closing["equivalent"] < closing["mutants"])
+        "killed": sum(bool(kept.by) for kept in current),
+        "equivalent": len(mutants) - len(asked),
+        "left": len(asked) - len(current),
+    }
 
 
-def _chosen(given: argparse.Namespace) -> list[Mutant]:
-    rules = read_rules()
-    wanted = set(given.rules.split(",")) if given.rules else {rule.name for rule in rules}
-    found = mutants_of(subjects([rule for rule in rules if rule.name in wanted]))
+def _close(found: dict[str, list[str]], counts: dict[str, int]) -> int:
+    """Print what is wrong, and the closing line."""
+    for kind, lines in found.items():
+        for line in lines:
+            print(f"{kind.replace('_', ' ').upper()} {line}")
+    print(json.dumps(counts | {kind: len(lines) for kind, lines in found.items()}))
+    return int(any(found.values()))
+
+
+def _chosen(given: argparse.Namespace, everything: list[Mutant]) -> list[Mutant]:
+    wanted = set(given.rules.split(",")) if given.rules else set()
+    found = [
+        mutant for mutant in everything
+        if not wanted or wanted.intersection(mutant.subject.named.rules)
+    ]  # fmt: skip
     if not given.only:
         return found
     chosen: dict[str, Mutant] = {}
@@ -123,10 +165,15 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="also what has survived before")
     parser.add_argument("--wide", action="store_true", help="look for tests that no rule names")
     parser.add_argument("--servers", action="store_true", help="the named tests on servers too")
+    parser.add_argument("--drop", action="store_true", help="forget results that do not apply")
     parser.add_argument("--list", action="store_true", help="names, and nothing else")
     parser.add_argument("--seeds", type=int, default=300, help="for each mutant, at most")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at one time")
-    parser.add_argument("--seconds", type=float, help="begin no mutant after this time")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        help="begin none after this time; until then also judge again those that were killed",
+    )
     parser.add_argument("--results", type=Path, default=KEPT, help="kept results; - keeps none")
     return parser.parse_args()
 

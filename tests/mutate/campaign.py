@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,6 +38,7 @@ class Plan:
         servers: Run the named tests on servers too.
         watched: First see which test and which seed comes to which line; worth it for many.
         stop_at: Begin no mutant after this moment of the monotonic clock.
+        turn: Any text; which mutants a run with an end begins with goes by it.
     """
 
     seeds: int
@@ -46,6 +47,7 @@ class Plan:
     servers: bool = False
     watched: bool = True
     stop_at: float | None = None
+    turn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,33 @@ def is_due(mutant: Mutant, kept: Kept | None, plan: Plan) -> bool:
         return False
     changed = kept.proof != proof_hash(mutant.subject.named.tests)
     return changed or kept.seeds < plan.seeds or (plan.servers and not kept.servers)
+
+
+def is_killed(mutant: Mutant, kept: Kept | None) -> bool:
+    """Whether a test or a seed has killed it as it is."""
+    return kept is not None and kept.code == mutant.subject.code and bool(kept.by)
+
+
+def queue_of(mutants: Sequence[Mutant], known: Mapping[str, Kept], plan: Plan) -> list[Mutant]:
+    """What a run judges, in this order: all of which too little is known.
+
+    A run with an end goes on with those that were killed before. Those that were judged least often
+    come first, and among them each source begins with others, so that runs take turns.
+    """
+    due = [mutant for mutant in mutants if is_due(mutant, known.get(mutant.name), plan)]
+    if plan.stop_at is None:
+        return due
+    again = [mutant for mutant in mutants if is_killed(mutant, known.get(mutant.name))]
+
+    def turn(mutant: Mutant) -> tuple[int, int]:
+        mixed = f"{plan.turn} {mutant.name}"
+        return known[mutant.name].times, zlib.crc32(mixed.encode())
+
+    return [*due, *sorted(again, key=turn)]
+
+
+class NotAppliedError(Exception):
+    """A mutant that could not be put in the place of the right function."""
 
 
 @dataclass(slots=True)
@@ -131,18 +160,22 @@ class Campaign:
         self._recent: dict[str, list[str]] = defaultdict(list)
         self._servers_lock = threading.Lock()
 
-    def run(self, due: Sequence[Mutant], told: Callable[[Kept], None]) -> None:
+    def run(self, due: Sequence[Mutant], told: Callable[[Kept], None]) -> list[str]:
         """Run what is due.
 
         Args:
             due: The mutants.
             told: Called with each result, by one thread at a time.
 
+        Returns:
+            Which could not be put in place and why, a line each.
+
         Raises:
             RuntimeError: A test or a seed fails on the right product.
         """
         names = frozenset(name for mutant in due for name in mutant.subject.named.tests)
         waiting, lock = list(reversed(due)), threading.Lock()
+        not_applied: list[str] = []
         with tempfile.TemporaryDirectory(prefix="sluiceway-mutate-") as scratch:
             if self._plan.servers:
                 shutil.copytree(SOURCE, Path(scratch) / "src")
@@ -162,12 +195,17 @@ class Campaign:
                             if over or not waiting:
                                 return
                             mutant = waiting.pop()
-                        kept = worker.judge(mutant)
+                        try:
+                            kept = worker.judge(mutant)
+                        except NotAppliedError as error:
+                            not_applied.append(f"{mutant.name}: {error}")
+                            continue
                         with lock:
                             told(kept)
 
             with ThreadPoolExecutor(self._plan.jobs) as pool:
                 list(pool.map(work, range(self._plan.jobs)))
+        return not_applied
 
     def _measured(self, tests: Server, seeds: Server) -> Reach:
         memory = Memory(REMEMBERED, {subject.named.name for subject in subjects(read_rules())})
@@ -190,9 +228,14 @@ class _Worker:
         self._spent = 0.0
 
     def judge(self, mutant: Mutant) -> Kept:
-        """Who kills it, if anybody does."""
+        """Who kills it, if anybody does.
+
+        Raises:
+            NotAppliedError: It cannot be put in place.
+        """
         self._spent = 0.0
         known = self._known.get(mutant.name)
+        is_same = known is not None and known.code == mutant.subject.code
         last = known.by if known is not None else ""
         named, others = self._tests_for(mutant)
         seeds = self._seeds_for(mutant)
@@ -214,6 +257,7 @@ class _Worker:
             servers=self._plan.servers and not by,
             unnamed=unnamed,
             seconds=round(self._spent, 2),
+            times=1 + (known.times if known is not None and is_same else 0),
         )
 
     def _tests_for(self, mutant: Mutant) -> tuple[list[str], list[str]]:
@@ -257,7 +301,7 @@ class _Worker:
         for ran in server.run(request):
             self._spent += ran.seconds
             if ran.failure.startswith("child: "):
-                raise RuntimeError(f"{mutant.name}: {ran.failure}")
+                raise NotAppliedError(ran.failure.rstrip().rpartition("\n")[2])
             failing = ran.item if ran.failure else failing
         return failing
 

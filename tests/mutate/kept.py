@@ -24,6 +24,7 @@ class Kept:
         servers: Whether it survived the tests on servers too.
         unnamed: A test that kills it and that no rule names, when it was looked for.
         seconds: Of the processor, in tests and seeds.
+        times: How often it has been judged as the function is.
     """
 
     mutant: str
@@ -34,6 +35,7 @@ class Kept:
     servers: bool = False
     unnamed: str = ""
     seconds: float = 0.0
+    times: int = 0
 
 
 def read_kept(path: Path | None) -> dict[str, Kept]:
@@ -51,11 +53,26 @@ def keep(path: Path, kept: Kept) -> None:
         stream.write(_line(kept))
 
 
-def tidy(path: Path, wanted: set[str]) -> None:
-    """One line a mutant, in order, and none of mutants that are no more."""
+def tidy(path: Path) -> None:
+    """One line a mutant, in order."""
+    _write(path, read_kept(path))
+
+
+def drop(path: Path, made: set[str]) -> list[str]:
+    """Forget results of mutants that are no more; their names.
+
+    Args:
+        path: The kept results.
+        made: Names of all mutants of the source as it is.
+    """
     kept = read_kept(path)
-    lines = [_line(kept[name]) for name in sorted(kept) if name in wanted]
-    path.write_text("".join(lines), "utf-8")
+    _write(path, {name: each for name, each in kept.items() if name in made})
+    return sorted(kept.keys() - made)
+
+
+def _write(path: Path, kept: dict[str, Kept]) -> None:
+    if kept or path.exists():
+        path.write_text("".join(_line(kept[name]) for name in sorted(kept)), "utf-8")
 
 
 def _line(kept: Kept) -> str:

@@ -23,11 +23,7 @@ class Memory:
     def __init__(self, path: Path, watched: set[str]) -> None:
         self._path = path
         self._watched = watched
-        self._source = _hash_of(
-            file
-            for folder in ("src", "tests/tools", "tests/sim")
-            for file in sorted((ROOT / folder).rglob("*.py"))
-        )
+        self._source = source_hash()
         self._held: dict[str, tuple[str, Ran]] = {}
         held = json.loads(path.read_text("utf-8")) if path.exists() else {}
         if held.get("source") == self._source and watched <= set(held["watched"]):
@@ -54,6 +50,16 @@ class Memory:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         held = {"source": self._source, "watched": sorted(self._watched), "items": items}
         self._path.write_text(json.dumps(held), "utf-8")
+
+
+@cache
+def source_hash() -> str:
+    """Of the product, the simulation and what tests share."""
+    return _hash_of(
+        file
+        for folder in ("src", "tests/tools", "tests/sim")
+        for file in sorted((ROOT / folder).rglob("*.py"))
+    )
 
 
 def _content(item: str) -> str:

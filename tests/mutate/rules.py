@@ -16,6 +16,7 @@ TABLE = ROOT / "docs/rules.md"
 CONFORMANCE = ROOT / "src/sluiceway/conformance"
 
 _TEST = re.compile(r"`(test_\w+)`")
+_DEFINED = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
 _CODE = re.compile(r"`([a-z_]+(?:\.[A-Za-z_]\w*)+)`")
 _FILE = re.compile(r"`((?:unit|processes|properties|contract|faults)/[\w/]+\.py)`")
 # They speak of the design: nothing of the product is in them.
@@ -98,9 +99,7 @@ def read_rules(table: Path = TABLE) -> list[Rule]:
 
 def _tests_in(path: Path) -> list[str]:
     """Names of the tests that a file defines."""
-    nodes = ast.walk(ast.parse(path.read_bytes()))
-    names = (node.name for node in nodes if isinstance(node, ast.FunctionDef))
-    return [name for name in names if name.startswith("test_")]
+    return _DEFINED.findall(path.read_text("utf-8"))
 
 
 def subjects(rules: Sequence[Rule]) -> list[Subject]:
@@ -112,7 +111,7 @@ def subjects(rules: Sequence[Rule]) -> list[Subject]:
     found: dict[tuple[str, str], Named] = {}
     for rule in rules:
         for dotted in rule.code:
-            for path, qualified in _functions(dotted):
+            for path, qualified in find_functions(dotted):
                 known = found.get((path, qualified), Named(path, qualified, (), frozenset()))
                 found[path, qualified] = Named(
                     path,
@@ -155,13 +154,21 @@ def find(tree: ast.Module, qualified: str) -> ast.AST:
     return node
 
 
-def _functions(dotted: str) -> Iterator[tuple[str, str]]:
+def find_functions(dotted: str) -> Iterator[tuple[str, str]]:
+    """File and qualified name of what a rule names: a function, or all methods of a class.
+
+    Raises:
+        LookupError: The name leads nowhere.
+    """
     parts = dotted.split(".")
     for length in range(len(parts) - 1, 0, -1):
         path = "/".join(("sluiceway", *parts[:length])) + ".py"
         if (SOURCE / path).is_file():
             qualified = ".".join(parts[length:])
-            node = find(parsed(path), qualified)
+            try:
+                node = find(parsed(path), qualified)
+            except LookupError:
+                break
             if isinstance(node, _FUNCTIONS):
                 yield path, qualified
             for each in getattr(node, "body", ()) if isinstance(node, ast.ClassDef) else ():
@@ -172,15 +179,21 @@ def _functions(dotted: str) -> Iterator[tuple[str, str]]:
 
 
 @cache
+def tests_of_the_design() -> frozenset[str]:
+    """Names of tests that say nothing of the product's code."""
+    files = (path for name in _OF_THE_DESIGN for path in (ROOT / "tests").rglob(name))
+    return frozenset(name for path in files for name in _tests_in(path))
+
+
+@cache
 def test_files() -> dict[str, tuple[Path, ...]]:
     """Name of a test -> the files that define it, relative to the project."""
     found: dict[str, list[Path]] = {}
     for path in (*sorted((ROOT / "tests").rglob("test_*.py")), *sorted(CONFORMANCE.glob("*.py"))):
         if path.name in _OF_THE_DESIGN:
             continue
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                found.setdefault(node.name, []).append(path.relative_to(ROOT))
+        for name in _tests_in(path):
+            found.setdefault(name, []).append(path.relative_to(ROOT))
     return {name: tuple(paths) for name, paths in found.items()}
 
 

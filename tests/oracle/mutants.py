@@ -132,7 +132,7 @@ def _milliseconds_are_taken_for_seconds(patch: pytest.MonkeyPatch) -> None:
 @mutant("timestamp")
 def _digits_below_a_microsecond_are_dropped(patch: pytest.MonkeyPatch) -> None:
     real = iso_time._fraction_us
-    patch.setattr(iso_time, "_fraction_us", lambda digits, mode: real(digits[:6], mode))
+    patch.setattr(iso_time, "_fraction_us", lambda fraction, rounding: real(fraction[:6], rounding))
 
 
 @mutant("timestamp")
@@ -149,7 +149,7 @@ def _local_time_that_comes_twice_is_guessed(patch: pytest.MonkeyPatch) -> None:
 @mutant("date")
 def _day_is_that_of_utc(patch: pytest.MonkeyPatch) -> None:
     real = iso_time.day_in_zone
-    patch.setattr(time_values, "day_in_zone", lambda us, _: real(us, ZoneInfo("UTC")))
+    patch.setattr(time_values, "day_in_zone", lambda time_us, _: real(time_us, ZoneInfo("UTC")))
 
 
 @mutant("double")
@@ -192,8 +192,8 @@ def _float_is_rounded_twice(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("boolean")
 def _any_other_word_is_false(patch: pytest.MonkeyPatch) -> None:
-    def compile_boolean(rule: Any) -> Any:
-        yes = (rule.format or "true/false").partition("/")[0]
+    def compile_boolean(policy: Any) -> Any:
+        yes = (policy.format or "true/false").partition("/")[0]
         return lambda text: text == yes
 
     patch.setattr(exact_values, "compile_boolean", compile_boolean)
@@ -203,9 +203,9 @@ def _any_other_word_is_false(patch: pytest.MonkeyPatch) -> None:
 def _words_for_true_and_false_are_swapped(patch: pytest.MonkeyPatch) -> None:
     real = text_values.compile_boolean
 
-    def compile_boolean(rule: Any) -> Any:
-        read = real(rule)
-        return (lambda text: not read(text)) if rule.format else read
+    def compile_boolean(policy: Any) -> Any:
+        read = real(policy)
+        return (lambda text: not read(text)) if policy.format else read
 
     patch.setattr(exact_values, "compile_boolean", compile_boolean)
 
@@ -214,7 +214,7 @@ def _words_for_true_and_false_are_swapped(patch: pytest.MonkeyPatch) -> None:
 def _quoted_empty_field_becomes_null(patch: pytest.MonkeyPatch) -> None:
     real = lines.LineReader.fields
     patch.setattr(
-        lines.LineReader, "fields", lambda self, text: [f or None for f in real(self, text)]
+        lines.LineReader, "fields", lambda self, line: [f or None for f in real(self, line)]
     )
 
 
@@ -311,7 +311,7 @@ def _value_is_clamped_to_the_other_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         number_policy,
         "_beyond",
-        lambda text, rule, ends, error: real(text, rule, ends[::-1], error),
+        lambda text, policy, ends, error: real(text, policy, ends[::-1], error),
     )
 
 
@@ -319,7 +319,7 @@ def _value_is_clamped_to_the_other_end(patch: pytest.MonkeyPatch) -> None:
 def _rounding_before_the_epoch_goes_the_other_way(patch: pytest.MonkeyPatch) -> None:
     modes = {mode: (mode, mode) for mode in number_policy._FORWARD}
     patch.setattr(number_policy, "_FORWARD", modes)
-    patch.setattr(iso_time, "_fraction_us", lambda digits, _: int(digits.ljust(6, "0")[:6]))
+    patch.setattr(iso_time, "_fraction_us", lambda fraction, _: int(fraction.ljust(6, "0")[:6]))
 
 
 @mutant("double", "float")

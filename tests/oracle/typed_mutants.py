@@ -91,7 +91,7 @@ def _day_of_an_instant_is_that_of_utc(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         typed_readers,
         "compile_day_of_instant",
-        lambda policy, read: lambda us: _near(int(us)) // 86_400_000_000,
+        lambda policy, read_us: lambda us: _near(int(us)) // 86_400_000_000,
     )
 
 

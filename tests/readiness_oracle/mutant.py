@@ -2,10 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-Patch = tuple[Any, str, Any]
-"""Owner, name, and what is there instead."""
+from tools.mutant_fit import Patch
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from readiness_oracle import product, row_work
 from readiness_oracle.count_mutants import COUNT_MUTANTS
-from readiness_oracle.mutant import Mutant, Patch
+from readiness_oracle.mutant import Mutant
 from sluiceway.eventtime import prefix_periods, readiness, watermark
 from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
@@ -22,6 +22,7 @@ from sluiceway.ledger.fold_state import ClosedPrefix, SourceState
 from sluiceway.route import route_readiness
 from sluiceway.schedule.steady_clock import SteadyClock
 from sluiceway.worker.late_rows import LateJudge
+from tools.mutant_fit import Patch, held
 
 _Status = tuple[SourceStatus, str]
 
@@ -199,12 +200,12 @@ def _retired_holds() -> tuple[Patch, ...]:
 def _coming_back(change: Callable[[SourceState], None]) -> tuple[Patch, ...]:
     right = fold_sources._pin
 
-    def pin(fold: Any, pinned: Any) -> None:
-        right(fold, pinned)
-        if pinned.how == "resumed" and not pinned.retired:
-            change(fold.sources[pinned.topic, pinned.partition])
+    def resume(fold: Any, pin: Any) -> None:
+        right(fold, pin)
+        if pin.how == "resumed" and not pin.retired:
+            change(fold.sources[pin.topic, pin.partition])
 
-    return ((fold_sources, "_pin", pin),)
+    return ((fold_sources, "_pin", resume),)
 
 
 def _back_is_quiet() -> tuple[Patch, ...]:
@@ -436,21 +437,21 @@ def _nothing(*arguments: object) -> None:
 
 @contextmanager
 def patched(mutant: Mutant | None) -> Iterator[None]:
-    """Hold a mutant's patches; None holds none."""
+    """Hold a mutant's patches; None holds none.
+
+    Raises:
+        MisfitError: It does not apply to the product as it is.
+    """
     if mutant is None:
         yield
         return
     unseen = ((fold_watermark, "check_watermark"), (fold_counts, "check_counted"))
     patches = (*mutant.make(), *((owner, name, _nothing) for owner, name in unseen))
-    kept = [(owner, name, vars(owner)[name]) for owner, name, _ in patches]
     product.periods_of.cache_clear()
     try:
-        for owner, name, wrong in patches:
-            setattr(owner, name, wrong)
-        yield
+        with held(mutant.name, patches):
+            yield
     finally:
-        for owner, name, right in kept:
-            setattr(owner, name, right)
         product.periods_of.cache_clear()
 
 

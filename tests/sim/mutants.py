@@ -4,7 +4,7 @@ A patch replaces functions and methods by name while seeds run. What a patch nee
 is looked up by name too, so a renamed function is an error here, not a mutant that does nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,8 +87,7 @@ from sluiceway.upkeep.lanes import Lanes
 from sluiceway.upkeep.requests import LaneRequest
 from sluiceway.worker import answers
 from sluiceway.worker.plan import TaskPlan
-
-Patch = tuple[Any, str, Any]
+from tools.mutant_fit import Patch, held
 
 
 def _nothing(*arguments: object, **named: object) -> None:
@@ -255,14 +254,15 @@ def _want_and_claim(
 _WANT = CatalogFollower.want
 
 
-def _apply_once(
-    applier: CatalogFollower, wanted: Mapping[Any, Any]
-) -> tuple[list[Any], tuple[Any, ...]]:
-    batch = list(wanted.values())
+def _apply_once(applier: CatalogFollower, through: int) -> tuple[list[Any], tuple[Any, ...]]:
+    batch = list(applier._wanted.values())
     try:
-        return batch, applier._sink.apply(batch)
+        return _APPLY(applier, through)
     except SluicewayError:
         return batch, ()
+
+
+_APPLY = CatalogFollower._apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,13 +569,13 @@ MUTANTS = (
 
 @contextmanager
 def patched(mutant: Mutant | None) -> Iterator[None]:
-    """The product is the mutant inside the block."""
-    patches = mutant.patches if mutant is not None else ()
-    before = [(place, name, vars(place)[name]) for place, name, _ in patches]
-    for place, name, wrong in patches:
-        setattr(place, name, wrong)
-    try:
+    """The product is the mutant inside the block.
+
+    Raises:
+        MisfitError: It does not apply to the product as it is.
+    """
+    if mutant is None:
         yield
-    finally:
-        for place, name, right in before:
-            setattr(place, name, right)
+        return
+    with held(mutant.name, mutant.patches):
+        yield

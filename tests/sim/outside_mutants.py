@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Collection
 from typing import Any
 
 from sluiceway.followers import moved_partitions
@@ -32,9 +33,11 @@ def repair_then_look(applier: CatalogFollower, batch: list[DesiredPartition]) ->
 _APPLY_ALL = CatalogFollower._apply_all
 
 
-def all_again(moved: MovedPartitions, sink: TableSink, through: int) -> list[DesiredPartition]:
+def all_again(
+    moved: MovedPartitions, sink: TableSink, through: int, wanted: Collection[Any] = ()
+) -> list[DesiredPartition]:
     """What has moved is put right without a look before."""
-    del sink, through
+    del sink, through, wanted
     if moved.pause_s() != 0.0:
         return []
     moved._looked = time.monotonic()
@@ -44,11 +47,11 @@ def all_again(moved: MovedPartitions, sink: TableSink, through: int) -> list[Des
 
 
 def look_at_unpublished(
-    moved: MovedPartitions, sink: TableSink, through: int
+    moved: MovedPartitions, sink: TableSink, through: int, wanted: Collection[Any] = ()
 ) -> list[DesiredPartition]:
     """A look does not ask whether the files of a place have their names."""
     del through
-    return _DUE(moved, sink, sys.maxsize)
+    return _DUE(moved, sink, sys.maxsize, wanted)
 
 
 _DUE = MovedPartitions.due

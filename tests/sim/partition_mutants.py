@@ -101,10 +101,11 @@ def same_folder(partition: str, seq: int, uuid: str) -> str:
     return f"{moved_prefix(partition)}0-{'0' * 32}/{partition.rpartition('/')[2]}"
 
 
-def ready_when_asked(fold: Fold, prefix: str) -> ReadyRecord | None:
+def ready_when_asked(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord | None:
     """Announce what the planner has closed, though epochs of before are in flight."""
     known = fold.closed.get(prefix, ClosedPrefix(max(fold.next_seq - 1, 0)))
-    return partition_bodies.ready_body(replace(fold, closed={**fold.closed, prefix: known}), prefix)
+    closed = replace(fold, closed={**fold.closed, prefix: known})
+    return partition_bodies.ready_body(closed, prefix, at_us)
 
 
 def closed_or_not(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
@@ -142,15 +143,15 @@ _RECOVER = RouteSession._recover
 
 
 def remove_at_once(
-    moved: MovedPartitions,
-    wanted: Sequence[DesiredPartition],
+    self: MovedPartitions,
+    moved: Sequence[DesiredPartition],
     old: Sequence[OldFolder],
     through: int,
 ) -> None:
     """Old folders go as soon as the REPLACE has its slot."""
-    _TAKE(moved, wanted, old, through)
-    for each in list(moved._waiting.values()):
-        moved._remove(each, cast("Any", _AsWanted()))
+    _TAKE(self, moved, old, through)
+    for each in list(self._waiting.values()):
+        self._remove(each, cast("Any", _AsWanted()))
 
 
 class _AsWanted:

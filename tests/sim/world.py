@@ -466,8 +466,10 @@ def _rewriter(of: layout.LedgerLayout, *__: object) -> SimRewriter:
     return SimRewriter(_world(), storage, of)
 
 
-def _check_staged(storage: Storage, *asked: Any) -> None:
-    answers.check_staged_files(storage, *asked)
+def _check_staged(
+    storage: Storage, layout: layout.LedgerLayout, results: Sequence[TaskResult]
+) -> None:
+    answers.check_staged_files(storage, layout, results)
     _world().weather.refuse()
 
 

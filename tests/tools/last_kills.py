@@ -27,14 +27,14 @@ class LastKills:
 
     def seeds(self, mutant: str) -> list[int]:
         """Those to try first, the likeliest first; none when nobody knows."""
-        found = (_read(path).get(mutant) for path in (self._here, self.kept))
+        found = (read_kills(path).get(mutant) for path in (self._here, self.kept))
         return list(dict.fromkeys(seed for seed in found if seed is not None))
 
     def note(self, caught: dict[str, int], *, keep: bool) -> None:
         """Remember which seeds have caught which mutants; `keep` has it in the project too."""
         self.build.mkdir(exist_ok=True)
         for path in (self._here, self.kept) if keep else (self._here,):
-            all_of_them = sorted((_read(path) | caught).items())
+            all_of_them = sorted((read_kills(path) | caught).items())
             path.write_text(json.dumps(dict(all_of_them), indent=1) + "\n")
 
     @property
@@ -42,6 +42,7 @@ class LastKills:
         return self.build / f"{self.name}-last-kills.json"
 
 
-def _read(path: Path) -> dict[str, int]:
+def read_kills(path: Path) -> dict[str, int]:
+    """Mutant -> seed; empty when there is no such file."""
     found: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
     return found

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +20,8 @@ from sluiceway.sources.kafka.consumer_cache import ConsumerCache, ReuseCounts
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
 from tools.topic_writer import TopicWriter
+
+TIMEOUT_S = 120.0
 
 
 class Epochs:
@@ -198,11 +199,19 @@ def test_cache_keeps_a_few_consumers_and_closes_the_oldest(
 def test_cache_closes_idle_consumers_by_itself(
     bootstrap_servers: str, new_topic: TopicFactory, writer: TopicWriter
 ) -> None:
-    epochs = Epochs(bootstrap_servers, ConsumerCache(idle_close_s=0.2))
+    closed = threading.Event()
+
+    class Cache(ConsumerCache):
+        def close_idle(self) -> None:
+            super().close_idle()
+            if not self._resting:
+                closed.set()
+
+    epochs = Epochs(bootstrap_servers, Cache(idle_close_s=0.2))
     log = SourcePartition(new_topic(), 0)
     writer.write(log.topic, row_values(3))
     epochs.read(log, 0, 3)
-    time.sleep(0.8)
+    assert closed.wait(TIMEOUT_S)
     writer.write(log.topic, row_values(1))
     epochs.read(log, 3, 4)
     assert epochs.cache.reuse_counts() == ReuseCounts(created=2)

@@ -316,6 +316,36 @@ def test_table_that_is_long_behind_is_remembered_in_bounded_memory(
     assert driven.table.holds_up() == ""
 
 
+def test_nothing_is_sent_where_another_publisher_has_left_no_rows(driven: Driven) -> None:
+    other = driven.new_publisher()
+    driven.follow()
+    driven.commit(1)
+    other.table.follow(driven.lake.view())
+    driven.commit()
+    sent = driven.lake.table().metadata_location
+    driven.follow()
+    assert driven.lake.rows() == [1]
+    assert driven.lake.table().metadata_location == sent
+
+
+def test_lag_goes_on_behind_the_last_slot_that_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher_module, "_MOST_NOTED", 2)
+    driven = Driven(tmp_path, max_lag_s=100.0, publish_interval_s=3600.0)
+    driven.table.most_rows = 1
+    driven.commit(1)
+    driven.follow()
+    assert driven.table.holds_up() == ""
+    for row in (2, 3, 4):
+        driven.commit(row)
+    for _ in range(2):
+        driven.follow()
+    assert driven.lake.rows() == [1, 2, 3]
+    driven.now_s += 100.0
+    assert "100 s behind" in driven.table.holds_up()
+
+
 def test_slot_that_is_told_again_and_again_does_not_age_those_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,7 +180,7 @@ def test_partitions_of_a_group_are_rewritten_by_one_process_and_fail_alone(
         rows = pq.read_table(tables[number].staged(file))["id"].to_pylist()
         assert rows == list(range(100 * number, 100 * number + 20))
         # Each tells its own: the process begins for the first.
-        assert 0 < found.cpu_s < 60
+        assert found.cpu_s > 0
     first, last = made[0], made[3]
     assert isinstance(first, Rewritten)
     assert isinstance(last, Rewritten)

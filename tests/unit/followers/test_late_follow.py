@@ -404,6 +404,31 @@ def test_tables_are_compared_twice_a_minute_while_no_row_is_late(
     assert route.shown.followed == followed + 2
 
 
+def test_tables_that_were_just_found_are_compared_half_a_minute_later(
+    route: Route, clock: Clock
+) -> None:
+    follow = _called(route)
+    follow()
+    clock.pass_s(late_follow._COMPARE_EVERY_S - 1.0)
+    follow()
+    assert route.shown.followed == 1
+    clock.pass_s(1.0)
+    follow()
+    assert route.shown.followed == 2
+
+
+def test_table_that_is_not_found_any_more_is_told(
+    route: Route, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = _called(route)
+    follow()
+    # Of a table that is gone its age is what it was when it was found.
+    monkeypatch.setattr(route.shown, "find", lambda: False)
+    clock.pass_s(late_follow._COMPARE_EVERY_S)
+    with pytest.raises(TableMismatchError, match="dropped"):
+        follow()
+
+
 def _asked_at(route: Route, clock: Clock) -> list[tuple[float, list[str]]]:
     """When the table was asked to show which hours, from here on; the first time is 0."""
     began_s, asked = clock.now_s, []
@@ -460,6 +485,26 @@ def test_partition_that_was_left_alone_is_looked_at_with_each_row_that_comes_lat
         route.late("05")
         follow()
     assert asked == [(0.0, ["05"])] * 2
+
+
+def test_partition_that_is_left_alone_once_more_is_told_once_more(
+    route: Route, clock: Clock
+) -> None:
+    follow = _called(route)
+    for times in (1, 2):
+        route.shown.refused[DAY, "05"] = "location is /elsewhere"
+        route.late("05")
+        follow()
+        assert len(route.events("late_partition_parked")) == times
+        route.shown.refused.clear()
+        clock.pass_s(late_follow._PARKED_RETRY_S)
+        follow()
+        # It is looked at again: what was shown is known for as long as the table answers.
+        route.shown.failure = MetastoreUnavailableError("away")
+        clock.pass_s(late_follow._COMPARE_EVERY_S)
+        with pytest.raises(MetastoreUnavailableError):
+            follow()
+        route.shown.failure = None
 
 
 def test_only_partitions_that_are_shown_are_told_as_shown(route: Route, clock: Clock) -> None:

@@ -68,7 +68,7 @@ def test_connection_with_an_answer_on_its_way_is_for_nobody_else() -> None:
         connection = MetastoreConnection(server.uri, 0.1, {}, idle)
         with closing(connection), pytest.raises(MetastoreUnavailableError):
             _ask(connection, _SLOW)
-        with _connection(server, idle, 0.1) as connection:
+        with _connection(server, idle) as connection:
             assert _ask(connection).name == "ods"
         assert len(server.accepted) == 2
 

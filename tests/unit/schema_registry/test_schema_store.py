@@ -3,10 +3,12 @@
 import pickle
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from sluiceway.errors import SchemaRegistryRefusedError, SchemaRegistryUnavailableError
+from sluiceway.formats.schema_registry import store as store_module
 from sluiceway.formats.schema_registry.client import (
     RegisteredSchema,
     RegistryClient,
@@ -230,13 +232,20 @@ def test_ten_thousand_unknown_ids_of_one_fetch_are_asked_for_over_one_session() 
         assert store.why_unknown(min(garbage)).endswith(f"does not know the schema id {10**6}")
 
 
-def test_ids_above_the_bound_are_asked_for_when_it_is_over() -> None:
+def test_ids_above_the_bound_are_asked_for_when_it_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=time.sleep)
+    monkeypatch.setattr(store_module, "time", clock)
     with registry_server() as registry:
         store = store_of(registry, Patience(unknown_s=0.0, remembered_s=2.0))
         store.schemas(set(range(1_000_000, 1_000_000 + MAX_UNKNOWN)))
         number = registry.add("a", '"int"')
         assert store.schemas({number})[number] is None
-        time.sleep(2.0)
+        now_s[0] += 1.9
+        assert store.schemas({number})[number] is None
+        now_s[0] += 0.1
         assert store.schemas({number})[number] is not None
 
 

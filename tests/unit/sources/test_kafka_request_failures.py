@@ -2,7 +2,6 @@
 
 import gc
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from sluiceway.sources.kafka.jump_check import check_jumps
 from sluiceway.sources.kafka.progress import Jump
 
 _NOWHERE = "127.0.0.1:9"
-_LONG_S = 60.0
+# Only a refusal ends a call that may take so long.
+_LONG_S = 3600.0
 _LOG = SourcePartition("t", 0)
 
 
@@ -90,14 +90,12 @@ def test_brokers_of_which_none_takes_a_connection_are_told_long_before_the_timeo
     call: Callable[[KafkaSourceClient], object],
 ) -> None:
     client = KafkaSourceClient(_NOWHERE, {"log_level": "0"}, _LONG_S)
-    began_s = time.monotonic()
     with pytest.raises(SourceUnavailableError, match=r"no broker takes a connection: .*refused"):
         call(client)
     # Nothing is under way any more that the process would wait for at its end.
     client.close()
     del client
     gc.collect()
-    assert time.monotonic() - began_s < _LONG_S / 2
 
 
 def test_brokers_that_take_connections_and_say_nothing_are_told_in_words() -> None:

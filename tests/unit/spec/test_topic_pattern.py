@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from pydantic_core import PydanticCustomError
 
@@ -10,6 +8,7 @@ from sluiceway.spec.topic_pattern import (
     missing_groups,
     render,
 )
+from tools.hang import ended_if_endless
 
 
 @pytest.mark.parametrize(
@@ -63,12 +62,11 @@ def test_pattern_that_could_take_for_ever_or_is_none_is_refused(text: str, expec
 
 
 @pytest.mark.parametrize("text", ["(.*)_(.*)_(.*)!", ".*a.*a.*b", "a?" * 8 + "a*a*!", "(?=.*!).*"])
-def test_worst_accepted_pattern_answers_soon(text: str) -> None:
+def test_worst_accepted_pattern_answers(text: str) -> None:
     pattern = compile_topic_pattern(text)
     for name in ("a" * MAX_TOPIC_NAME, "_" * MAX_TOPIC_NAME):
-        began = time.process_time()
-        assert pattern.fullmatch(name) is None
-        assert time.process_time() - began < 5.0
+        with ended_if_endless():
+            assert pattern.fullmatch(name) is None
 
 
 def test_render_puts_groups_into_the_name() -> None:

@@ -36,10 +36,8 @@ def test_what_a_call_gives_or_raises_comes_back() -> None:
 def test_a_call_that_never_comes_back_is_left_behind_and_others_go_on() -> None:
     gate = threading.Event()
     try:
-        began_s = time.monotonic()
         with pytest.raises(TimeoutError, match="HDFS has not answered within 0 s"):
             in_time(gate.wait, 0.05)
-        assert time.monotonic() - began_s < 30
         assert in_time(lambda: 7) == 7
         # The process does not wait for it at its end.
         assert all(each.daemon for each in _calls())

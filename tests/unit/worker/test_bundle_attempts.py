@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.observe import failpoints
 from sluiceway.observe.failpoints import Action, FailpointSpec, Role
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import SourceBatch, Split, SplitEnd
 from sluiceway.worker import bundle
 from sluiceway.worker.bundle import run_bundle
 from sluiceway.worker.pipeline import RowPipeline
@@ -71,6 +71,27 @@ def test_route_whose_earlier_answer_cannot_be_looked_for_is_not_read(
     assert answer.failure is not None
     assert answer.failure.kind == "StorageUnavailableError"
     assert readers.opened == []
+
+
+class NoRowsReader(FourRowsReader):
+    """A reader of logs in which nothing is new."""
+
+    def read(self, timeout_s: float) -> list[SourceBatch]:
+        super().read(timeout_s)
+        return []
+
+    def ends(self) -> tuple[SplitEnd, ...]:
+        return (SplitEnd(0, 0, 0, None),) * self.splits
+
+
+def test_route_whose_ends_did_not_move_has_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, plan = NoRowsReader(), bundle_plan(tmp_path)
+    monkeypatch.setattr(bundle, "open_reader", lambda *_, **__: reader)
+    assert run_bundle([plan]) == ()
+    assert reader.kept is True
+    assert not Path(plan.result_path).exists()
 
 
 def test_reader_of_two_routes_is_not_kept_when_one_of_them_fails(

@@ -289,9 +289,7 @@ def test_server_that_is_away_gives_nothing_in_time() -> None:
     with FakeRocketMq() as fake:
         options = read_options({"name_servers": fake.address})
     reader = RocketMqSplitReader([Split(LOG, 0)], options)
-    began_s = time.monotonic()
     assert reader.read(0.3) == []
-    assert time.monotonic() - began_s >= 0.3
     reader.close(reusable=False)
 
 
