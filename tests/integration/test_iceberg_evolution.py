@@ -1,6 +1,7 @@
 """A new field of JSON becomes a column of a lake table while the job runs."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,49 @@ def test_a_new_field_becomes_a_column_and_all_its_rows_have_it(
     writer.write(topic, [with_fields(10, Price=10.5)], partition=0)
     job.catch_up()
     assert job.rows("id", "price")[-1] == (10, 10.5)
+    assert job.verified().problems == []
+
+
+def test_a_field_of_a_change_becomes_what_its_schema_means(
+    bootstrap_servers: str, new_topic: TopicFactory, writer: TopicWriter, tmp_path: Path
+) -> None:
+    topic = new_topic(1)
+    job = write_lake_job(
+        tmp_path,
+        bootstrap_servers=bootstrap_servers,
+        topic=topic,
+        columns="    - {name: id, type: bigint}",
+        partition_by="[]",
+        payload="debezium: {}",
+        key="evolution: add_columns",
+    )
+    decimal = {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2"},
+    }
+    fields = [
+        {"type": "int64", "field": "id"},
+        {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "field": "madeAt"},
+        {"type": "array", "items": decimal, "field": "fees"},
+    ]
+    after = {"type": "struct", "fields": fields, "field": "after"}
+    schema = {"type": "struct", "fields": [after]}
+
+    def change(number: int, **more: object) -> bytes:
+        payload = {"op": "c", "after": {"id": number, **more}}
+        return json.dumps({"schema": schema, "payload": payload}).encode()
+
+    new = {"madeAt": 1_763_632_800_000_000, "fees": ["1000", None]}
+    for number in (1, 2):
+        # The second driver finds the columns with their keys, and the zone of the times.
+        writer.write(topic, [change(number * 10), change(number, **new)], partition=0)
+        job.catch_up()
+    assert str(job.load().schema().find_type("madeat")) == "timestamp"
+    found = job.load().scan(row_filter="id < 10").to_arrow()
+    assert [str(each) for each in found["madeat"].to_pylist()] == ["2025-11-20 10:00:00"] * 2
+    assert found["fees"].to_pylist() == [[Decimal("-26672.12"), None]] * 2
+    assert len(job.rows("id")) == 4
     assert job.verified().problems == []
 
 

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -146,6 +147,61 @@ def test_unknown_fields_become_columns_and_no_row_of_theirs_is_lost_or_null(
 
 
 _META = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+
+
+WRAPPED = """\
+    - {name: id, type: bigint, path: payload.id}
+    - {name: ts, type: bigint, path: payload.ts, required: true}
+"""
+_DECIMAL = {
+    "type": "bytes",
+    "name": "org.apache.kafka.connect.data.Decimal",
+    "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+}
+_CLOCK = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
+_FIELDS = [
+    {"type": "int64", "field": "id"},
+    {"type": "int64", "field": "ts"},
+    {**_DECIMAL, "field": "Amt"},
+    {**_CLOCK, "field": "at"},
+    {"type": "array", "items": {"type": "int32", "name": "io.debezium.time.Date"}, "field": "days"},
+    {"type": "map", "keys": {"type": "string"}, "values": _DECIMAL, "field": "fees"},
+]
+
+
+def wrapped(number: int, **more: Any) -> bytes:
+    """A row with its schema around it, as a connector that takes envelopes off writes it."""
+    payload = {"id": number, "ts": _TS, **more}
+    return json.dumps(
+        {"schema": {"type": "struct", "fields": _FIELDS}, "payload": payload}
+    ).encode()
+
+
+def test_fields_of_rows_with_a_schema_become_columns_of_what_it_means(
+    new_run: NewRun, writer: TopicWriter, metastore_uri: str
+) -> None:
+    """A driver that comes later reads the same columns by the same keys and zone."""
+    run, topic = new_run(columns=WRAPPED, evolution="add_columns")
+    new = {"Amt": "1000", "at": 1_763_632_800_000_000, "days": [20412], "fees": {"x": "AfQ="}}
+    writer.write(topic, [wrapped(0), wrapped(1, **new)])
+    run.catch_up()
+    kinds = columns_of(run, metastore_uri)
+    wanted = {
+        "amt": "decimal(10,2)",
+        "at": "timestamp",
+        "days": "array<date>",
+        "fees": "map<string,decimal(10,2)>",
+    }
+    assert {name: kinds.get(name) for name in wanted} == wanted
+    writer.write(topic, [wrapped(2, **new), wrapped(3)])
+    run.catch_up()
+    assert run.dirty() == []
+    shown = """id, amt, "at"::varchar, days[1]::varchar, map_extract(fees, 'x')[1]"""
+    found = run.rows(shown)
+    amount, fee = Decimal("-26672.12"), Decimal("5.00")
+    full = (amount, "2025-11-20 10:00:00", "2025-11-20", fee)
+    assert found == [(n, *(full if n in (1, 2) else (None,) * 4)) for n in range(4)]
+    run.assert_verified()
 
 
 def test_metastore_that_refuses_fields_in_structs_gets_the_columns_and_the_rows_are_dirty(
