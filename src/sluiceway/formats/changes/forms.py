@@ -7,7 +7,7 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_values import compile_field
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.changes.envelopes import Envelope, Message
-from sluiceway.formats.unavailable import untold_column
+from sluiceway.formats.unavailable import is_unavailable, untold_column
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, StringType
@@ -151,6 +151,8 @@ class MessageForm:
     def row(self, payload: Mapping[str, object]) -> Mapping[str, object]:
         """The row that a change leaves, each value as its schema means it; empty for others.
 
+        Values that the source did not tell are left out: they tell of no column.
+
         Args:
             payload: Its object.
         """
@@ -158,9 +160,9 @@ class MessageForm:
         image = self._images.get(str(marker)) if marker is not None else None
         if image is None or marker in self._envelope.deletes:
             return {}
-        if self.wrapper:
-            return SchemaView(payload).object_at(image.path)
-        return self._at(payload, image.path)
+        view = SchemaView(payload) if self.wrapper else None
+        found = view.object_at(image.path) if view else self._at(payload, image.path)
+        return {key: value for key, value in found.items() if not is_unavailable(value)}
 
     def untold(self, payload: Mapping[str, object]) -> str | None:
         """The column of which the source did not tell the value; see `untold_column`.
