@@ -135,6 +135,17 @@ def test_what_is_looked_for_inside_of_the_mark_is_not_told_either() -> None:
     assert outcome(whole.decode([told])) == [(0, "not_a_change", "v")]
 
 
+@pytest.mark.parametrize("key", ["", '["id"]'])
+def test_no_column_is_made_of_the_mark(key: str) -> None:
+    options = (("key", key), ("extra", "evolve"))
+    decoder = open_decoder(FormatChoice("debezium", options), columns("string", Policy()))
+    told = update({"id": 1, "v": "a", "new": {MARK: MARK}})
+    assert decoder.decode([told]).dirty == ()
+    assert decoder.fields_of(told).keys() == {"id", "v"}
+    (dirty,) = decoder.decode([update({"id": 1, "v": "a", "new": {"a": "b"}})]).dirty
+    assert dirty.reason.value == "unexpected_field"
+
+
 def test_numbers_out_of_reach_are_none_of_its_bytes() -> None:
     numbers = [NumberText("1e9999999999999999999"), NumberText("1e999"), float("inf"), 1e300]
     assert not is_unavailable([*numbers, *BYTES[4:]])

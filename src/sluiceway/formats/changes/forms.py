@@ -7,7 +7,7 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_values import compile_field
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.changes.envelopes import Envelope, Message
-from sluiceway.formats.unavailable import untold_column
+from sluiceway.formats.unavailable import is_unavailable, untold_column
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, StringType
@@ -151,6 +151,8 @@ class MessageForm:
     def row(self, payload: Mapping[str, object], *, meant: bool = False) -> Mapping[str, object]:
         """The row that a change leaves, as it stands there; empty for others.
 
+        Values that the source did not tell are left out: they tell of no column.
+
         Args:
             payload: Its object.
             meant: Each value with what its schema says of it, as `SchemaView.meant_at`.
@@ -159,9 +161,13 @@ class MessageForm:
         image = self._images.get(str(marker)) if marker is not None else None
         if image is None or marker in self._envelope.deletes:
             return {}
-        if meant and self.wrapper:
-            return SchemaView(payload).meant_at(image.path)
-        return self._at(payload, image.path)
+        by_schema = meant and self.wrapper
+        found = (
+            SchemaView(payload).meant_at(image.path)
+            if by_schema
+            else self._at(payload, image.path)
+        )
+        return {key: value for key, value in found.items() if not is_unavailable(value)}
 
     def untold(self, payload: Mapping[str, object]) -> str | None:
         """The column of which the source did not tell the value; see `untold_column`.
