@@ -4,10 +4,9 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.protobuf.proto_text import parse_proto
+from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.reader import MessageReader
-from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema, link
-from sluiceway.formats.protobuf.well_known import CONNECT_FILES, connect_files, well_known_files
+from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema
 from sluiceway.formats.protobuf.wire import Wire, broken, zigzag
 from sluiceway.formats.schema_registry.client import RegisteredSchema
 from sluiceway.formats.schema_registry.frame import confluent_frame
@@ -50,7 +49,10 @@ class GivenMessage:
     """
 
     def __init__(self, schema: Schema, name: str) -> None:
-        self._reader = MessageReader(schema.message(name), {})
+        try:
+            self._reader = MessageReader(schema.message(name), {})
+        except RecursionError as error:
+            raise ProtobufSchemaError(f"{name} holds messages too many levels deep") from error
 
     def frame(self, payload: bytes) -> tuple[Key, int]:
         """See `MessageSchemas.frame`."""
@@ -106,7 +108,11 @@ class RegistryMessages:
             message = schema.at(indexes)
             if message is None:
                 return _unknown(f"the schema id {number} has no message {list(indexes)}")
-            self._readers[key] = MessageReader(message, {}, connect=self._connect)
+            try:
+                self._readers[key] = MessageReader(message, {}, connect=self._connect)
+            except RecursionError:
+                text = f"the schema id {number} holds messages too many levels deep"
+                self._readers[key] = _unknown(text)
         return self._readers[key]
 
 
@@ -122,12 +128,6 @@ def _parsed(number: int, registered: RegisteredSchema) -> Schema | DirtyValueErr
     if registered.kind != PROTOBUF:
         return _unknown(f"the schema id {number} is {registered.kind}, not {PROTOBUF}")
     try:
-        others = [
-            parse_proto(text)
-            for name, text in registered.references
-            if not name.startswith("google/protobuf/") and name not in CONNECT_FILES
-        ]
-        known = (*well_known_files(), *connect_files())
-        return link([*known, *others, parse_proto(registered.text)])
+        return compile_proto(registered.text, registered.references)
     except ProtobufSchemaError as error:
         return _unknown(f"the schema id {number} cannot be read: {error}")
