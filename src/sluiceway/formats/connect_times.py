@@ -21,3 +21,6 @@ CONNECT_TIMES: Mapping[str, MakeTime] = {
 
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 """A structure of a decimal's scale and its unscaled value."""
+
+CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+"""Bytes of a decimal's unscaled value; the scale is in the schema."""

@@ -12,6 +12,7 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.json_values import object_of_pairs
 from sluiceway.convert.typed_values import Day, Float32, Instant, LocalTime, TimedNumber, TimeOfDay
 from sluiceway.formats.avro.schema import (
+    BIG_DECIMAL,
     Array,
     Enum,
     Fixed,
@@ -323,6 +324,8 @@ def _logical(read: Read, logical: Logical | None) -> Read:
     match logical.name:
         case "decimal":
             return _decimal(read, logical.scale)
+        case name if name == BIG_DECIMAL:
+            return _big_decimal(read)
         case "uuid":
             return lambda cursor: _uuid(read(cursor))
         case "date":
@@ -367,6 +370,23 @@ def _variable_decimal(read: Read) -> Read:
             raise broken(f"the decimal at byte {at} has no scale and digits that can be")
         unscaled = int.from_bytes(data, "big", signed=True)
         return Decimal(unscaled).scaleb(-scale, context=_EXACT)
+
+    return read_decimal
+
+
+def _big_decimal(read: Read) -> Read:
+    """A decimal with a scale of its own: bytes in which the digits and the scale are."""
+
+    def read_decimal(cursor: Cursor) -> Decimal:
+        at = cursor.position
+        data = read(cursor)
+        assert isinstance(data, bytes)  # noqa: S101 - the schema's parser takes these types only
+        inner = Cursor(data, 0)
+        digits, scale = _bytes(inner), _int(inner)
+        sound = inner.position == inner.end and 0 < len(digits) <= MAX_DECIMAL_BYTES
+        if not sound or abs(scale) > MAX_SCALE:
+            raise broken(f"the decimal at byte {at} has no scale and digits that can be")
+        return Decimal(int.from_bytes(digits, "big", signed=True)).scaleb(-scale, context=_EXACT)
 
     return read_decimal
 

@@ -117,7 +117,7 @@ class RegistrySchemas:
         if registered.kind != AVRO:
             return unknown_schema(f"the schema id {key} is {registered.kind}, not {AVRO}")
         try:
-            texts = [text for _, text in registered.references]
+            texts = registered.resolved.values()
             node = parse_schema(registered.text, texts, connect=self._connect)
         except AvroSchemaError as error:
             return unknown_schema(f"the schema id {key} cannot be read: {error}")

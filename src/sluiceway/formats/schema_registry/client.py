@@ -43,6 +43,14 @@ class RegisteredSchema:
     text: str
     references: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def resolved(self) -> dict[str, str]:
+        """The references by name, as registries resolve them: of several versions the first."""
+        found: dict[str, str] = {}
+        for name, text in self.references:
+            found.setdefault(name, text)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class SubjectVersion:
@@ -112,7 +120,7 @@ class RegistryClient:
         return SubjectVersion(subject, number, self._with_references(found))
 
     def _with_references(self, found: Mapping[str, Any]) -> RegisteredSchema:
-        references: dict[tuple[str, str], tuple[str, str]] = {}
+        references: dict[tuple[str, ...], tuple[str, str]] = {}
         self._add_references(found, references, above=())
         kind = str(found.get("schemaType", "AVRO"))
         return RegisteredSchema(kind, _text(found), tuple(references.values()))
@@ -120,9 +128,9 @@ class RegistryClient:
     def _add_references(
         self,
         holder: Mapping[str, Any],
-        references: dict[tuple[str, str], tuple[str, str]],
+        references: dict[tuple[str, ...], tuple[str, str]],
         *,
-        above: tuple[tuple[str, str], ...],
+        above: tuple[tuple[str, ...], ...],
     ) -> None:
         listed = holder.get("references") or []
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -132,8 +140,9 @@ class RegistryClient:
                 hint="is schema_registry.url a schema registry?",
             )
         for one in listed:
+            name = str(one.get("name"))
             subject, version = str(one.get("subject")), str(one.get("version"))
-            key = (subject, version)
+            key = (name, subject, version)
             if key in references or key in above:
                 continue
             if len(references) + len(above) > MAX_REFERENCES:
@@ -154,7 +163,7 @@ class RegistryClient:
                     hint="register it, or restore what was deleted",
                 )
             self._add_references(found, references, above=(*above, key))
-            references[key] = (str(one.get("name")), _text(found))
+            references[key] = (name, _text(found))
 
     def _get(self, path: str) -> Mapping[str, Any] | None:
         """Ask the addresses in turn; None for what the registry says it does not know."""
