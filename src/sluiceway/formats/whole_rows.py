@@ -27,6 +27,7 @@ class WholeRowsDecoder(RowDecoder):
         self._inner = inner
         self._nulls_delete = nulls_delete
         self.takes_any_sequence = inner.takes_any_sequence
+        self.reads_schema_header = inner.reads_schema_header
 
     @property
     def arrow_schema(self) -> pa.Schema:

@@ -23,6 +23,8 @@ class FramedJsonDecoder(RowDecoder):
         inner: Reads the objects.
     """
 
+    reads_schema_header = True
+
     def __init__(self, inner: JsonDecoder) -> None:
         self._inner = inner
 

@@ -59,6 +59,7 @@ class ProtobufDecoder(RowDecoder):
         self._schema = arrow_schema(schema)
         self._rows = TypedRows(schema)
         self._messages = messages
+        self.reads_schema_header = isinstance(messages, RegistryMessages)
         self._skips_tombstones = skips_tombstones
 
     @property

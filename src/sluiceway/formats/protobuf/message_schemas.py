@@ -9,7 +9,7 @@ from sluiceway.formats.protobuf.reader import MessageReader
 from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema
 from sluiceway.formats.protobuf.wire import Wire, broken, zigzag
 from sluiceway.formats.schema_registry.client import RegisteredSchema
-from sluiceway.formats.schema_registry.frame import confluent_frame
+from sluiceway.formats.schema_registry.frame import check_header, schema_frame, schema_name
 from sluiceway.formats.schema_registry.store import SchemaStore
 from sluiceway.types.dirty import DirtyReason
 
@@ -80,12 +80,13 @@ class RegistryMessages:
 
     def frame(self, payload: bytes) -> tuple[Key, int]:
         """See `MessageSchemas.frame`."""
-        number, begin = confluent_frame(payload)
+        number, begin = schema_frame(payload)
         wire = Wire(payload, begin)
         count = _index(wire)
         if not 0 <= count <= MAX_INDEXES:
             raise broken(f"{count} message indexes stand behind the schema's id")
         indexes = tuple(_index(wire) for _ in range(count)) if count else (0,)
+        check_header(payload, wire.position)
         return (number, indexes), wire.position
 
     def of(self, keys: Collection[Key]) -> Mapping[Key, MessageReader | DirtyValueError]:
@@ -107,11 +108,11 @@ class RegistryMessages:
                 return schema
             message = schema.at(indexes)
             if message is None:
-                return _unknown(f"the schema id {number} has no message {list(indexes)}")
+                return _unknown(f"the {schema_name(number)} has no message {list(indexes)}")
             try:
                 self._readers[key] = MessageReader(message, {}, connect=self._connect)
             except RecursionError:
-                text = f"the schema id {number} holds messages too many levels deep"
+                text = f"the {schema_name(number)} holds messages too many levels deep"
                 self._readers[key] = _unknown(text)
         return self._readers[key]
 
@@ -126,8 +127,8 @@ def _unknown(what: str) -> DirtyValueError:
 
 def _parsed(number: int, registered: RegisteredSchema) -> Schema | DirtyValueError:
     if registered.kind != PROTOBUF:
-        return _unknown(f"the schema id {number} is {registered.kind}, not {PROTOBUF}")
+        return _unknown(f"the {schema_name(number)} is {registered.kind}, not {PROTOBUF}")
     try:
         return compile_proto(registered.text, registered.references)
     except ProtobufSchemaError as error:
-        return _unknown(f"the schema id {number} cannot be read: {error}")
+        return _unknown(f"the {schema_name(number)} cannot be read: {error}")
