@@ -178,7 +178,7 @@ def test_values_and_keys_of_a_task_are_read_by_the_headers_of_their_records() ->
         choice = FormatChoice(
             "avro", (("registry.unknown_wait_ms", "0"), ("registry.url", registry.url))
         )
-        headers = [
+        headers: list[Headers] = [
             (*by_guid(), *by_id(number, name=KEY_HEADER)),
             (*by_id(number), *by_guid(name=KEY_HEADER)),
             (*by_id(number), *by_id(number, name=KEY_HEADER)),
