@@ -6,10 +6,8 @@ from typing import Any
 
 from sluiceway.formats.protobuf.decoder import ProtobufDecoder
 from sluiceway.formats.protobuf.message_schemas import Key
-from sluiceway.formats.protobuf.proto_text import parse_proto
+from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.reader import MessageReader
-from sluiceway.formats.protobuf.schema import link
-from sluiceway.formats.protobuf.well_known import well_known_files
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.types.schema import Schema
 from sluiceway.types.typed_matrix import PROTOBUF_MATRIX, ProtobufKind
@@ -42,7 +40,7 @@ class _Messages:
 
 @cache
 def _reader(text: str) -> MessageReader:
-    schema = link([*well_known_files(), parse_proto(text)])
+    schema = compile_proto(text)
     return MessageReader(schema.message("M"), {})
 
 

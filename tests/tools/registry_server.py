@@ -28,6 +28,8 @@ class Registry:
         known_after: Ids that are known only after so many questions.
         closes_after: Ends each session, unasked, after so many answers; 0 keeps it open.
         sessions: Connections that were made.
+        guids: Ids of schemas by their GUIDs.
+        knows_guids: Whether it is as new as GUIDs.
     """
 
     port: int = 0
@@ -40,6 +42,8 @@ class Registry:
     known_after: dict[int, int] = field(default_factory=dict)
     closes_after: int = 0
     sessions: int = 0
+    guids: dict[str, int] = field(default_factory=dict)
+    knows_guids: bool = True
 
     @property
     def url(self) -> str:
@@ -79,6 +83,9 @@ class Registry:
             return 200, self.body
         if found := re.fullmatch(r"/apis/registry/schemas/ids/([0-9]+)", path):
             return self._of_id(int(found[1]))
+        found = re.fullmatch(r"/apis/registry/schemas/guids/([0-9a-f-]+)", path)
+        if found and self.knows_guids:
+            return self._of_id(self.guids.get(found[1], 0))
         if found := re.fullmatch(r"/apis/registry/subjects/([^/]+)/versions/([^/]+)", path):
             return self._of_subject(unquote(found[1]), found[2])
         return 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'

@@ -11,7 +11,7 @@ from sluiceway.formats.json.schema_columns import json_schema_columns
 from sluiceway.formats.protobuf.columns import message_columns, proto_columns
 from sluiceway.formats.protobuf.decoder import given_schema
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
-from sluiceway.formats.protobuf.schema import MAX_SCHEMA_BYTES, ProtobufSchemaError, link
+from sluiceway.formats.protobuf.schema import MAX_SCHEMA_BYTES, ProtobufSchemaError
 from sluiceway.formats.schema_columns import NoColumnsError
 from sluiceway.formats.schema_options import AVRO_SCHEMA, AVRO_SCHEMAS, PROTOBUF_MESSAGE
 from sluiceway.formats.schema_registry.client import RegistryClient
@@ -100,7 +100,7 @@ def route_block(spec: "RouteSpec", config: "RouteConfig", message: str | None) -
 
 def _of_file(name: str, data: bytes, message: str | None) -> "tuple[SchemaColumn, ...]":
     if name.endswith(DESCRIPTOR_SUFFIXES):
-        return message_columns(link(read_descriptor_set(data)), message)
+        return message_columns(read_descriptor_set(data), message)
     text = data.decode("utf-8")
     if name.endswith(".proto"):
         return proto_columns(text, message)

@@ -328,7 +328,7 @@ def _of_registry(job: JobText, contents: "TopicContents") -> JobText:
         WrongUsageError: The registry is not named.
     """
     if not job.registry:
-        ids = ", ".join(map(str, sorted(contents.schema_ids)[:3]))
+        ids = ", ".join(map(str, sorted(contents.schema_ids)[:3])) or "GUIDs"
         raise WrongUsageError(
             f"the records of {job.topic} are Avro or Protobuf, schema {ids} of a registry",
             hint="say where it is: --registry http://HOST:PORT",

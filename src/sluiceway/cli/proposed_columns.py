@@ -109,8 +109,8 @@ def _survey_doubts(survey: "JsonSurvey") -> list[str]:
 def _framed(contents: "TopicContents") -> str:
     ids = sorted(contents.schema_ids)
     shown = ", ".join(map(str, ids[:_MOST_NAMED])) + (", ..." if len(ids) > _MOST_NAMED else "")
-    word = "schema" if len(ids) == 1 else "schemas"
-    return f"{contents.framed:,} of {contents.records:,} in Confluent's wire format, {word} {shown}"
+    word = f"{'schema' if len(ids) == 1 else 'schemas'} {shown}" if ids else "by GUIDs in headers"
+    return f"{contents.framed:,} of {contents.records:,} in Confluent's wire format, {word}"
 
 
 def _binary(contents: "TopicContents", topics: Sequence[str]) -> WrongUsageError:

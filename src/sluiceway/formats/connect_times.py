@@ -27,3 +27,6 @@ CONNECT_TEXT_TIMES = frozenset({"io.debezium.time.IsoTimestamp"})
 
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 """A structure of a decimal's scale and its unscaled value."""
+
+CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+"""Bytes of a decimal's unscaled value; the scale is in the schema."""

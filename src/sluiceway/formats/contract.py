@@ -46,9 +46,12 @@ class RowDecoder(ABC):
     Attributes:
         takes_any_sequence: False hands `decode` a list; True whatever the source has, which may
             make an object only of the payloads that are asked for.
+        reads_schema_header: Whether a schema that a record's header names is put before its
+            payload: see `types.schema_header`.
     """
 
     takes_any_sequence: bool = False
+    reads_schema_header: bool = False
 
     @property
     @abstractmethod

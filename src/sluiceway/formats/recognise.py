@@ -11,6 +11,7 @@ from sluiceway.formats.connect_times import DECIMAL, VARIABLE_DECIMAL
 from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
 from sluiceway.formats.schema_registry.frame import HEADER_BYTES, unframed
 from sluiceway.types.hive_types import MAX_PRECISION
+from sluiceway.types.schema_header import HeaderFramed
 
 _HALF = 2
 _MOST_IDS = 10_000
@@ -58,9 +59,10 @@ class TopicContents:
     def add(self, payload: bytes | None) -> None:
         """Take in a record's value."""
         self.records += 1
-        if payload and payload.startswith(b"\0") and len(payload) >= HEADER_BYTES:
+        named = payload is not None and payload.startswith(b"\0") and len(payload) >= HEADER_BYTES
+        if payload and (named or isinstance(payload, HeaderFramed)):
             self.framed += 1
-            if len(self.schema_ids) < _MOST_IDS:
+            if named and len(self.schema_ids) < _MOST_IDS:
                 self.schema_ids.add(int.from_bytes(payload[1:HEADER_BYTES], "big"))
         body = payload and unframed(payload)
         self.plain.add(body)

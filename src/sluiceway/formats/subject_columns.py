@@ -24,10 +24,10 @@ def subject_columns(
     """
     match registered.kind:
         case "AVRO":
-            return avro_columns(registered.text, [text for _, text in registered.references])
+            return avro_columns(registered.text, list(registered.resolved.values()))
         case "PROTOBUF":
             return proto_columns(registered.text, message, registered.references)
         case "JSON":
-            return json_schema_columns(registered.text, registered.references)
+            return json_schema_columns(registered.text, registered.resolved.items())
         case kind:
             raise NoColumnsError(f"it is {kind}, which is not read")

@@ -31,6 +31,7 @@ class WholeRowsDecoder(RowDecoder):
         self._fields = schema.fields
         self._nulls_delete = nulls_delete
         self.takes_any_sequence = inner.takes_any_sequence
+        self.reads_schema_header = inner.reads_schema_header
 
     @property
     def arrow_schema(self) -> pa.Schema:

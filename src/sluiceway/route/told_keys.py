@@ -105,7 +105,7 @@ def _sampled(spec: RouteSpec, config: RouteConfig) -> tuple[str, ...]:
         if key:
             schema_of = None if client is None else client.schema_of_id
             # Keys of one schema begin alike; each is asked of the registry once.
-            mark = key if client is None else key[:5]
+            mark = key if client is None else key[: 17 if key.startswith(b"\1") else 5]
             if mark not in told:
                 told[mark] = key_fields(key, prefix=prefix, schema_of=schema_of)
     if not told:

@@ -8,6 +8,7 @@ from uuid import uuid4
 from sluiceway.errors import SourceUnavailableError
 from sluiceway.sources.contract import LogBounds, SourceBatch, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess, open_client, open_reader
+from sluiceway.types.schema_header import KEY_HEADER, VALUE_HEADER, with_schema_headers
 
 _REQUEST_TIMEOUT_S = 10.0
 _READ_TIMEOUT_S = 1.0
@@ -19,6 +20,8 @@ def sample_payloads(
 ) -> Iterator[bytes | None]:
     """Values of records from both ends of each source partition, oldest first.
 
+    A header that names a value's schema is put before it.
+
     Args:
         access: Of the source.
         topics: Literal names.
@@ -28,7 +31,11 @@ def sample_payloads(
         TopicNotFoundError: There is no such topic.
         SourceUnavailableError: The brokers do not answer, or are slower than two minutes.
     """
-    payloads = (each for batch in _sampled(access, topics, records) for each in batch.values)
+    payloads = (
+        each
+        for batch in _sampled(access, topics, records)
+        for each in with_schema_headers(batch.values, batch.headers(), VALUE_HEADER)
+    )
     yield from islice(payloads, records)
 
 
@@ -36,7 +43,11 @@ def sample_keys(
     access: SourceAccess, topics: Sequence[str], records: int
 ) -> Iterator[bytes | None]:
     """Keys of the same records; see `sample_payloads`."""
-    keys = (each for batch in _sampled(access, topics, records) for each in batch.keys())  # noqa: SIM118 - no dict
+    keys = (
+        each
+        for batch in _sampled(access, topics, records)
+        for each in with_schema_headers(batch.keys(), batch.headers(), KEY_HEADER)
+    )
     yield from islice(keys, records)
 
 

@@ -28,6 +28,7 @@ from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.payloads import JoinedPayloads, rows_with
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema
+from sluiceway.types.schema_header import KEY_HEADER, with_schema_headers
 from sluiceway.worker.plan import KeyForm, KeyRule
 
 _RECORD, _PLACE = "$record", "$place"
@@ -110,6 +111,9 @@ class KeyedRows:
         records = indices.to_numpy()
         if not self._keys.reads_all:
             held = list(keys)
+            if isinstance(self._keys, _FramedKeys):
+                headers = [each for batch in batches for each in batch.headers()]
+                held = with_schema_headers(held, headers, KEY_HEADER)
             return self._keys.read([held[record] for record in records.tolist()], dirty)
         of_records: dict[int, DirtyRow] = {}
         columns = self._keys.read(keys, of_records)

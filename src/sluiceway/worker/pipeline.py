@@ -26,6 +26,7 @@ from sluiceway.sources.contract import RawRecords, SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
+from sluiceway.types.schema_header import VALUE_HEADER, with_schema_headers
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
@@ -269,6 +270,12 @@ class RowPipeline:
         self._lane.submit(0, self._writer.tend)
 
     def _payloads(self, batches: Sequence[SourceBatch]) -> Sequence[bytes | None]:
+        if self._decoder.reads_schema_header:
+            return [
+                value
+                for batch in batches
+                for value in with_schema_headers(batch.values, batch.headers(), VALUE_HEADER)
+            ]
         if self._decoder.takes_any_sequence:
             return JoinedPayloads([batch.values for batch in batches])
         return [value for batch in batches for value in batch.values]

@@ -327,3 +327,40 @@ def test_a_map_may_come_as_an_array_of_its_entries(
         assert (
             found.rows.column(0).to_pylist() == [list(zip(wanted, ["x", None], strict=True))] * 20
         )
+
+
+def of_connect(**more: object) -> dict[str, object]:
+    return {"type": "bytes", "connect.name": "org.apache.kafka.connect.data.Decimal", **more}
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_decimals_of_any_scale_come_through_as_they_are(rows: int) -> None:
+    text = record(
+        ("wide", of_connect(logicalType="decimal", scale=127, precision=64)),
+        ("round", of_connect(scale=-3, precision=20)),
+        ("big", {"type": "bytes", "logicalType": "big-decimal"}),
+    )
+    own = avro.data(avro.unscaled(12345)) + avro.long(2)
+    payload = avro.data(avro.unscaled(15 * 10**126)) + avro.data(avro.unscaled(-7)) + avro.data(own)
+    schema = columns(wide="decimal(38,2)", round="decimal(38,0)", big="decimal(10,2)")
+    decoded = bare(text, schema).decode([payload] * rows)
+    wanted = {"wide": Decimal("1.50"), "round": Decimal(-7000), "big": Decimal("123.45")}
+    assert decoded.dirty == ()
+    assert decoded.rows.to_pylist() == [wanted] * rows
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        b"",
+        b"\x00\x04",
+        avro.data(b"\x01"),
+        avro.data(b"\x01") + avro.long(501),
+        b"\x02\x01\x04\x04",
+    ],
+    ids=range(5),
+)
+def test_big_decimal_that_is_none_is_broken(own: bytes) -> None:
+    text = record(("big", {"type": "bytes", "logicalType": "big-decimal"}))
+    (dirty,) = bare(text, columns(big="decimal(10,2)")).decode([avro.data(own)]).dirty
+    assert (dirty.reason, dirty.path) == (Why.BROKEN, "big")

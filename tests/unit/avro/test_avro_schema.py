@@ -8,6 +8,7 @@ import pytest
 
 from sluiceway.formats.avro.schema import (
     AvroSchemaError,
+    Enum,
     Fixed,
     Logical,
     Primitive,
@@ -113,7 +114,7 @@ def test_logical_type_that_is_not_valid_is_ignored(schema: Any, wanted: object) 
         ('{"type":"fixed","name":"F","size":true}', "no whole number"),
         ('{"type":"array"}', "no `items`"),
         ('[["int"]]', "a union stands directly in a union"),
-        (f"[{_F},{_F}]", "defined twice"),
+        (f"[{_F},{_F.replace('1', '2')}]", "defined twice"),
         ("[" * 100_000, "not JSON|too deep"),
         ('{"type":"array","items":' * 200 + '"int"' + "}" * 200, "too deep"),
     ],
@@ -122,3 +123,58 @@ def test_logical_type_that_is_not_valid_is_ignored(schema: Any, wanted: object) 
 def test_text_that_is_no_schema_is_refused(text: str, told: str) -> None:
     with pytest.raises(AvroSchemaError, match=told):
         parse_schema(text)
+
+
+_COLOR = '{"type":"enum","name":"x.Color","symbols":["RED","BLUE"]}'
+
+
+def _record(name: str, *fields: tuple[str, str]) -> str:
+    held = ",".join(f'{{"name":"{field}","type":{of}}}' for field, of in fields)
+    return f'{{"type":"record","name":"x.{name}","fields":[{held}]}}'
+
+
+def test_type_that_two_references_embed_alike_is_one() -> None:
+    inner = _record("Inner", ("color", _COLOR))
+    first, second = _record("A", ("c", _COLOR), ("i", inner)), _record("B", ("i", inner))
+    text = _record("R", ("a", '"x.A"'), ("b", '"x.B"'), ("c", '"x.Color"'))
+    found = parse_schema(text, [first, second])
+    assert isinstance(found, Record)
+    (_, a), (_, b), (_, color) = found.fields
+    assert isinstance(a, Record)
+    assert isinstance(b, Record)
+    assert a.fields[1][1] is b.fields[0][1]
+    assert color == Enum(("RED", "BLUE"))
+    # A schema that embeds what it refers to, or refers to itself by two names, is the same.
+    assert isinstance(parse_schema(_record("R", ("a", first)), [first, first]), Record)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        '{"type":"enum","name":"x.Color","symbols":["BLUE","RED"]}',
+        '{"type":"fixed","name":"x.Color","size":1}',
+        '{"type":"record","name":"x.Color","fields":[]}',
+    ],
+)
+def test_type_that_two_references_embed_otherwise_is_refused(other: str) -> None:
+    told = r"the type x\.Color is defined twice, and not alike"
+    with pytest.raises(AvroSchemaError, match=told):
+        parse_schema('"x.A"', [_record("A", ("c", _COLOR)), _record("B", ("c", other))])
+
+
+def test_decimals_of_kafka_connect_have_scales_that_avro_has_not() -> None:
+    def logical(**more: object) -> Logical | None:
+        found = parse_schema(json.dumps({"type": "bytes", **more}))
+        assert isinstance(found, Primitive)
+        return found.logical
+
+    name = {"connect.name": "org.apache.kafka.connect.data.Decimal"}
+    told = {**name, "logicalType": "decimal", "scale": 127, "precision": 64}
+    assert logical(**told) == Logical("decimal", 127, 127)
+    assert logical(**name, scale=-3, precision=38) == Logical("decimal", -3, 38)
+    old = {"connect.parameters": {"scale": "4", "connect.decimal.precision": "9"}}
+    assert logical(**name, **old) == Logical("decimal", 4, 64)
+    assert logical(**name) is None
+    assert logical(**name, scale="x") is None
+    assert logical(logicalType="decimal", scale=127, precision=64) is None
+    assert logical(logicalType="big-decimal") == Logical("big-decimal")

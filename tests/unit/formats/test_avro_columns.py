@@ -217,3 +217,18 @@ def test_extremes_of_every_kind_come_through_unchanged_in_the_types_that_are_sai
         for row in rows
     ]  # fmt: skip
     assert found.rows.to_pylist() == wanted
+
+
+def test_decimals_that_no_column_has_are_refused_and_those_with_zeros_behind_them_are_not() -> None:
+    def connect(scale: int, precision: int) -> dict[str, Any]:
+        told = {"connect.name": "org.apache.kafka.connect.data.Decimal", "scale": scale}
+        return {"type": "bytes", "logicalType": "decimal", "precision": precision, **told}
+
+    assert types(record(("d", connect(-3, 20)))) == {"d": "decimal(23,0)"}
+    schema = record(("a", connect(127, 64)), ("b", logical("bytes", "big-decimal")))
+    found = avro_columns(json.dumps(schema))
+    assert [each.refused for each in found] == [
+        "a: a decimal of 127 digits; a column has 38",
+        "b: a decimal of any scale: say decimal(p,s) or string",
+    ]
+    assert all(each.as_text for each in found)

@@ -3,12 +3,11 @@
 import pytest
 
 from sluiceway.formats.protobuf.columns import message_columns, proto_columns
-from sluiceway.formats.protobuf.proto_text import parse_proto
-from sluiceway.formats.protobuf.schema import ProtobufSchemaError, link
-from sluiceway.formats.protobuf.well_known import well_known_files
+from sluiceway.formats.protobuf.proto_text import compile_proto
+from sluiceway.formats.protobuf.schema import ProtobufSchemaError
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.formats.schema_columns import NoColumnsError
-from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
 from tools import protobuf_bytes as pb
 
@@ -81,13 +80,10 @@ def test_field_that_no_type_holds_is_refused_with_its_path(body: str, why: str) 
     assert why in types(body)["x"]
 
 
-def test_group_is_refused_since_it_is_not_read() -> None:
-    text = 'syntax = "proto2"; message M { optional group X = 1 { optional int32 v = 1; } }'
-    try:
-        (column,) = proto_columns(text, None)
-    except NoColumnsError:
-        return
-    assert (column.type, column.as_text) == (None, False)
+def test_group_is_a_struct() -> None:
+    text = 'syntax = "proto2"; message M { repeated group X = 1 { optional int32 v = 1; } }'
+    (column,) = proto_columns(text, None)
+    assert (column.name, column.type) == ("x", parse_hive_type("array<struct<v:int>>"))
 
 
 def test_message_has_to_be_named_where_there_are_several() -> None:
@@ -112,7 +108,7 @@ def test_schemas_that_it_imports_are_put_together() -> None:
 
 
 def test_message_of_a_schema_that_is_read_already() -> None:
-    schema = link([*well_known_files(), parse_proto(HEAD + "message M { int32 v = 1; }")])
+    schema = compile_proto(HEAD + "message M { int32 v = 1; }")
     assert [each.name for each in message_columns(schema, "p.M")] == ["v"]
     with pytest.raises(ProtobufSchemaError):
         message_columns(schema, "p.N")

@@ -308,3 +308,15 @@ def test_folder_that_others_can_write_to_is_not_believed(tmp_path: Path) -> None
     shared.add({8}, 60.0)
     (tmp_path / "own").chmod(0o700)
     assert list(shared.read()) == [7]
+
+
+def test_of_several_versions_of_one_reference_the_first_counts_as_in_the_registry() -> None:
+    with registry_server() as registry:
+        registry.add("c", '"old"')
+        registry.add("c", '"new"')
+        registry.add("b", '"b"', references=[("C", "c", 1)])
+        number = registry.add("a", '"a"', references=[("B", "b", 1), ("C", "c", 2), ("D", "c", 2)])
+        found = store_of(registry).schemas({number})[number]
+    assert found is not None
+    assert found.references == (("C", '"old"'), ("B", '"b"'), ("C", '"new"'), ("D", '"new"'))
+    assert found.resolved == {"C": '"old"', "B": '"b"', "D": '"new"'}

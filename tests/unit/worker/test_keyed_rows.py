@@ -16,7 +16,7 @@ from sluiceway.formats.contract import Decoded
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.host.native_module import native_module
 from sluiceway.sinks.change_judge import ChangeJudge, Verdict
-from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition, Split
+from sluiceway.sources.contract import Headers, RawRecords, SourceBatch, SourcePartition, Split
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
@@ -45,6 +45,9 @@ class _Batch(SourceBatch):
 
     def keys(self) -> list[bytes | None]:
         return self._keys
+
+    def headers(self) -> list[Headers]:
+        return [()] * len(self._keys)
 
     def records(self, rows: object) -> RawRecords:
         raise NotImplementedError

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sluiceway.convert.typed_values import Day, LocalTime
 from sluiceway.formats.avro.schema import (
+    BIG_DECIMAL,
     Array,
     AvroSchemaError,
     Enum,
@@ -104,10 +105,14 @@ class _Types:
     def _logical(self, logical: Logical, plain: DataType) -> DataType:
         match logical.name:
             case "decimal":
-                if logical.precision > MAX_PRECISION:
-                    text = f"a decimal of {logical.precision} digits; a column has {MAX_PRECISION}"
+                # With zeros behind them where the scale is below 0.
+                digits, scale = logical.precision - min(logical.scale, 0), max(logical.scale, 0)
+                if digits > MAX_PRECISION:
+                    text = f"a decimal of {digits} digits; a column has {MAX_PRECISION}"
                     raise self._walk.refusal(text)
-                return DecimalType(logical.precision, logical.scale)
+                return DecimalType(digits, scale)
+            case name if name == BIG_DECIMAL:
+                raise self._walk.refusal("a decimal of any scale: say decimal(p,s) or string")
             case "uuid":
                 return StringType()
             case "date":

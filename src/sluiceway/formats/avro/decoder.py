@@ -60,6 +60,7 @@ class AvroDecoder(RowDecoder):
         self._schema = arrow_schema(schema)
         self._rows = TypedRows(schema)
         self._frame = frame
+        self.reads_schema_header = frame is confluent_frame
         self._schemas = schemas
         self._skips_tombstones = skips_tombstones
 

@@ -21,6 +21,7 @@ from sluiceway.convert.typed_values import (
     WallText,
 )
 from sluiceway.formats.avro.schema import (
+    BIG_DECIMAL,
     Array,
     Enum,
     Fixed,
@@ -335,6 +336,8 @@ def _logical(read: Read, logical: Logical | None) -> Read:
     match logical.name:
         case "decimal":
             return _decimal(read, logical.scale)
+        case name if name == BIG_DECIMAL:
+            return _big_decimal(read)
         case "uuid":
             return lambda cursor: _uuid(read(cursor))
         case "date":
@@ -388,6 +391,23 @@ def _of_scale(record: Mapping[str, object]) -> Decimal:
         raise broken(f"a decimal has {len(data)} bytes")
     unscaled = int.from_bytes(data, "big", signed=True)
     return Decimal(unscaled).scaleb(-scale, context=_EXACT)
+
+
+def _big_decimal(read: Read) -> Read:
+    """A decimal with a scale of its own: bytes in which the digits and the scale are."""
+
+    def read_decimal(cursor: Cursor) -> Decimal:
+        at = cursor.position
+        data = read(cursor)
+        assert isinstance(data, bytes)  # noqa: S101 - the schema's parser takes these types only
+        inner = Cursor(data, 0)
+        digits, scale = _bytes(inner), _int(inner)
+        sound = inner.position == inner.end and 0 < len(digits) <= MAX_DECIMAL_BYTES
+        if not sound or abs(scale) > MAX_SCALE:
+            raise broken(f"the decimal at byte {at} has no scale and digits that can be")
+        return Decimal(int.from_bytes(digits, "big", signed=True)).scaleb(-scale, context=_EXACT)
+
+    return read_decimal
 
 
 def _decimal(read: Read, scale: int) -> Read:

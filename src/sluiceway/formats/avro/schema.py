@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES, CONNECT_TIMES
+from sluiceway.formats.connect_times import CONNECT_DECIMAL, CONNECT_TEXT_TIMES, CONNECT_TIMES
 
 MAX_SCHEMA_CHARS = 4 * 1024 * 1024
 MAX_SCHEMA_DEPTH = 100
 MAX_DECIMAL_DIGITS = 1000
+BIG_DECIMAL = "big-decimal"
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 _TIMES = {
@@ -26,6 +27,8 @@ _TIMES = {
     ("string", "uuid"),
 }  # fmt: skip
 _UUID_BYTES = 16
+# What its converter says of a decimal without a precision.
+_CONNECT_PRECISION = 64
 _EMPTY_FINGERPRINT = 0xC15D213AA4D7A795
 
 
@@ -179,7 +182,8 @@ class _Parser:
             case "map":
                 return Map(self.parse(_part(found, "values"), space, depth + 1))
             case str() if kind in PRIMITIVES:
-                return Primitive(kind, _logical_of(found, kind) or self._connect_name(found, kind))
+                logical = _logical_of(found, kind) or self._connect_name(found, kind)
+                return Primitive(kind, logical or _connect_decimal(found, kind))
             case _:
                 # `{"type": {"type": "array", ...}}` and `{"type": "some.Name"}`.
                 return self.parse(_part(found, "type"), space, depth + 1)
@@ -193,10 +197,10 @@ class _Parser:
         text = kind == "string" and name in CONNECT_TEXT_TIMES
         return Logical(name) if number or text else None
 
-    def _record(self, found: Mapping[str, Any], space: str, depth: int) -> Record:
+    def _record(self, found: Mapping[str, Any], space: str, depth: int) -> Node:
         name, space = full_name(found, space)
         made = Record(name)
-        self._add(name, made)
+        self._names.setdefault(name, made)
         fields = _part(found, "fields")
         if not isinstance(fields, list):
             raise AvroSchemaError(f"the fields of {name} are no list")
@@ -206,30 +210,31 @@ class _Parser:
             made.fields.append((one["name"], self.parse(_part(one, "type"), space, depth + 1)))
         if len({field for field, _ in made.fields}) != len(made.fields):
             raise AvroSchemaError(f"two fields of {name} have one name")
-        return made
+        return self._known(name, made)
 
-    def _enum(self, found: Mapping[str, Any], space: str) -> Enum:
+    def _enum(self, found: Mapping[str, Any], space: str) -> Node:
         name, _ = full_name(found, space)
         symbols = _part(found, "symbols")
         if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
             raise AvroSchemaError(f"the symbols of {name} are no list of texts")
-        made = Enum(tuple(symbols))
-        self._add(name, made)
-        return made
+        return self._known(name, Enum(tuple(symbols)))
 
-    def _fixed(self, found: Mapping[str, Any], space: str) -> Fixed:
+    def _fixed(self, found: Mapping[str, Any], space: str) -> Node:
         name, _ = full_name(found, space)
         size = _part(found, "size")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise AvroSchemaError(f"the size of {name} is no whole number")
-        made = Fixed(size, _logical_of(found, "fixed"))
-        self._add(name, made)
-        return made
+        return self._known(name, Fixed(size, _logical_of(found, "fixed")))
 
-    def _add(self, name: str, made: Node) -> None:
-        if name in self._names:
-            raise AvroSchemaError(f"the type {name} is defined twice")
-        self._names[name] = made
+    def _known(self, name: str, made: Node) -> Node:
+        """A named type; of one that is defined again, and alike, the first."""
+        known = self._names.setdefault(name, made)
+        alike = known == made
+        if isinstance(known, Record) and isinstance(made, Record):
+            alike = known.fields == made.fields
+        if not alike:
+            raise AvroSchemaError(f"the type {name} is defined twice, and not alike")
+        return known
 
 
 def full_name(found: Mapping[str, Any], space: str) -> tuple[str, str]:
@@ -253,6 +258,8 @@ def _logical_of(found: Mapping[str, Any], of: str) -> Logical | None:
     name = found.get("logicalType")
     if not isinstance(name, str):
         return None
+    if (of, name) == ("bytes", BIG_DECIMAL):
+        return Logical(name)
     if name == "decimal" and of in ("bytes", "fixed"):
         precision, scale = found.get("precision"), found.get("scale", 0)
         if type(precision) is not int or type(scale) is not int:
@@ -263,6 +270,22 @@ def _logical_of(found: Mapping[str, Any], of: str) -> Logical | None:
         is_uuid = name == "uuid" and found.get("size") == _UUID_BYTES
         return Logical(name) if is_uuid else None
     return Logical(name) if (of, name) in _TIMES else None
+
+
+def _connect_decimal(found: Mapping[str, Any], of: str) -> Logical | None:
+    """Kafka Connect's decimal, of a scale that Avro's has not: below 0, or above the precision."""
+    if of != "bytes" or found.get("connect.name") != CONNECT_DECIMAL:
+        return None
+    parameters = found.get("connect.parameters")
+    told = parameters.get("scale") if isinstance(parameters, dict) else None
+    try:
+        scale = int(found.get("scale", told))
+        precision = int(found.get("precision", _CONNECT_PRECISION))
+    except (TypeError, ValueError):
+        return None
+    if abs(scale) > MAX_DECIMAL_DIGITS:
+        return None
+    return Logical("decimal", scale, max(precision, scale))
 
 
 # Fingerprints

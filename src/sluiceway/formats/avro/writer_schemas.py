@@ -15,6 +15,7 @@ from sluiceway.formats.avro.schema import (
     parse_schema,
 )
 from sluiceway.formats.schema_registry.client import RegisteredSchema
+from sluiceway.formats.schema_registry.frame import schema_name
 from sluiceway.formats.schema_registry.store import SchemaStore
 from sluiceway.types.dirty import DirtyReason
 
@@ -118,12 +119,12 @@ class RegistrySchemas:
 
     def _parsed(self, key: int, registered: RegisteredSchema) -> WriterSchema | DirtyValueError:
         if registered.kind != AVRO:
-            return unknown_schema(f"the schema id {key} is {registered.kind}, not {AVRO}")
+            return unknown_schema(f"the {schema_name(key)} is {registered.kind}, not {AVRO}")
         try:
-            texts = [text for _, text in registered.references]
+            texts = registered.resolved.values()
             node = parse_schema(registered.text, texts, connect=self._connect)
         except AvroSchemaError as error:
-            return unknown_schema(f"the schema id {key} cannot be read: {error}")
+            return unknown_schema(f"the {schema_name(key)} cannot be read: {error}")
         if self._bare is not None and not isinstance(node, Record):
             # The bytes of a record of one field are those of the field.
             node = Record(self._bare, [(self._bare, node)])

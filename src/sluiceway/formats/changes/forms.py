@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_values import compile_field
+from sluiceway.convert.schema_values import Meaning
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.changes.envelopes import Envelope, Message
 from sluiceway.formats.unavailable import is_unavailable, untold_column
@@ -161,13 +162,15 @@ class MessageForm:
         image = self._images.get(str(marker)) if marker is not None else None
         if image is None or marker in self._envelope.deletes:
             return {}
-        by_schema = meant and self.wrapper
-        found = (
-            SchemaView(payload).meant_at(image.path)
-            if by_schema
-            else self._at(payload, image.path)
-        )
-        return {key: value for key, value in found.items() if not is_unavailable(value)}
+        if meant and self.wrapper:
+            found = SchemaView(payload).meant_at(image.path)
+        else:
+            found = self._at(payload, image.path)
+        return {
+            key: value
+            for key, value in found.items()
+            if not is_unavailable(value.value if isinstance(value, Meaning) else value)
+        }
 
     def untold(self, payload: Mapping[str, object]) -> str | None:
         """The column of which the source did not tell the value; see `untold_column`.

@@ -62,6 +62,8 @@ class FramedChangeDecoder(RowDecoder):
         ValueError: Options or columns that cannot be.
     """
 
+    reads_schema_header = True
+
     def __init__(
         self, schema: Schema, options: Mapping[str, str], *, fast_rows: int | None = MIN_ROWS
     ) -> None:

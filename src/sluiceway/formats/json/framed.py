@@ -28,6 +28,8 @@ class FramedJsonDecoder(RowDecoder):
         schemas: Of the registry; None reads all values as JSON has them.
     """
 
+    reads_schema_header = True
+
     def __init__(self, inner: JsonDecoder, schemas: ConnectSchemas | None = None) -> None:
         self._inner = inner
         self._schemas = schemas

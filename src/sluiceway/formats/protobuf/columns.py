@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable
 
-from sluiceway.formats.protobuf.proto_text import parse_proto
+from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.schema import (
     FieldType,
     MessageType,
     ProtobufSchemaError,
     Schema,
-    link,
 )
-from sluiceway.formats.protobuf.well_known import CONNECT_FILES, connect_files, well_known_files
 from sluiceway.formats.schema_columns import (
     NoColumnsError,
     SchemaColumn,
@@ -76,9 +74,7 @@ def proto_columns(
         NoColumnsError: It is no schema, or which message is meant is not said.
     """
     try:
-        others = [parse_proto(one) for name, one in imported if not _is_known(name)]
-        schema = link([*well_known_files(), *connect_files(), *others, parse_proto(text)])
-        return message_columns(schema, message)
+        return message_columns(compile_proto(text, imported), message)
     except ProtobufSchemaError as error:
         raise NoColumnsError(f"it is no Protobuf schema: {error}") from error
 
@@ -95,10 +91,6 @@ def message_columns(schema: Schema, name: str | None) -> tuple[SchemaColumn, ...
         raise NoColumnsError(f"the message {message.name} has no fields")
     fields = [(of.name, of) for of in message.fields]
     return columns_of(fields, lambda walk, of: _Types(walk, message).of(of))
-
-
-def _is_known(name: str) -> bool:
-    return name.startswith("google/protobuf/") or name in CONNECT_FILES
 
 
 def _message(schema: Schema, name: str | None) -> MessageType:

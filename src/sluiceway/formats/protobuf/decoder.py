@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
@@ -17,11 +17,9 @@ from sluiceway.formats.protobuf.message_schemas import (
     MessageSchemas,
     RegistryMessages,
 )
-from sluiceway.formats.protobuf.proto_text import parse_proto
+from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.reader import MessageReader
 from sluiceway.formats.protobuf.schema import Schema as MessageSchema
-from sluiceway.formats.protobuf.schema import link
-from sluiceway.formats.protobuf.well_known import well_known_files
 from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_options import (
     PROTOBUF_CONNECT,
@@ -61,6 +59,7 @@ class ProtobufDecoder(RowDecoder):
         self._schema = arrow_schema(schema)
         self._rows = TypedRows(schema)
         self._messages = messages
+        self.reads_schema_header = isinstance(messages, RegistryMessages)
         self._skips_tombstones = skips_tombstones
 
     @property
@@ -140,9 +139,15 @@ def given_schema(options: Mapping[str, str]) -> MessageSchema:
         ValueError: It is none.
     """
     if PROTOBUF_SCHEMA in options:
-        return link([*well_known_files(), parse_proto(options[PROTOBUF_SCHEMA])])
+        return _of_text(options[PROTOBUF_SCHEMA])
     try:
         data = base64.b64decode(options[PROTOBUF_DESCRIPTOR_SET], validate=True)
     except binascii.Error as error:
         raise ValueError("the descriptor set is not in Base64") from error
-    return link(read_descriptor_set(data))
+    return read_descriptor_set(data)
+
+
+@lru_cache(maxsize=8)
+def _of_text(text: str) -> MessageSchema:
+    """Kept for the tasks that this process runs one after the other."""
+    return compile_proto(text)

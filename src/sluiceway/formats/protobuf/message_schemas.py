@@ -4,13 +4,12 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.protobuf.proto_text import parse_proto
+from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.reader import MessageReader
-from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema, link
-from sluiceway.formats.protobuf.well_known import CONNECT_FILES, connect_files, well_known_files
+from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema
 from sluiceway.formats.protobuf.wire import Wire, broken, zigzag
 from sluiceway.formats.schema_registry.client import RegisteredSchema
-from sluiceway.formats.schema_registry.frame import confluent_frame
+from sluiceway.formats.schema_registry.frame import check_header, schema_frame, schema_name
 from sluiceway.formats.schema_registry.store import SchemaStore
 from sluiceway.types.dirty import DirtyReason
 
@@ -51,7 +50,10 @@ class GivenMessage:
     """
 
     def __init__(self, schema: Schema, name: str, *, connect: bool = False) -> None:
-        self._reader = MessageReader(schema.message(name), {}, connect=connect)
+        try:
+            self._reader = MessageReader(schema.message(name), {}, connect=connect)
+        except RecursionError as error:
+            raise ProtobufSchemaError(f"{name} holds messages too many levels deep") from error
 
     def frame(self, payload: bytes) -> tuple[Key, int]:
         """See `MessageSchemas.frame`."""
@@ -79,12 +81,13 @@ class RegistryMessages:
 
     def frame(self, payload: bytes) -> tuple[Key, int]:
         """See `MessageSchemas.frame`."""
-        number, begin = confluent_frame(payload)
+        number, begin = schema_frame(payload)
         wire = Wire(payload, begin)
         count = _index(wire)
         if not 0 <= count <= MAX_INDEXES:
             raise broken(f"{count} message indexes stand behind the schema's id")
         indexes = tuple(_index(wire) for _ in range(count)) if count else (0,)
+        check_header(payload, wire.position)
         return (number, indexes), wire.position
 
     def of(self, keys: Collection[Key]) -> Mapping[Key, MessageReader | DirtyValueError]:
@@ -106,8 +109,12 @@ class RegistryMessages:
                 return schema
             message = schema.at(indexes)
             if message is None:
-                return _unknown(f"the schema id {number} has no message {list(indexes)}")
-            self._readers[key] = MessageReader(message, {}, connect=self._connect)
+                return _unknown(f"the {schema_name(number)} has no message {list(indexes)}")
+            try:
+                self._readers[key] = MessageReader(message, {}, connect=self._connect)
+            except RecursionError:
+                text = f"the {schema_name(number)} holds messages too many levels deep"
+                self._readers[key] = _unknown(text)
         return self._readers[key]
 
 
@@ -121,14 +128,8 @@ def _unknown(what: str) -> DirtyValueError:
 
 def _parsed(number: int, registered: RegisteredSchema) -> Schema | DirtyValueError:
     if registered.kind != PROTOBUF:
-        return _unknown(f"the schema id {number} is {registered.kind}, not {PROTOBUF}")
+        return _unknown(f"the {schema_name(number)} is {registered.kind}, not {PROTOBUF}")
     try:
-        others = [
-            parse_proto(text)
-            for name, text in registered.references
-            if not name.startswith("google/protobuf/") and name not in CONNECT_FILES
-        ]
-        known = (*well_known_files(), *connect_files())
-        return link([*known, *others, parse_proto(registered.text)])
+        return compile_proto(registered.text, registered.references)
     except ProtobufSchemaError as error:
-        return _unknown(f"the schema id {number} cannot be read: {error}")
+        return _unknown(f"the {schema_name(number)} cannot be read: {error}")

@@ -1,223 +1,183 @@
-"""A `.proto` file's text -> its declarations: what registries keep.
+"""A `.proto` text and what it imports -> a schema: what registries and job files hold.
 
-Source: the Protocol Buffers language specification, proto2 and proto3. Options, services and
-extensions change nothing about how payloads are read, and are passed over.
+Google's compiler parses and links; a registry asks less of a text than it does. So a text is
+first freed of what says nothing about payloads: custom options, extensions and services, whose
+types need not be there, and imports that nobody gave. Lines stay where they are.
 """
 
-import re
+import ast
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from grpc_tools import _protoc_compiler as protoc  # The public module adds importers of `_pb2`.
 
 from sluiceway.formats.protobuf.schema import (
     MAX_SCHEMA_BYTES,
-    SCALARS,
     ProtobufSchemaError,
-    WrittenEnum,
-    WrittenField,
-    WrittenFile,
-    WrittenMessage,
+    Schema,
+    link,
 )
-
-_TOKEN = re.compile(
-    r"""\s+|//[^\n]*|/\*.*?\*/"""
-    r"""|(?P<token>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[A-Za-z_][A-Za-z0-9_.]*"""
-    r"""|\.[A-Za-z_][A-Za-z0-9_.]*|[0-9][A-Za-z0-9.+]*|[^\s\w])""",
-    re.DOTALL,
+from sluiceway.formats.protobuf.well_known import (
+    ALWAYS_KNOWN,
+    GOOGLE,
+    GOOGLE_FOLDER,
+    bundled_text,
+    google_files,
 )
-_SCALAR_NAMES = frozenset(SCALARS.values())
-_LABELS = frozenset({"optional", "required", "repeated"})
-_PASSED_OVER = frozenset({"option", "reserved", "extensions", "extend", "service", "import"})
-_MAX_DEPTH = 100
+from sluiceway.formats.protobuf.written_text import WrittenText
+
+ROOT = "schema.proto"
+
+# The compiler's module is asked for Python's code, in which the descriptor is.
+_DESCRIPTOR = b"AddSerializedFile("
 
 
-def parse_proto(text: str) -> WrittenFile:
-    """Read a `.proto` text. Called once a schema.
+def compile_proto(text: str, imported: Iterable[tuple[str, str]] = ()) -> Schema:
+    """Read a `.proto` text. Called once a schema and process.
+
+    Args:
+        text: The schema.
+        imported: Names and texts of the files that it imports, those they import before them. Of
+            several versions of one file the fields of all are read.
 
     Raises:
-        ProtobufSchemaError: It is none, or has an edition, which this version cannot read.
+        ProtobufSchemaError: It is none, or a type that it uses is not there.
     """
-    if len(text) > MAX_SCHEMA_BYTES:
+    given = [one for one in imported if not one[0].startswith(GOOGLE) and not _is_bundled(one[0])]
+    if sum(map(len, (text, *(other for _, other in given)))) > MAX_SCHEMA_BYTES:
         raise ProtobufSchemaError(f"the schema has more than {MAX_SCHEMA_BYTES} characters")
-    return _Parser(text).file()
-
-
-class _Parser:
-    """Reads tokens one after the other."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
-        self._at = 0
-
-    def file(self) -> WrittenFile:
-        found = WrittenFile()
-        while self._at < len(self._tokens):
-            match self._next():
-                case "syntax":
-                    self._expect("=")
-                    found.syntax = self._next().strip("\"'")
-                    self._expect(";")
-                    if found.syntax not in ("proto2", "proto3"):
-                        raise ProtobufSchemaError(f"the syntax {found.syntax} is not known")
-                case "edition":
-                    raise ProtobufSchemaError("editions are not in this version")
-                case "package":
-                    found.package = self._next()
-                    self._expect(";")
-                case "message":
-                    found.messages.append(self._message(1))
-                case "enum":
-                    found.enums.append(self._enum())
-                case ";":
-                    pass
-                case word if word in _PASSED_OVER:
-                    self._pass_over()
-                case word:
-                    raise self._unexpected(word)
-        return found
-
-    def _message(self, depth: int) -> WrittenMessage:
-        if depth > _MAX_DEPTH:
-            raise ProtobufSchemaError("messages are nested too deep")
-        found = WrittenMessage(self._next())
-        self._expect("{")
-        oneofs = 0
-        while (word := self._next()) != "}":
-            match word:
-                case "message":
-                    found.messages.append(self._message(depth + 1))
-                case "enum":
-                    found.enums.append(self._enum())
-                case "oneof":
-                    self._oneof(found, oneofs)
-                    oneofs += 1
-                case ";":
-                    pass
-                case _ if word in _PASSED_OVER and self._peek() != "=":
-                    self._pass_over()
-                case _:
-                    self._field(found, word, -1)
-        return found
-
-    def _oneof(self, holder: WrittenMessage, index: int) -> None:
-        self._next()
-        self._expect("{")
-        while (word := self._next()) != "}":
-            if word == "option":
-                self._pass_over()
-            elif word != ";":
-                self._field(holder, word, index)
-
-    def _field(self, holder: WrittenMessage, word: str, oneof: int) -> None:
-        label = word if word in _LABELS else ""
-        kind = self._next() if label else word
-        if kind == "map" and self._peek() == "<":
-            self._map(holder)
-            return
-        name = self._next()
-        number = self._number()
-        if kind == "group":
-            self._pass_over()
-            holder.fields.append(WrittenField(name, number, "group"))
-            return
-        self._options()
-        is_scalar = kind in _SCALAR_NAMES
-        if not is_scalar and not re.fullmatch(r"\.?[A-Za-z_][A-Za-z0-9_.]*", kind):
-            raise self._unexpected(kind)
-        holder.fields.append(
-            WrittenField(
-                name,
-                number,
-                kind if is_scalar else "",
-                "" if is_scalar else kind,
-                label == "repeated",
-                oneof,
-                label == "optional",
-            )
-        )
-
-    def _map(self, holder: WrittenMessage) -> None:
-        self._expect("<")
-        key = self._next()
-        self._expect(",")
-        value = self._next()
-        self._expect(">")
-        name = self._next()
-        number = self._number()
-        self._options()
-        if key not in _SCALAR_NAMES - {"float", "double", "bytes"}:
-            raise ProtobufSchemaError(f"{key} is no type of a map's keys")
-        entry = "".join(part.capitalize() for part in name.split("_")) + "Entry"
-        of = ("", value) if value not in _SCALAR_NAMES else (value, "")
-        fields = [WrittenField("key", 1, key), WrittenField("value", 2, *of)]
-        holder.messages.append(WrittenMessage(entry, fields, is_map_entry=True))
-        holder.fields.append(WrittenField(name, number, "", entry, repeated=True))
-
-    def _enum(self) -> WrittenEnum:
-        name, values = self._next(), []
-        self._expect("{")
-        while (word := self._next()) != "}":
-            if word in ("option", "reserved") and self._peek() != "=":
-                self._pass_over()
-            elif word != ";":
-                values.append((word, self._number()))
-                self._options()
-        return WrittenEnum(name, tuple(values))
-
-    def _number(self) -> int:
-        self._expect("=")
-        sign = -1 if self._peek() == "-" else 1
-        if sign < 0:
-            self._next()
-        word = self._next()
+    last = dict(given)
+    first = dict(reversed(given))
+    found, fault = list[Schema](), ProtobufSchemaError("")
+    for versions in (first, last) if first != last else (last,):
         try:
-            octal = word.startswith("0") and word.isdigit() and len(word) > 1
-            return sign * int(word, 8 if octal else 0)
-        except ValueError as error:
-            raise self._unexpected(word) from error
-
-    def _options(self) -> None:
-        """Pass over `[...]` and the semicolon."""
-        self._pass_over()
-
-    def _pass_over(self) -> None:
-        """Go behind the end of a statement: a semicolon, or the brace that ends its body."""
-        depth = 0
-        while True:
-            word = self._next()
-            if word in "{[(":
-                depth += 1
-            elif word in "}])":
-                depth -= 1
-                if depth == 0 and word == "}":
-                    break
-            elif word == ";" and depth == 0:
-                break
-        if word == "}" and self._at < len(self._tokens) and self._peek() == ";":
-            self._next()
-
-    def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
-
-    def _next(self) -> str:
-        if self._at >= len(self._tokens):
-            raise ProtobufSchemaError("the schema ends in the middle of a declaration")
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def _expect(self, wanted: str) -> None:
-        word = self._next()
-        if word != wanted:
-            raise ProtobufSchemaError(f"expected {wanted}, got {word[:40]}")
-
-    def _unexpected(self, word: str) -> ProtobufSchemaError:
-        return ProtobufSchemaError(f"{word[:40]} is not expected here")
+            found.append(_linked(text, {name: versions[name] for name in last}))
+        except ProtobufSchemaError as error:
+            fault = error
+    if not found:
+        raise fault
+    for other in found[1:]:
+        found[0].take_in(other)
+    return found[0]
 
 
-def _tokens(text: str) -> list[str]:
-    found, position = [], 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise ProtobufSchemaError(f"the schema cannot be read at character {position}")
-        position = match.end()
-        if match["token"] is not None:
-            found.append(match["token"])
-    return found
+def _is_bundled(name: str) -> bool:
+    return bundled_text(name) is not None
+
+
+def _linked(text: str, given: dict[str, str]) -> Schema:
+    """The schema of a text, with one version of each file that it imports."""
+    texts = {name: WrittenText(_utf8(other)) for name, other in given.items()}
+    root = WrittenText(_utf8(text))
+    _add_bundled(texts, root)
+    # A file that goes by two names is one.
+    by_text = {each.text: f"file{number}.proto" for number, each in enumerate(texts.values())}
+    paths = {name: by_text[each.text] for name, each in texts.items()}
+    names = {path: name for name, path in paths.items()}
+    try:
+        return link(_compiled(_files(paths, texts, root), names))
+    except ProtobufSchemaError as error:
+        absent = [
+            name
+            for each in (root, *texts.values())
+            for name in each.imports
+            if name not in paths and name not in google_files()
+        ]
+        if not absent or "is not defined" not in str(error):
+            raise
+        raise ProtobufSchemaError(f"{error} It imports {absent[0]}, which is not given") from None
+
+
+def _files(
+    paths: dict[str, str], texts: dict[str, WrittenText], root: WrittenText
+) -> dict[str, str]:
+    """Texts for the compiler, by the paths that it finds them at.
+
+    Args:
+        paths: Of the imported files, by name.
+        texts: The imported files, by name.
+        root: What imports them.
+    """
+    paths = paths | {name: name for name in google_files()}
+    wanted = {paths.get(name) for each in (root, *texts.values()) for name in each.imports}
+    files: dict[str, str] = {}
+    # A reference may have a name of its own that no import says: what comes after it sees it.
+    unnamed: list[str] = []
+    for name, each in (*texts.items(), (ROOT, root)):
+        others = unnamed if each is root or not paths.keys() >= set(each.imports) else []
+        known = () if each.declares_known or "protobuf" not in each.text else ALWAYS_KNOWN
+        path = ROOT if each is root else paths[name]
+        files[path] = each.to_compile(paths, (*others, *known))
+        if path not in wanted:
+            unnamed.append(path)
+    return files
+
+
+def bundled_files(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Names and descriptors of known files, those they import before them.
+
+    Called once a descriptor set that has not all that it imports.
+
+    Args:
+        names: Of the files that it lacks; those that are not known here are passed over.
+    """
+    known = [name for name in names if name in google_files() or bundled_text(name) is not None]
+    text = "".join(f'import "{name}";\n' for name in known)
+    root = WrittenText(text)
+    texts: dict[str, WrittenText] = {}
+    _add_bundled(texts, root)
+    paths = {name: f"file{number}.proto" for number, name in enumerate(texts)}
+    names = {path: name for name, path in paths.items()}
+    for file in _compiled(_files(paths, texts, root), names):
+        path = FileDescriptorProto.FromString(file).name
+        yield names.get(path, path), file
+
+
+def _utf8(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ProtobufSchemaError("the schema is no text in UTF-8") from error
+    return text.removeprefix("\ufeff")
+
+
+def _add_bundled(texts: dict[str, WrittenText], root: WrittenText) -> None:
+    """Take in the files that are imported and that serializers have without being given them."""
+    wanted = [name for each in (root, *texts.values()) for name in each.imports]
+    while wanted:
+        name = wanted.pop()
+        text = None if name in texts else bundled_text(name)
+        if text is not None:
+            texts[name] = WrittenText(text)
+            wanted += texts[name].imports
+
+
+def _compiled(files: dict[str, str], names: dict[str, str]) -> Iterator[bytes]:
+    """Descriptors of some files, those they import before them."""
+    # What it warns of - an import that is not used, say - is nothing that a reader can mend.
+    warnings.filterwarnings("ignore", category=protoc.ProtocWarning)
+    with tempfile.TemporaryDirectory(prefix="sluiceway-proto-") as folder:
+        for path, text in files.items():
+            (Path(folder) / path).write_text(text, encoding="utf-8")
+        try:
+            made = protoc.get_protos(ROOT.encode(), [folder.encode(), GOOGLE_FOLDER.encode()])
+        except protoc.ProtocErrors as error:
+            raise ProtobufSchemaError(_first_fault(error.errors(), names)) from None
+    for _, code in made:
+        literal = code.partition(_DESCRIPTOR)[2].partition(b")\n")[0]
+        yield ast.literal_eval(literal.decode())
+
+
+def _first_fault(faults: Iterable[protoc.ProtocError], names: dict[str, str]) -> str:
+    """Where and what the first fault is; that a file could not be imported for it is none."""
+    told = [(each.filename.decode(), each.line, each.message.decode()) for each in faults]
+    first = next((each for each in told if not each[2].startswith("Import ")), told[0])
+    path, line, message = str(first[0]), int(first[1]), str(first[2])
+    where = f"line {line + 1}: " if line >= 0 else ""
+    where += f"in {names[path]}: " if path in names else ""
+    for other, name in names.items():
+        message = message.replace(f'"{other}"', f'"{name}"')
+    return where + message

@@ -74,11 +74,10 @@ class MessageReader:
         self._meant = _meant_by(of) if connect else None
         self.is_map_entry = of.is_map_entry
         self._fields = {field.number: _Field(field, known, connect=connect) for field in of.fields}
-        plain = [field for field in of.fields if field.kind != "group"]
-        self._repeated = [(field.name, _is_map(field)) for field in plain if field.repeated]
+        self._repeated = [(field.name, _is_map(field)) for field in of.fields if field.repeated]
         self._defaults = {
             field.name: _default(field)
-            for field in plain
+            for field in of.fields
             if not field.has_presence and not field.repeated
         }
         siblings: dict[int, list[str]] = {}
@@ -130,7 +129,7 @@ class MessageReader:
         while wire.position < end:
             number, kind = wire.tag(end)
             field = fields.get(number)
-            if field is None or field.is_group:
+            if field is None:
                 wire.skip(kind, number, end)
                 continue
             if number in oneofs:
@@ -150,7 +149,7 @@ class _Field:
         self, field: FieldType, known: dict[MessageType, MessageReader], *, connect: bool
     ) -> None:
         self.name = field.name
-        self.is_group = field.kind == "group"
+        self._number = field.number
         self._kind = field.kind
         self._repeated = field.repeated
         self._wire_kind, self._scalar = _SCALARS.get(field.kind, (LENGTH, _no_scalar))
@@ -165,7 +164,10 @@ class _Field:
         """Read a value and put it where it belongs."""
         if self._inner is not None:
             self._check(kind)
-            self._read_message(found, wire, wire.part(end), self._inner)
+            is_group = kind == GROUP_BEGIN
+            last, after = wire.group(self._number, end) if is_group else (wire.part(end), -1)
+            self._read_message(found, wire, last, self._inner)
+            wire.position = after if is_group else last
         elif self._repeated and kind == LENGTH and self._wire_kind != LENGTH:
             last, items = wire.part(end), found[self.name]
             while wire.position < last:
@@ -317,7 +319,7 @@ def _enum(of: EnumType) -> Scalar:
 
 
 def _no_scalar(wire: Wire, end: int) -> Any:
-    """Of messages, which are read otherwise, and of groups, which are not read."""
+    """Of messages and groups, which are read otherwise."""
     raise broken(f"no value is expected between bytes {wire.position} and {end}")
 
 

@@ -1,10 +1,10 @@
-"""Protobuf messages as values: what a descriptor or a `.proto` text says, with names resolved.
+"""Protobuf messages as values: what Google's descriptors say, ready for the reader of payloads."""
 
-Source: the Protocol Buffers language and descriptor specifications, proto2 and proto3.
-"""
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf.descriptor_pool import DescriptorPool
 
 from sluiceway.formats.schema_options import MAX_PROTOBUF_BYTES
 
@@ -13,62 +13,13 @@ SCALARS = {
     8: "bool", 9: "string", 12: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64",
     17: "sint32", 18: "sint64",
 }  # fmt: skip
-GROUP = 10
-REPEATED = 3
+_GROUP = 10
+_OTHERS = {_GROUP: "group", 11: "message", 14: "enum"}
 MAX_SCHEMA_BYTES = MAX_PROTOBUF_BYTES
 
 
 class ProtobufSchemaError(ValueError):
     """A descriptor or text is no Protobuf schema, or not one that can be read; says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenField:
-    """A field as it is declared.
-
-    Attributes:
-        kind: A scalar's name; empty for a message or an enum; `group`.
-        of: Name of the message or enum, as it is written.
-        oneof: Which oneof of the message it is in; -1 for none.
-        optional: `optional` is written in proto3.
-    """
-
-    name: str
-    number: int
-    kind: str
-    of: str = ""
-    repeated: bool = False
-    oneof: int = -1
-    optional: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenEnum:
-    """An enum as it is declared: names and numbers in order."""
-
-    name: str
-    values: tuple[tuple[str, int], ...]
-
-
-@dataclass(slots=True)
-class WrittenMessage:
-    """A message as it is declared."""
-
-    name: str
-    fields: list[WrittenField] = field(default_factory=list)
-    messages: list["WrittenMessage"] = field(default_factory=list)
-    enums: list[WrittenEnum] = field(default_factory=list)
-    is_map_entry: bool = False
-
-
-@dataclass(slots=True)
-class WrittenFile:
-    """A file of declarations; `syntax` is `proto2` or `proto3`."""
-
-    package: str = ""
-    syntax: str = "proto2"
-    messages: list[WrittenMessage] = field(default_factory=list)
-    enums: list[WrittenEnum] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
@@ -96,6 +47,11 @@ class FieldType:
     oneof: int
     of: "MessageType | EnumType | None" = None
 
+    def told(self) -> tuple[object, ...]:
+        """What two versions of a field agree about."""
+        of = self.of.name if isinstance(self.of, MessageType) else ""
+        return self.name, self.kind, self.repeated, self.has_presence, of
+
 
 @dataclass(eq=False, slots=True)
 class MessageType:
@@ -112,17 +68,23 @@ class MessageType:
     is_map_entry: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Schema:
     """All messages of some files.
 
-    Attributes:
-        by_name: By full name.
-        top: Messages of the last file, in order.
+    Args:
+        pool: Their descriptors.
+        file: Descriptor of the file that is the schema itself.
     """
 
-    by_name: dict[str, MessageType]
-    top: tuple[MessageType, ...]
+    def __init__(self, pool: DescriptorPool, file: Any) -> None:
+        self._pool = pool
+        self._made: dict[str, MessageType] = {}
+        self._top = tuple(file.message_types_by_name.values())
+
+    @property
+    def top(self) -> tuple[MessageType, ...]:
+        """Messages of the schema itself, in order."""
+        return tuple(map(self._of, self._top))
 
     def message(self, name: str) -> MessageType:
         """The message of a full name.
@@ -130,113 +92,112 @@ class Schema:
         Raises:
             ProtobufSchemaError: There is none; says which there are.
         """
-        found = self.by_name.get(name.lstrip("."))
-        if found is None:
-            there = ", ".join(sorted(one.name for one in self.top)[:10])
-            raise ProtobufSchemaError(f"the schema has no message {name}; there is: {there}")
-        return found
+        try:
+            return self._of(self._pool.FindMessageTypeByName(name.lstrip(".")))
+        except KeyError:
+            there = ", ".join(sorted(one.full_name for one in self._top)[:10])
+            text = f"the schema has no message {name}; there is: {there}"
+            raise ProtobufSchemaError(text) from None
 
     def at(self, indexes: Sequence[int]) -> MessageType | None:
         """The message that Confluent's message indexes name."""
-        messages: Sequence[MessageType] = self.top
-        found = None
-        for index in indexes:
-            if not 0 <= index < len(messages):
+        if not indexes or not 0 <= indexes[0] < len(self._top):
+            return None
+        found = self._of(self._top[indexes[0]])
+        for index in indexes[1:]:
+            if not 0 <= index < len(found.nested):
                 return None
-            found = messages[index]
-            messages = [one for one in found.nested if not one.is_map_entry]
+            found = found.nested[index]
         return found
 
+    def take_in(self, other: "Schema") -> None:
+        """Add the fields of the same schema, linked with other versions of what it imports.
 
-def link(files: Iterable[WrittenFile]) -> Schema:
-    """Resolve the names of some files; the last one is the schema itself.
+        Raises:
+            ProtobufSchemaError: The two do not agree about a field: either might be meant.
+        """
+        seen: set[str] = set()
+        pending = list(zip(self.top, other.top, strict=True))
+        while pending:
+            mine, its = pending.pop()
+            if mine.name in seen:
+                continue
+            seen.add(mine.name)
+            pending += zip(mine.nested, its.nested, strict=False)
+            known = {one.number: one for one in mine.fields}
+            for one in its.fields:
+                same = known.setdefault(one.number, one)
+                if same is one:
+                    mine.fields.append(one)
+                elif same.told() != one.told():
+                    raise ProtobufSchemaError(
+                        "it imports two versions of one file, which do not agree about the field "
+                        f"{one.number} of {mine.name}"
+                    )
+                elif isinstance(same.of, MessageType) and isinstance(one.of, MessageType):
+                    pending.append((same.of, one.of))
+                elif isinstance(same.of, EnumType) and isinstance(one.of, EnumType):
+                    same.of.names = one.of.names | same.of.names
+
+    def _of(self, descriptor: Any) -> MessageType:
+        """The message of a descriptor, and those it holds: made once."""
+        pending: list[Any] = []
+        made = self._begun(descriptor, pending)
+        while pending:
+            one = pending.pop()
+            of = self._made[one.full_name]
+            groups = {each.message_type.full_name for each in one.fields if _is_group(each)}
+            of.nested += [
+                self._begun(inner, pending)
+                for inner in one.nested_types
+                if inner.full_name not in groups and not inner.GetOptions().map_entry
+            ]
+            of.fields += [
+                self._field(each, pending, in_entry=of.is_map_entry) for each in one.fields
+            ]
+        return made
+
+    def _begun(self, descriptor: Any, pending: list[Any]) -> MessageType:
+        name = descriptor.full_name
+        if name not in self._made:
+            self._made[name] = MessageType(name, is_map_entry=descriptor.GetOptions().map_entry)
+            pending.append(descriptor)
+        return self._made[name]
+
+    def _field(self, of: Any, pending: list[Any], *, in_entry: bool) -> FieldType:
+        held: MessageType | EnumType | None = None
+        if of.enum_type is not None:
+            held = EnumType({})
+            for value in of.enum_type.values:
+                held.names.setdefault(value.number, value.name)
+        elif of.message_type is not None:
+            held = self._begun(of.message_type, pending)
+        kind = SCALARS.get(of.type) or _OTHERS[of.type]
+        oneof = -1 if of.containing_oneof is None else of.containing_oneof.index
+        explicit = of.has_presence and (not in_entry or kind == "message")
+        return FieldType(of.name, of.number, kind, of.is_repeated, explicit, oneof, held)
+
+
+def _is_group(of: Any) -> bool:
+    """Whether a field declares its own message, which Confluent's indexes do not count."""
+    return bool(of.type == _GROUP and of.name == of.message_type.name.lower())
+
+
+def link(files: Iterable[bytes]) -> Schema:
+    """Resolve the names of some files.
+
+    Args:
+        files: Serialized descriptors, those that others import before them; the last one is the
+            schema itself.
 
     Raises:
         ProtobufSchemaError: A name is not known, is there twice, or a number is.
     """
-    linker = _Linker()
-    top: list[MessageType] = []
-    for file in files:
-        linker.declare_enums(file.enums, file.package)
-        top = [linker.declare(message, file.package) for message in file.messages]
-        linker.pending += [
-            (written, made, file.syntax)
-            for message, one in zip(file.messages, top, strict=True)
-            for written, made in _walk(message, one)
-        ]
-    for written, made, syntax in linker.pending:
-        linker.fill(written, made, syntax)
-    return Schema(linker.messages, tuple(top))
-
-
-def _walk(
-    written: WrittenMessage, made: MessageType
-) -> Iterator[tuple[WrittenMessage, MessageType]]:
-    yield written, made
-    for inner, one in zip(written.messages, made.nested, strict=True):
-        yield from _walk(inner, one)
-
-
-class _Linker:
-    """Names of all files."""
-
-    def __init__(self) -> None:
-        self.messages: dict[str, MessageType] = {}
-        self.pending: list[tuple[WrittenMessage, MessageType, str]] = []
-        self._enums: dict[str, EnumType] = {}
-
-    def declare(self, written: WrittenMessage, scope: str) -> MessageType:
-        name = f"{scope}.{written.name}".lstrip(".")
-        self._check_new(name)
-        made = MessageType(name, is_map_entry=written.is_map_entry)
-        self.messages[name] = made
-        self.declare_enums(written.enums, name)
-        made.nested += [self.declare(inner, name) for inner in written.messages]
-        return made
-
-    def declare_enums(self, enums: Iterable[WrittenEnum], scope: str) -> None:
-        for written in enums:
-            name = f"{scope}.{written.name}".lstrip(".")
-            self._check_new(name)
-            names: dict[int, str] = {}
-            for value, number in written.values:
-                names.setdefault(number, value)
-            self._enums[name] = EnumType(names)
-
-    def _check_new(self, name: str) -> None:
-        if name in self.messages or name in self._enums:
-            raise ProtobufSchemaError(f"the type {name} is declared twice")
-
-    def fill(self, written: WrittenMessage, made: MessageType, syntax: str) -> None:
-        numbers = set()
-        for one in written.fields:
-            if one.number in numbers or one.number < 1:
-                text = f"the number {one.number} in {made.name} is not a field's own"
-                raise ProtobufSchemaError(text)
-            numbers.add(one.number)
-            of = self._resolve(one.of, made.name) if one.of and not one.kind else None
-            kind = one.kind or ("enum" if isinstance(of, EnumType) else "message")
-            explicit = syntax == "proto2" or one.optional or one.oneof >= 0
-            explicit = (explicit and not written.is_map_entry) or kind == "message"
-            made.fields.append(
-                FieldType(
-                    one.name, one.number, kind, one.repeated, explicit and not one.repeated,
-                    -1 if one.optional else one.oneof, of,
-                )
-            )  # fmt: skip
-
-    def _resolve(self, name: str, scope: str) -> MessageType | EnumType:
-        """A name as C++ does: from the innermost scope outwards."""
-        if name.startswith("."):
-            found = self._known(name[1:])
-        else:
-            found = self._known(f"{scope}.{name}")
-            while found is None and scope:
-                scope = scope.rpartition(".")[0]
-                found = self._known(f"{scope}.{name}".lstrip("."))
-        if found is None:
-            raise ProtobufSchemaError(f"the type {name} is not known")
-        return found
-
-    def _known(self, name: str) -> MessageType | EnumType | None:
-        return self.messages.get(name) or self._enums.get(name)
+    pool = DescriptorPool()
+    found = None
+    try:
+        for file in files:
+            found = pool.AddSerializedFile(file)
+    except TypeError as error:
+        raise ProtobufSchemaError(str(error)) from error
+    return Schema(pool, found)

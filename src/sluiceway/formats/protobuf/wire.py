@@ -95,9 +95,18 @@ class Wire:
             case _:
                 raise broken(f"a group ends at byte {self.position} that did not begin")
 
-    def _skip_group(self, number: int, end: int) -> None:
+    def group(self, number: int, end: int) -> tuple[int, int]:
+        """Where the fields of a group end that begins here, and where its end mark does."""
+        start = self.position
+        last = self._skip_group(number, end)
+        after, self.position = self.position, start
+        return last, after
+
+    def _skip_group(self, number: int, end: int) -> int:
+        """Pass over a group; where its fields end."""
         self.enter()
         while True:
+            at = self.position
             inner, kind = self.tag(end)
             if kind == GROUP_END:
                 break
@@ -105,6 +114,7 @@ class Wire:
         if inner != number:
             raise broken(f"the group {inner} ends at byte {self.position}, not {number}")
         self.depth -= 1
+        return at
 
     def enter(self) -> None:
         """Go a level down."""

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from sluiceway.errors import SchemaRegistryRefusedError, SchemaRegistryUnavailableError
+from sluiceway.formats.schema_registry.frame import guid_of
 from sluiceway.formats.schema_registry.settings import RegistrySettings
 
 TIMEOUT_S = 10.0
@@ -26,6 +27,7 @@ MAX_REFERENCE_DEPTH = 100
 _UNKNOWN = (40401, 40402, 40403)
 _OK, _NOT_FOUND, _SERVER_ERROR = 200, 404, 500
 _TRY_LATER = (408, 425, 429)
+_GUIDS = "/schemas/guids/"
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
@@ -42,6 +44,14 @@ class RegisteredSchema:
     kind: str
     text: str
     references: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def resolved(self) -> dict[str, str]:
+        """The references by name, as registries resolve them: of several versions the first."""
+        found: dict[str, str] = {}
+        for name, text in self.references:
+            found.setdefault(name, text)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,10 @@ class RegistryClient:
         weakref.finalize(self, _close_all, self._kept)
 
     def schema_of_id(self, number: int) -> RegisteredSchema | None:
-        """The schema with an id, and those that it refers to.
+        """The schema with an id or a GUID, and those that it refers to.
+
+        Args:
+            number: As `confluent_frame` has it.
 
         Returns:
             None when the registry does not know the id.
@@ -84,7 +97,8 @@ class RegistryClient:
             SchemaRegistryUnavailableError: It does not answer now.
             SchemaRegistryRefusedError: It answers and refuses, or is no registry.
         """
-        found = self._get(f"/schemas/ids/{number}")
+        guid = guid_of(number)
+        found = self._get(f"/schemas/ids/{number}" if guid is None else f"{_GUIDS}{guid}")
         return None if found is None else self._with_references(found)
 
     def of_subject(self, subject: str, version: int | None = None) -> SubjectVersion | None:
@@ -112,7 +126,7 @@ class RegistryClient:
         return SubjectVersion(subject, number, self._with_references(found))
 
     def _with_references(self, found: Mapping[str, Any]) -> RegisteredSchema:
-        references: dict[tuple[str, str], tuple[str, str]] = {}
+        references: dict[tuple[str, ...], tuple[str, str]] = {}
         self._add_references(found, references, above=())
         kind = str(found.get("schemaType", "AVRO"))
         return RegisteredSchema(kind, _text(found), tuple(references.values()))
@@ -120,9 +134,9 @@ class RegistryClient:
     def _add_references(
         self,
         holder: Mapping[str, Any],
-        references: dict[tuple[str, str], tuple[str, str]],
+        references: dict[tuple[str, ...], tuple[str, str]],
         *,
-        above: tuple[tuple[str, str], ...],
+        above: tuple[tuple[str, ...], ...],
     ) -> None:
         listed = holder.get("references") or []
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -132,8 +146,9 @@ class RegistryClient:
                 hint="is schema_registry.url a schema registry?",
             )
         for one in listed:
+            name = str(one.get("name"))
             subject, version = str(one.get("subject")), str(one.get("version"))
-            key = (subject, version)
+            key = (name, subject, version)
             if key in references or key in above:
                 continue
             if len(references) + len(above) > MAX_REFERENCES:
@@ -154,7 +169,7 @@ class RegistryClient:
                     hint="register it, or restore what was deleted",
                 )
             self._add_references(found, references, above=(*above, key))
-            references[key] = (str(one.get("name")), _text(found))
+            references[key] = (name, _text(found))
 
     def _get(self, path: str) -> Mapping[str, Any] | None:
         """Ask the addresses in turn; None for what the registry says it does not know."""
@@ -175,7 +190,7 @@ class RegistryClient:
             if status >= _SERVER_ERROR or status in _TRY_LATER:
                 failure = ConnectionError(f"HTTP {status}: {_reason(body)}")
                 continue
-            return self._answer(url, status, body)
+            return self._answer(url, path, status, body)
         detail = f"{type(failure).__name__}: {failure}" if failure else "no address"
         raise SchemaRegistryUnavailableError(
             f"the schema registry does not answer: {detail[:200]}",
@@ -183,13 +198,14 @@ class RegistryClient:
             hint="rows are read again when it does; none of them is dirty for that",
         )
 
-    def _answer(self, url: str, status: int, body: bytes) -> Mapping[str, Any] | None:
+    def _answer(self, url: str, path: str, status: int, body: bytes) -> Mapping[str, Any] | None:
         try:
             found = json.loads(body)
         except (ValueError, RecursionError):
             found = None
         known = isinstance(found, dict)
-        if status == _NOT_FOUND and known and _is_unknown(found):
+        # Registries that are older than GUIDs do not know the path either.
+        if status == _NOT_FOUND and known and (_is_unknown(found) or path.startswith(_GUIDS)):
             return None
         if status == _OK and known and isinstance(found.get("schema"), str):
             return dict(found)

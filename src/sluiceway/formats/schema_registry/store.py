@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sluiceway.errors import SchemaRegistryUnavailableError
 from sluiceway.formats.schema_registry.client import RegisteredSchema, RegistryClient
+from sluiceway.formats.schema_registry.frame import schema_name
 from sluiceway.formats.schema_registry.settings import RegistrySettings
 from sluiceway.formats.schema_registry.shared_unknown import SharedUnknown
 
@@ -67,9 +68,9 @@ class SchemaStore:
         """Of an id that has no schema, in words."""
         with self._lock:
             if number not in self._unasked:
-                return f"the registry does not know the schema id {number}"
+                return f"the registry does not know the {schema_name(number)}"
         return (
-            f"the schema id {number} was not asked for: the registry did not know {MAX_UNKNOWN} "
+            f"the {schema_name(number)} was not asked for: the registry did not know {MAX_UNKNOWN} "
             "others within a minute"
         )
 
