@@ -150,6 +150,9 @@ def test_status_of_a_job_before_during_and_after_a_run(stage: Stage) -> None:
     code, body = stage.status(job)
     assert (code, each(body, "state")) == (0, ["stopped", "stopped"])
     assert (each(body, "lag_records"), each(body, "driver")) == ([3, 0], [None, None])
+    (waiting,) = body["routes"][0]["attention"]
+    assert waiting.startswith("3 records wait")
+    assert waiting.endswith("and no driver runs")
     assert all(at is not None for at in each(body, "last_commit_ms"))
     shown = stage.table(job).splitlines()
     assert shown[0].split()[:4] == ["ROUTE", "TABLE", "STATE", "LAG"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from sluiceway.audit.needs_look import dirty_share, slow_start, waiting_rows
+from sluiceway.audit.needs_look import dirty_share, is_too_dirty, slow_start, waiting_rows
 from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
 from sluiceway.audit.pick_route import FoundRoutes, found_routes, pick_route
 from sluiceway.config.compile import compile_routes
@@ -65,7 +65,7 @@ class SeenRoute:
         """
         bad = (RouteState.WAITING, RouteState.HALTED, RouteState.UNKNOWN)
         well = self.status.state not in bad and self.status.message is None
-        return well and not self.status.left_out_count and not dirty_share(self.status)
+        return well and not self.status.left_out_count and not is_too_dirty(self.status)
 
     @property
     def attention(self) -> tuple[str, ...]:

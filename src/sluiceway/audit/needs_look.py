@@ -7,6 +7,9 @@ from sluiceway.route.status import RouteState, RouteStatus
 MOST_DIRTY = 0.01
 """Greatest share of dirty rows among the newest ones that nobody need look at."""
 
+JUDGED_ROWS = 100
+"""The share of fewer rows than this is told, and makes nothing unwell; as in `dirty.max_rate`."""
+
 _STILL_S = 600
 _EPOCHS = 3
 _AT_REST = (RouteState.STOPPED, RouteState.NOT_STARTED)
@@ -14,11 +17,21 @@ _AT_REST = (RouteState.STOPPED, RouteState.NOT_STARTED)
 
 def dirty_share(status: RouteStatus) -> str:
     """That many of the rows of the last commits are dirty; empty when few are, or none is open."""
-    read = sum(each.rows_read for each in status.epochs)
-    dirty = sum(each.rows_dirty for each in status.epochs)
+    read, dirty = _newest_rows(status)
     if status.rows_dirty_open == 0 or dirty <= MOST_DIRTY * read:
         return ""
     return f"{dirty:,} of the last {read:,} rows are dirty; `sluiceway dirty list JOB` says why"
+
+
+def is_too_dirty(status: RouteStatus) -> bool:
+    """Whether that share is no accident of few rows: then the route is not well."""
+    return bool(dirty_share(status)) and _newest_rows(status)[0] >= JUDGED_ROWS
+
+
+def _newest_rows(status: RouteStatus) -> tuple[int, int]:
+    """Of the last commits: rows that were read, and of these the dirty ones."""
+    epochs = status.epochs
+    return sum(each.rows_read for each in epochs), sum(each.rows_dirty for each in epochs)
 
 
 def waiting_rows(status: RouteStatus, config: RouteConfig, now_ms: int) -> str:

@@ -1,13 +1,17 @@
 """`sluiceway run`: fill the table until told to stop."""
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluiceway.cli.options import JobFile
 from sluiceway.cli.typed_commands import typed_fields
 from sluiceway.observe.log import LogFormat, LogLevel
+
+if TYPE_CHECKING:
+    from sluiceway.job.run import Eyes
 
 app = typer.Typer()
 
@@ -102,13 +106,17 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
         view.shown(stop, f"{access.url(served)}/metrics" if served is not None else ""),
     ):
         run_job(job.spec, options, eyes, stop)
+    _tell_end(eyes, job_file, until_caught_up=until_caught_up)
+    check_outcome(options, eyes.board, stop)
+
+
+def _tell_end(eyes: "Eyes", job_file: Path, *, until_caught_up: bool) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(eyes.progress.closing() + "\n")
     if until_caught_up:
         from sluiceway.cli.run_summary import tell_unannounced  # noqa: PLC0415 - seldom needed
 
         tell_unannounced(eyes.board, eyes.log, job_file)
-    check_outcome(options, eyes.board, stop)
 
 
 def _seconds(text: str | None) -> float | None:

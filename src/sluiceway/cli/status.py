@@ -41,7 +41,7 @@ def status(
 
     A running driver's own figures are at most a few seconds old. Of a stopped route, the ledger
     tells the rows and the broker the lag. Not well is: waits, halted, goes on without some of its
-    partitions, of more than 1 % of the newest rows dirty, ended without a stop, or cannot be
+    partitions, more than 1 % of the newest rows dirty, ended without a stop, or cannot be
     looked at. Lines that begin with `look` are no error and need a look all the same. The
     metastore has to answer, because it knows where the tables are.
     """

@@ -41,6 +41,13 @@ def test_route_whose_newest_rows_are_all_dirty_is_not_well_though_it_runs() -> N
     assert said.startswith("2,000 of the last 2,000 rows are dirty; `sluiceway dirty list JOB`")
 
 
+def test_dirty_rows_among_very_few_are_told_and_make_nothing_unwell() -> None:
+    for read, well in ((99, True), (100, False)):
+        route = seen(replace(RUNNING, rows_dirty_open=2, epochs=epochs((read, 2))))
+        assert route.is_well is well
+        assert route.attention[0].startswith(f"2 of the last {read} rows are dirty")
+
+
 @pytest.mark.parametrize(
     ("counts", "still_open"), [(((1000, 10),), 10), (((10, 10),), 0), ((), 7), (((0, 0),), 7)]
 )
