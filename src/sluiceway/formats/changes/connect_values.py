@@ -215,6 +215,8 @@ def _meant(value: object, node: object) -> object:
     name = node.get("name")
     if name == DECIMAL:
         return _decimal(value, node, _Target(None))
+    if name == VARIABLE_DECIMAL:
+        return _variable_decimal(value)
     return _time(value, name) if isinstance(value, NumberText) else value
 
 
