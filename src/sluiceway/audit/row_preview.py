@@ -1,6 +1,6 @@
 """Some records of a route as its table would get them. Nothing is written."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.route_plan import LedgerTerm, table_plan
 from sluiceway.sinks.files.field_ids import FIELD_IDS
 from sluiceway.sinks.partition_path import partition_folder
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import SourceBatch, Split
 from sluiceway.sources.topic_sample import read_splits
 from sluiceway.spec.log_key import LogKey
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
@@ -133,6 +133,19 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
         JobFileError: The declared columns cannot.
         SluicewayError: A server does not answer or refuses.
     """
+    return preview_batches(route, splits, read_splits(route.config.source, list(splits)))
+
+
+def preview_batches(
+    route: ForeseenRoute, splits: Sequence[Split], batches: Iterable[SourceBatch]
+) -> Preview:
+    """As `preview_rows`, for records that are read already or come from elsewhere.
+
+    Args:
+        route: As a start would find it.
+        splits: That they are of.
+        batches: Each of one split.
+    """
     if not splits:
         return NOTHING
     term = LedgerTerm("preview", 0, route.layout)
@@ -148,7 +161,7 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
     writes = WriteBehind(TaskMemory(plan.memory_bytes))
     pipeline = RowPipeline(task, route.storage, writes.lane(), kept)
     try:
-        for batch in read_splits(plan.source, list(splits)):
+        for batch in batches:
             pipeline.take([batch])
         written = pipeline.close()
     except BaseException:
