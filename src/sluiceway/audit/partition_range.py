@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sluiceway.audit.partition_states import SeenPrefix, TimeRule
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.sinks.partition_path import asked_folder
 from sluiceway.spec.values import instant_us
 
 
@@ -27,7 +28,7 @@ def parse_edge(text: str, rule: TimeRule) -> Edge:
         WrongUsageError: It is neither, or a moment for a table without times.
     """
     if "=" in text:
-        folder = text.strip("/")
+        folder = asked_folder(text)
         return Edge(_begin_us(folder, rule), folder)
     at_us = instant_us(text)
     if at_us is None:

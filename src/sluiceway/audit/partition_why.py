@@ -25,6 +25,7 @@ from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.route.ready_order import open_before_first
+from sluiceway.sinks.partition_path import asked_folder
 from sluiceway.spec.log_key import SourceKey
 
 _MOST_NAMED = 3
@@ -141,7 +142,7 @@ def explain(
         asked: Folder of a time, or of a partition below one.
         now_us: The clock.
     """
-    name = asked.strip("/")
+    name = asked_folder(asked)
     found = _explained(fold, ready, rule, name, now_us)
     return replace(found, state=None) if found.reason in _NOWHERE else found
 

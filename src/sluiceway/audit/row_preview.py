@@ -141,12 +141,25 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
         JobFileError: The declared columns cannot.
         SluicewayError: A server does not answer or refuses.
     """
+    return preview_batches(route, splits, read_splits(route.config.source, list(splits)))
+
+
+def preview_batches(
+    route: ForeseenRoute, splits: Sequence[Split], batches: Iterable[SourceBatch]
+) -> Preview:
+    """As `preview_rows`, for records that are read already or come from elsewhere.
+
+    Args:
+        route: As a start would find it.
+        splits: That they are of.
+        batches: Each of one split.
+    """
     if not splits:
         return NOTHING
-    batches = list(read_splits(route.config.source, list(splits)))
+    records = list(batches)
     state, added, refused = route.table.state, dict[str, ColumnToHave](), dict[str, str]()
     for _ in range(_LOOKS):
-        plan, written, kept = _read(route, state, splits, batches)
+        plan, written, kept = _read(route, state, splits, records)
         wanted = _to_add(route, state, plan, written.unknown_fields)
         refused = {SeenField(*at, type="").name: why for at, why in wanted.refused.items()}
         if not wanted.wanted:

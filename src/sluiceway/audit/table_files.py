@@ -13,6 +13,7 @@ from sluiceway.ledger.live_files import LiveFiles, readers_of
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import Body, EpochRecord, Record
+from sluiceway.sinks.partition_path import asked_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def table_files(ledger: OpenLedger, below: str = "", *, on_ready: bool = False) 
         below: A partition, or a folder above some; empty is the whole table.
         on_ready: Leave out what was never announced, as the metastore does.
     """
-    name = below.strip("/")
+    name = asked_folder(below)
     fold = ledger.fold
     if name and _knows_all(fold, name):
         found = _from_fold(ledger, name, on_ready=on_ready)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,8 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 _DOCUMENTS = ("json", "yaml")
+_OF_FOLDERS = frozenset({"validate", "plan", "status", "test"})
+"""Commands that take a folder of job files in place of one."""
 _OBJECTS_BEFORE_GC = 50_000
 _COMPLETION_OPTIONS = frozenset({"install_completion", "show_completion"})
 
@@ -60,6 +63,7 @@ VERBS = (
     Verb("doctor", "Check all that a job needs; say how to mend it.", "sluiceway.cli.doctor"),
     Verb("plan", "Say what the next run would do.", "sluiceway.cli.plan"),
     Verb("preview", "Show rows of some records; write nothing.", "sluiceway.cli.preview"),
+    Verb("test", "Try a job on sample records, without servers.", "sluiceway.cli.test"),
     Verb("status", "Show how each route is.", "sluiceway.cli.status"),
     Verb("ledger", "Show what was committed.", "sluiceway.cli.ledger"),
     Verb("verify", "Check the ledger against files and broker.", "sluiceway.cli.verify"),
@@ -162,7 +166,22 @@ def _dispatch(args: list[str]) -> int:
     verb = next((verb for verb in VERBS if verb.name == name), None)
     if verb is None:
         return _refuse(name)
+    if name in _OF_FOLDERS and any(Path(arg).is_dir() for arg in rest):
+        from sluiceway.cli.job_folders import folder_among, over_folder  # noqa: PLC0415 - seldom
+
+        place = folder_among(rest)
+        if place is not None:
+            return over_folder(rest, place, partial(_run_one, verb), _document_asked(rest))
     return _run(verb, rest)
+
+
+def _run_one(verb: Verb, args: list[str]) -> int:
+    """Of several: its errors are told, and the others go on."""
+    JOB_FILE.set(None)
+    try:
+        return _run(verb, args)
+    except Exception as error:  # noqa: BLE001 - as in `run_command`
+        return tell_error(error, answer_as=_document_asked(args))
 
 
 def _run(verb: Verb, args: list[str]) -> int:

@@ -5,13 +5,21 @@ from collections.abc import Sequence
 _YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
-def column_line(name: str, type_text: str, notes: Sequence[str], *, as_text: bool = False) -> str:
+def column_line(
+    name: str,
+    type_text: str,
+    notes: Sequence[str],
+    settings: Sequence[str] = (),
+    *,
+    as_text: bool = False,
+) -> str:
     """A line of a `columns` block; a comment when there is no type.
 
     Args:
         name: Of the column.
         type_text: As Hive writes it; empty for none.
         notes: For the comment behind it.
+        settings: Further keys of the column, as `unit: ms`.
         as_text: Values of any kind are kept as text.
     """
     from sluiceway.types.dirty import shown  # noqa: PLC0415 - keeps `--help` quick
@@ -19,7 +27,7 @@ def column_line(name: str, type_text: str, notes: Sequence[str], *, as_text: boo
     comment = f" # {'; '.join(notes)}" if notes else ""
     if not type_text:
         return f"  # - {{name: {shown(name, 100)}}}{comment}"
-    more = ", on_lossy: text" if as_text else ""
+    more = "".join(f", {each}" for each in (*settings, *(["on_lossy: text"] * as_text)))
     kind = f'"{type_text}"' if set(type_text) & set("(<,") else type_text
     quoted = f'"{name}"' if name.lower() in _YAML_WORDS else name
     return f"  - {{name: {quoted}, type: {kind}{more}}}{comment}"

@@ -106,7 +106,7 @@ def _foreseen(
     from sluiceway.operate.compact import foresee  # noqa: PLC0415
 
     if config.hive.lake is None:
-        return foresee(ledger.fold, names, config.rolling.target_bytes)
+        return foresee(ledger.fold, _as_folders(names), config.rolling.target_bytes)
     fence = ledger.fold.first_fence
     if fence is None:
         return ()
@@ -173,10 +173,18 @@ def _carried_out(
             fenced = FencedLog(ledger.log, fence.ledger)
             return compact_lake(config, fenced, names, watch, log)
         operator = f"{getpass.getuser()}@{socket.gethostname()}"
-        request = CompactRequest(REQUEST_VERSION, fence.ledger, COMPACT, operator, names)
+        folders = _as_folders(names)
+        request = CompactRequest(REQUEST_VERSION, fence.ledger, COMPACT, operator, folders)
         return carry_out(config, ledger.log, request, watch, log)
     finally:
         watch.end()
+
+
+def _as_folders(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a Hive table, whose folders have their values escaped."""
+    from sluiceway.sinks.partition_path import asked_folder  # noqa: PLC0415
+
+    return tuple(sorted({asked_folder(name) for name in names}))
 
 
 def _done_cells(each: "PartitionDone") -> tuple[str, ...]:

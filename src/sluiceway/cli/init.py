@@ -39,6 +39,10 @@ app = typer.Typer()
 _MOST_RECORDS = 100_000
 _HOURLY = ("{name: dt, event_time: yyyyMMdd}", "{name: hr, event_time: HH}")
 _BY_RECORD = "no field looks like a time: hours are by the queue's own time of a record"
+_BY_QUEUE = (
+    "note: hours are by the queue's own time of a record ($record_time), not by a field of the "
+    "rows; `--event-time FIELD` names one"
+)
 
 _Metastore = Annotated[
     str | None,
@@ -143,7 +147,8 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
     job = _look(asked, records, ask)
     _write(file, job.text())
     shown = from_here(file.absolute())
-    lines = [f"wrote {shown}; next:"]
+    lines = [_BY_QUEUE] if job.time == RECORD_TIME else []
+    lines += [f"wrote {shown}; next:"]
     lines += [f"  {typed(f'sluiceway {verb} JOB', shown)}" for verb in ("plan", "preview", "run")]
     sys.stdout.write("\n".join([*lines, ""]))
 
@@ -253,10 +258,14 @@ def _keyed(job: JobText, contents: "TopicContents", key: str) -> JobText:
 
 
 class _Asker:
-    """Asks for what is not given, where somebody can be asked."""
+    """Asks for what is not given, where somebody can be asked.
+
+    Args:
+        may_ask: Whether somebody can.
+    """
 
     def __init__(self, *, may_ask: bool) -> None:
-        self._may_ask = may_ask
+        self.may_ask = may_ask
 
     def text(self, option: str, what: str, given: str | None, default: str = "") -> str:
         """A text; the default without a question where nobody can be asked.
@@ -266,7 +275,7 @@ class _Asker:
         """
         if given is not None:
             return given
-        if self._may_ask:
+        if self.may_ask:
             return str(typer.prompt(what, default=default or None, err=True))
         if default:
             return default
@@ -369,6 +378,9 @@ def _event_time(
     ]
     known = {each.field: each for each in proposed}
     shown = ", ".join(known)
+    mixed = fitting(mixed_times(columns), columns, held)
+    if wanted is None and not ask.may_ask:
+        _check_sure(proposed, mixed)
     chosen = ask.text(
         "--event-time",
         f"the field that says when a row happened ({shown})",
@@ -376,11 +388,31 @@ def _event_time(
         default=next(iter(known)),
     )
     # One with values that are no times is taken when it is asked for, and not proposed.
-    mixed = fitting(mixed_times(columns), columns, held)
     asked = {each.field: each for each in mixed} | known
     if chosen not in asked:
         raise WrongUsageError(why_no_time(columns, chosen, held), hint=f"those that can: {shown}")
     return asked[chosen]
+
+
+def _check_sure(proposed: "Sequence[EventTime]", mixed: "Sequence[EventTime]") -> None:
+    """Refuse to choose the queue's time where numbers of the rows look like times.
+
+    Args:
+        proposed: What an event time may be, the best first.
+        mixed: Fields that are times but for some values.
+
+    Raises:
+        WrongUsageError: Names the fields.
+    """
+    if proposed[0] != RECORD_TIME:
+        return
+    like = [each.field for each in (*proposed, *mixed) if each.unit]
+    if like:
+        raise WrongUsageError(
+            f"what says when a row happened? {', '.join(like)} may be times, and the queue has "
+            "its own time of a record; nobody can be asked here",
+            hint=f"say it: --event-time {like[0]}, or --event-time '{RECORD_TIME.field}'",
+        )
 
 
 def _of_table(

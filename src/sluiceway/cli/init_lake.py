@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sluiceway.cli.init_text import RECORD_TIME, JobText, TablePlace, quoted
-from sluiceway.cli.proposed_columns import Proposal
+from sluiceway.cli.init_text import RECORD_TIME, JobText, TablePlace
+from sluiceway.cli.proposed_columns import Proposal, quoted
 from sluiceway.errors import WrongUsageError
 
 FROM_TOPIC_KEY = "from_topic_key"

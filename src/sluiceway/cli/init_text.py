@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sluiceway.cli.proposed_columns import proposed_line
+from sluiceway.cli.columns_text import column_line
+from sluiceway.cli.proposed_columns import column_settings, proposed_line, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from sluiceway.cli.proposed_columns import Proposal
     from sluiceway.formats.json.survey import ProposedColumn
 
-_UNIT = re.compile(r"may be (s|ms|us|ns) since 1970")
 _PATTERNS = (
     (r"\d{8}", "yyyyMMdd"),
     (r"\d{4}-\d{2}-\d{2}", "yyyy-MM-dd"),
@@ -52,26 +52,33 @@ RECORD_TIME = EventTime("$record_time")
 
 
 def time_columns(columns: "Sequence[ProposedColumn]") -> list[EventTime]:
-    """Columns that look like times: those that all rows have first."""
+    """Columns whose values are times, but for a few: those that all rows have first."""
     found = []
     for column in columns:
-        unit = next((m[1] for doubt in column.doubts if (m := _UNIT.match(doubt))), "")
-        if unit or column.type == "timestamp":
-            found.append((column.nulls, -column.rows, EventTime(column.name, unit)))
+        units = [time.unit for time in column.times if time.sure and not time.path]
+        if units:
+            found.append((column.nulls, -column.rows, EventTime(column.name, units[0])))
     return [each for *_, each in sorted(found, key=lambda one: one[:2])]
 
 
 def column_lines(found: "Proposal", time: EventTime) -> list[str]:
-    """The items of a `columns` block; doubts as comments."""
+    """The items of a `columns` block; doubts as comments, and what would be dirty."""
     lines = list(found.before)
     for column in found.columns:
-        if column.name == time.field:
-            line = f"  - {{name: {column.name}, type: timestamp"
-            line += f", unit: {time.unit}" if time.unit else ""
-            lines.append(f"{line}, required: true}} # When a row happened.")
+        if column.name != time.field:
+            lines.append(proposed_line(column, found.rows))
             continue
-        lines.append(proposed_line(column, found.rows))
-    return lines
+        unit = [f"unit: {time.unit}"] if time.unit else []
+        settings = [*unit, *column_settings(column), "required: true"]
+        notes = ["When a row happened.", *time_doubts(column)]
+        lines.append(column_line(column.name, "timestamp", notes, settings))
+    return found.noted(lines)
+
+
+def time_doubts(column: "ProposedColumn") -> list[str]:
+    """Of a column that says when a row happened: what of it is dirty, or a guess."""
+    said = ("may be ", "times as text; ")
+    return [f"DOUBT: {each}" for each in column.doubts if not each.startswith(said)]
 
 
 def time_pattern(name: str, value: str | None) -> str | None:
@@ -193,8 +200,3 @@ _LAST = (
     "dirty: {max_rate: {ratio: 0.1, window: 10m}}",
     "run: {interval: 10s} # From one commit to the next.",
 )
-
-
-def quoted(text: str) -> str:
-    """A text of any kind as YAML."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

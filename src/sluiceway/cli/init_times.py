@@ -1,7 +1,6 @@
 """Fields that say when a row happened, and why another one does not."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluiceway.cli.init_text import EventTime, time_columns
@@ -9,38 +8,25 @@ from sluiceway.cli.init_text import EventTime, time_columns
 if TYPE_CHECKING:
     from sluiceway.formats.json.survey import ProposedColumn
 
-_INNER_NUMBER = re.compile(r"(?P<path>[\w.]+): may be (?P<unit>s|ms|us|ns) since 1970")
-_INNER_TEXT = re.compile(r"(?P<path>[\w.]+): times as text")
-_MIXED = re.compile(r"text that looks like (?P<kinds>.+)")
-_NO_TIMES = {"text", "empty"}
-_TIMES = ({"instant"}, {"local time"})
-
 
 def inner_times(columns: "Sequence[ProposedColumn]") -> list[EventTime]:
-    """Times inside of structs, by the doubts that a look at their values left."""
-    found = []
-    for column in columns:
-        if not column.type.startswith("struct<"):
-            continue
-        for doubt in column.doubts:
-            told = _INNER_NUMBER.match(doubt) or _INNER_TEXT.match(doubt)
-            if told is not None:
-                unit = told.groupdict().get("unit") or ""
-                found.append(EventTime(f"{column.name}.{told['path']}", unit))
-    return found
+    """Times inside of structs."""
+    return [
+        EventTime(".".join((column.name, *time.path)), time.unit)
+        for column in columns
+        for time in column.times
+        if time.path and time.sure and column.type.startswith("struct<")
+    ]
 
 
 def mixed_times(columns: "Sequence[ProposedColumn]") -> list[EventTime]:
-    """Fields of texts that are times but for some; those rows become dirty."""
-    return [EventTime(column.name) for column in columns if any(_are_mixed(column.doubts))]
-
-
-def _are_mixed(doubts: Sequence[str]) -> Iterator[bool]:
-    for doubt in doubts:
-        told = _MIXED.fullmatch(doubt)
-        if told is not None:
-            kinds = {each.partition(" ")[2] for each in told["kinds"].split(", ")}
-            yield kinds - _NO_TIMES in _TIMES
+    """Fields that are times but for some values; those rows become dirty."""
+    return [
+        EventTime(column.name, time.unit)
+        for column in columns
+        for time in column.times
+        if not time.sure and not time.path
+    ]
 
 
 def fitting(

@@ -24,6 +24,15 @@ class OutputFormat(StrEnum):
 JobFile = Annotated[
     Path, typer.Argument(help="The job file.", metavar="JOB", exists=False, readable=False)
 ]
+JobFiles = Annotated[
+    Path,
+    typer.Argument(
+        help="The job file, or a folder of job files.",
+        metavar="JOB",
+        exists=False,
+        readable=False,
+    ),
+]
 Output = Annotated[
     OutputFormat, typer.Option("-o", "--output", metavar="table|json|yaml", help="How to answer.")
 ]

@@ -222,6 +222,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.operate.forget import carry_out, foresee, request_of  # noqa: PLC0415
+    from sluiceway.sinks.partition_path import asked_folder  # noqa: PLC0415
 
     if not reason.strip() or len(reason) > _MAX_REASON or not reason.isprintable():
         most = f"expected one line of 1 to {_MAX_REASON} characters"
@@ -233,7 +234,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
         "delete old rows with an engine, such as Spark's DELETE FROM",
     )
     ledger = read_ledger(find_ledger(config))
-    wanted = sorted({name.strip("/") for name in names})
+    wanted = sorted({asked_folder(name) for name in names})
     found = foresee(ledger.fold, wanted, drop=drop)
     operator = f"{getpass.getuser()}@{socket.gethostname()}"
     request = request_of(ledger.fold, found, operator, reason.strip(), drop=drop)

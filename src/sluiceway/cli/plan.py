@@ -9,7 +9,7 @@ import typer
 from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.file_forecast import file_forecast
-from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.options import JobFiles, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
 from sluiceway.cli.typed_commands import typed_text
 from sluiceway.cli.waiting import servers_of, told_while_waiting
@@ -35,7 +35,7 @@ _MIB = 1 << 20
 
 @app.command()
 def plan(
-    job_file: JobFile,
+    job_file: JobFiles,
     route: OnlyRoute = None,
     records: Annotated[
         int,

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _MOST_RECORDS = 10_000
+_RECORDS = 10
 _CELL = 40
 _WIDE = 160
 _SHOWN_FOLDERS = 10
@@ -38,8 +40,16 @@ class Which(StrEnum):
 def preview(
     job_file: JobFile,
     records: Annotated[
-        int, typer.Option("-n", "--records", min=1, max=_MOST_RECORDS, help="How many to read.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "-n",
+            "--records",
+            min=1,
+            max=_MOST_RECORDS,
+            help="How many to read.",
+            show_default="10; all of a file",
+        ),
+    ] = None,
     which: Annotated[
         Which,
         typer.Option(
@@ -48,6 +58,10 @@ def preview(
             help="Of the log: its newest, its oldest, or what a run would begin with.",
         ),
     ] = Which.NEWEST,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", help="Values of records, a line each, instead of the log's."),
+    ] = None,
     route: OneRoute = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -55,10 +69,15 @@ def preview(
 
     Writes nothing: no file, no ledger, no table, no offset. The table need not exist yet. Rows are
     made by the code that a run uses; whether one comes too late for its hour is not told here.
+    With --file no broker is asked, and the table is that which the job file would create.
 
     $ sluiceway preview orders.yaml -n 100
     $ sluiceway preview orders.yaml --from next -o json
+    $ sluiceway preview orders.yaml --file sample.jsonl
     """
+    if file is not None:
+        _preview_file(job_file, file, records, route, output)
+        return
     from sluiceway.audit.foreseen_route import foresee_route, foresee_source  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
     from sluiceway.audit.row_preview import (  # noqa: PLC0415
@@ -78,11 +97,28 @@ def preview(
         source = foresee_source(foreseen)
         if source.problems:
             raise source.problems[0]
-        found = preview_rows(foreseen, choose[which](source.starts, records))
+        found = preview_rows(foreseen, choose[which](source.starts, records or _RECORDS))
     if output.is_document:
         print_document(_as_document(config.route, found, exists=foreseen.table.exists), output)
         return
     sys.stdout.write("\n".join([*_lines(found, which), ""]))
+
+
+def _preview_file(
+    job_file: Path, file: Path, records: int | None, route: str | None, output: OutputFormat
+) -> None:
+    from sluiceway.audit.given_records import preview_given, records_of_lines  # noqa: PLC0415
+    from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    spec = load_checked_job(job_file).spec
+    config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
+    found = preview_given(config, records_of_lines(file)[: records or _MOST_RECORDS])
+    if output.is_document:
+        print_document(_as_document(config.route, found, exists=False), output)
+        return
+    sys.stdout.write("\n".join([*_lines(found, Which.OLDEST), ""]))
 
 
 def _as_document(route: str, found: "Preview", *, exists: bool) -> dict[str, Any]:

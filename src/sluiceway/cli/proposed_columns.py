@@ -1,13 +1,15 @@
 """What columns a look at records proposes, and what about them a person has to decide."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sluiceway.cli.columns_text import column_line, columns_text
 from sluiceway.errors import WrongUsageError
+from sluiceway.spec.key_path import path_text
 
 if TYPE_CHECKING:
+    from sluiceway.cli.proposal_trial import Trial
     from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
     from sluiceway.formats.recognise import TopicContents
 
@@ -39,6 +41,7 @@ class Proposal:
         before: Lines of columns that the format brings.
         columns: Of the payloads.
         rows: In which they were looked for.
+        payloads: Records that it was made of, to try it on.
     """
 
     format_options: str
@@ -46,10 +49,28 @@ class Proposal:
     before: tuple[str, ...]
     columns: "tuple[ProposedColumn, ...]"
     rows: int
+    payloads: "Sequence[bytes | None]" = ()
+
+    def trials(self, lines: Sequence[str]) -> "Mapping[str, Trial]":
+        """What lines of a `columns` block make of the records."""
+        from sluiceway.cli.proposal_trial import tried  # noqa: PLC0415 - loads Arrow
+
+        # A registry's header is taken off already.
+        form = self.format_options.partition(": {registry")[0] or "json"
+        form = form if form.endswith("}") else f"{form}: {{}}"
+        return tried(form, lines, self.payloads)
+
+    def noted(self, lines: Sequence[str]) -> list[str]:
+        """These lines, each with what it makes dirty where it does not say so."""
+        from sluiceway.cli.proposal_trial import with_trials  # noqa: PLC0415 - loads Arrow
+
+        return list(with_trials(lines, self.trials(lines)))
 
     def lines(self) -> list[str]:
         """The items of a `columns` block."""
-        return [*self.before, *(proposed_line(column, self.rows) for column in self.columns)]
+        return self.noted(
+            [*self.before, *(proposed_line(each, self.rows) for each in self.columns)]
+        )
 
 
 def contents_block(contents: "TopicContents", topics: Sequence[str]) -> str:
@@ -84,13 +105,40 @@ def propose(contents: "TopicContents", topics: Sequence[str]) -> Proposal:
             "`format: {csv: {}}` and your columns, see docs/formats.md",
         )
     if contents.change_log is not None:
-        return _changes(contents, named, contents.change_log)
+        return _that_works(_changes(contents, named, contents.change_log))
     heading = [f"{survey.rows:,} JSON objects of {named}", *_survey_doubts(survey)]
     options = ""
     if contents.framed:
         heading.append(f"{_framed(contents)}; REGISTRY is the connection of the registry")
         options = "json: {registry: REGISTRY}"
-    return Proposal(options, tuple(heading), (), tuple(survey.columns()), survey.rows)
+    columns = tuple(survey.columns())
+    return _that_works(Proposal(options, tuple(heading), (), columns, survey.rows, contents.kept))
+
+
+def _that_works(found: Proposal) -> Proposal:
+    """The proposal, text in place of a type that records do not fit; what is dirty anyhow is said.
+
+    A type that a few records do not fit stays; its line says how many.
+    """
+    lines = [proposed_line(column, found.rows) for column in found.columns]
+    trials = found.trials(lines)
+    heading = found.heading
+    if "" in trials and found.format_options:
+        heading = (*heading, trials[""].doubt)
+    columns = tuple(_or_text(found, column, trials.get(column.name)) for column in found.columns)
+    return replace(found, heading=heading, columns=columns)
+
+
+def _or_text(found: Proposal, column: "ProposedColumn", trial: "Trial | None") -> "ProposedColumn":
+    """The column, or one of text where too many records do not fit it and all fit that."""
+    from sluiceway.formats.json.survey import WINS  # noqa: PLC0415 - keeps `--help` quick
+
+    few = trial is None or trial.dirty * 100 <= (100 - WINS) * trial.rows
+    if trial is None or few or column.as_text:
+        return column
+    doubts = (f"kept as text: as {column.type} {trial.text}",)
+    text = replace(column, type="string", as_text=True, zoned=False, times=(), doubts=doubts)
+    return column if found.trials([proposed_line(text, found.rows)]).get(column.name) else text
 
 
 def _named(topics: Sequence[str]) -> str:
@@ -144,7 +192,9 @@ def _changes(contents: "TopicContents", named: str, kind: str) -> Proposal:
         rows = contents.rows[kind].rows if columns else 0
     taken = {column.name.lower() for column in columns}
     before = [line for name, line in _WHAT_HAPPENED[kind] if name not in taken]
-    return Proposal(f"{kind}: {{}}", tuple(heading), tuple(before), tuple(columns), rows)
+    return Proposal(
+        f"{kind}: {{}}", tuple(heading), tuple(before), tuple(columns), rows, contents.kept
+    )
 
 
 def proposed_line(column: "ProposedColumn", rows: int) -> str:
@@ -161,4 +211,16 @@ def proposed_line(column: "ProposedColumn", rows: int) -> str:
             f"in {column.rows:,} of {rows:,}, null in {column.nulls:,}, not in {missing:,}"
         )
     notes += [f"DOUBT: {doubt}" for doubt in column.doubts]
-    return column_line(column.name, column.type, notes, as_text=column.as_text)
+    settings = column_settings(column)
+    return column_line(column.name, column.type, notes, settings, as_text=column.as_text)
+
+
+def column_settings(column: "ProposedColumn") -> list[str]:
+    """What a column needs beside its name and type, to read what was seen."""
+    settings = [f"path: {quoted(path_text([column.key]))}"] if column.key else []
+    return settings + (["timezone: UTC"] if column.zoned else [])
+
+
+def quoted(text: str) -> str:
+    """A text of any kind as YAML."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

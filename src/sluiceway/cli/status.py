@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.cli.answers import error_fields, print_document
-from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.options import JobFiles, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
 from sluiceway.cli.typed_commands import typed, typed_fields, typed_text
 from sluiceway.errors import WrongUsageError
@@ -30,7 +30,7 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 @app.command()
 def status(
-    job_file: JobFile,
+    job_file: JobFiles,
     route: OnlyRoute = None,
     watched: Annotated[
         bool, typer.Option("--watch", help="Look again every two seconds, until `q` or Ctrl-C.")

@@ -8,7 +8,7 @@ import typer
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.cli.job_summary import late_table_summary, subject_summary, summary_for_people
-from sluiceway.cli.options import JobFile, Output, OutputFormat
+from sluiceway.cli.options import JobFiles, Output, OutputFormat
 
 if TYPE_CHECKING:
     from sluiceway.spec.models import JobSpec, RouteSpec
@@ -18,7 +18,7 @@ app = typer.Typer()
 
 @app.command()
 def validate(
-    job_file: JobFile,
+    job_file: JobFiles,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Check a job file, all of it at once, and say what it does. Needs no network.

@@ -1,11 +1,12 @@
 """From the job file's columns and `where` to what a worker makes rows by; every one checked."""
 
 import json
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, fields
 
 from sluiceway.errors import JobFileError
 from sluiceway.spec.columns import ColumnSpec
+from sluiceway.spec.key_path import keys_below, path_keys
 from sluiceway.spec.models import RouteSpec
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.policy import NO_POLICY, Policy
@@ -43,7 +44,8 @@ def row_columns(spec: RouteSpec) -> tuple[RowColumn, ...] | None:
     """
     if spec.table.columns is None:
         return None
-    columns = tuple(_row_column(column) for column in spec.table.columns)
+    keys = path_keys if spec.format.is_change_log else keys_below
+    columns = tuple(_row_column(column, keys) for column in spec.table.columns)
     for problem in choice_problems(spec):
         place = ".".join(str(step) for step in problem.path)
         raise JobFileError(f"{place}: expected {problem.expected}; {problem.todo}")
@@ -203,7 +205,9 @@ def _told(path: tuple[str | int, ...], expected: str, why: str | None) -> Iterat
         yield ChoiceProblem(path, expected, f"correct it: {why}")
 
 
-def _row_column(column: ColumnSpec) -> RowColumn:
+def _row_column(
+    column: ColumnSpec, keys: Callable[[str], tuple[str, ...]] = keys_below
+) -> RowColumn:
     try:
         kind = parse_hive_type(column.type)
     except ValueError as error:
@@ -212,7 +216,7 @@ def _row_column(column: ColumnSpec) -> RowColumn:
         name=column.name,
         type=kind,
         required=column.required,
-        path=tuple(column.path.split(".")) if column.path else (),
+        path=keys(column.path) if column.path else (),
         time_unit=column.unit,
         policy=_policy(column),
     )

@@ -32,6 +32,7 @@ from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES, wants_kerberos
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access, has_text_keys
+from sluiceway.spec.key_path import path_keys
 from sluiceway.spec.metrics import MetricsSpec
 from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.spec.retention import duration_text
@@ -231,7 +232,7 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
     if rule is None:
         return None
     return EventTimeRule(
-        path=tuple(rule.field.split(".")),
+        path=path_keys(rule.field),
         unit=rule.unit,
         timezone=rule.timezone,
         form=rule.format,

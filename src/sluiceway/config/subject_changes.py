@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from sluiceway.config.choices import ChoiceProblem
 from sluiceway.formats.schema_columns import SchemaColumn, name_problems
 from sluiceway.spec.columns import ColumnSpec, FieldOverride, SubjectColumns
+from sluiceway.spec.key_path import keys_below
 from sluiceway.spec.positions import Path
 from sluiceway.spec.problems import quoted
 from sluiceway.spec.written_columns import CHANGES, COLUMNS
@@ -159,7 +160,7 @@ def _clashes(made: MadeColumns) -> Iterator[Misfit]:
 
 def _astray(path: str, fields: Mapping[str, SchemaColumn], *, is_open: bool) -> str:
     """Why a path leads to nothing that the schema has; empty when it may."""
-    first, *further = path.split(".")
+    first, *further = keys_below(path)
     if first not in fields:
         return "" if is_open else f"the schema has no field {quoted(first)}"
     of: DataType | None = fields[first].type

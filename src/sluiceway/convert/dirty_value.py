@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sluiceway.convert.json_values import described
+from sluiceway.spec.key_path import step_text
 from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow
 
 _NO_VALUE = object()
@@ -93,8 +94,8 @@ class ImpossibleValueError(DirtyValueError):
 
 
 def path_text(steps: Sequence[str | int]) -> str:
-    """A value's place as text: `geo.tags[3]`."""
+    """A value's place as text: `geo.tags[3]`, and `['host.name']` of a key with a dot."""
     text = ""
     for step in steps:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        text += f"[{step}]" if isinstance(step, int) else step_text(step, first=not text)
     return text

@@ -31,7 +31,14 @@ from sluiceway.convert.time_values import (
     compile_instant_text,
 )
 from sluiceway.convert.typed_readers import typed_readers
-from sluiceway.convert.typed_values import LocalTime, MeantRecord, TimedNumber, WallText
+from sluiceway.convert.typed_values import (
+    Instant,
+    LocalTime,
+    MeantRecord,
+    TimedNumber,
+    TypedTime,
+    WallText,
+)
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
@@ -443,6 +450,8 @@ def _absent(value: object) -> DirtyValueError:
 
 
 def _wanted(data_type: DataType, value: object) -> str:
+    if isinstance(value, TypedTime):
+        return _wanted_of_time(data_type, value)
     match data_type:
         case IntegerType() | FloatType() | DecimalType():
             return "a number is expected"
@@ -456,7 +465,23 @@ def _wanted(data_type: DataType, value: object) -> str:
             return "an object is expected"
         case TimestampType() | LocalTimestampType() if isinstance(value, LocalTime):
             return _NO_ZONE
+        case BinaryType():
+            return "bytes are expected, or a string where the column has a `format`"
         case _ if isinstance(data_type, _TIMES) and KINDS.get(type(value)) is JsonKind.NUMBER:
             return "a number is a time only where the column has a `unit`"
         case _:
             return "a string is expected"
+
+
+def _wanted_of_time(data_type: DataType, value: TypedTime) -> str:
+    match data_type:
+        case TimestampType() | LocalTimestampType() if isinstance(value, LocalTime):
+            return "it says no offset: the column needs a `timezone`"
+        case DateType() if isinstance(value, Instant):
+            return "its day is one of a zone: the column needs a `timezone`"
+        case StringType() | VarcharType() | CharType():
+            return "a time is text only where the column has `on_lossy: text`"
+        case _ if isinstance(data_type, _TIMES):
+            return "it is another kind of time"
+        case _:
+            return f"a time is no {kind_of_type(data_type).value}"

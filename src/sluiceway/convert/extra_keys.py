@@ -1,5 +1,6 @@
 """Keys that no column reads: found, dirty, or kept in a column of their own."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -77,18 +78,31 @@ class ExtraKeys:
         Raises:
             DirtyValueError: There is such a key, and no column for it; or one came twice.
         """
-        found: dict[str, object] = {}
         known = self._in_rows if is_wrapped(holder) else self._known
-        for steps, value, doubled in unread(holder, known, only_held=self._only_held):
-            if self._keep is None:
-                message = "no column reads this key"
-                raise DirtyValueError(DirtyReason.UNEXPECTED_FIELD, message).under(*steps)
-            name = path_text(steps)
+        extra = list(unread(holder, known, only_held=self._only_held))
+        if not extra:
+            return None
+        if self._keep is None:
+            message = "no column reads this key"
+            raise DirtyValueError(DirtyReason.UNEXPECTED_FIELD, message).under(*extra[0][0])
+        found: dict[str, object] = {}
+        named = Counter(_plain_name(steps) for steps, _, _ in extra)
+        for steps, value, doubled in extra:
+            name = _plain_name(steps)
+            if named[name] > 1:
+                # `alt` below `geo` is `geo.alt`; the key `geo.alt` beside it is `['geo.alt']`.
+                name = path_text(steps)
             if doubled or name in found:
                 message = "the key came more than once"
                 raise DirtyValueError(DirtyReason.DUPLICATE_KEY, message).under(*steps)
             found[name] = value
-        return self._keep(found) if found and self._keep is not None else None
+        return self._keep(found)
+
+
+def _plain_name(steps: tuple[Step, ...]) -> str:
+    """What a value is kept under: keys with dots between, whatever is in them."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    return text.removeprefix(".")
 
 
 def kept_column(schema: Schema, rule: ExtraRule, name: str) -> Field | None:

@@ -113,18 +113,29 @@ def _typed_described(value: object, *, redacted: bool) -> str:
         case int() | float() | Decimal():
             return "a number" if redacted else f"the number {shown(number_text(value) or value)}"
         case bytes():
-            return "bytes" if redacted else f"the bytes {shown(value[:60])}"
+            return "bytes" if redacted else f"the bytes {_shown_bytes(value)}"
         case Day() | Instant() | LocalTime() | TimeOfDay():
             return "a time" if redacted else f"the time {_shown_time(value)}"
         case _:
             return "a value"
 
 
+def _shown_bytes(value: bytes) -> str:
+    most = 24
+    return f"0x{value[:most].hex()}{'...' if len(value) > most else ''}"
+
+
 def _shown_time(value: TypedTime) -> str:
+    """The time; of one that no calendar or no day has, its number and what it counts."""
     try:
         return time_text(value)
     except ValueError:
-        return shown(value)
+        pass
+    if isinstance(value, Day):
+        return f"{value.number} days since 1970"
+    since = "since midnight" if isinstance(value, TimeOfDay) else "since 1970"
+    seconds = Decimal(value.ns).scaleb(-9).normalize()
+    return f"{seconds:f} s {since}"
 
 
 def json_text(value: object) -> str | None:

@@ -1,11 +1,14 @@
 """Recognises what payloads of a topic are: plain JSON, a change log, or a registry's format."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import parse_object
+from sluiceway.convert.schema_values import Meaning, MeantArray, MeantObject
+from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.connect_times import DECIMAL, VARIABLE_DECIMAL
 from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
@@ -13,6 +16,8 @@ from sluiceway.formats.schema_registry.frame import HEADER_BYTES, unframed
 from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.schema_header import HeaderFramed
 
+MOST_KEPT = 1_000
+_KEPT_BYTES = 64 << 20
 _HALF = 2
 _MOST_IDS = 10_000
 _CONFIDENT = {
@@ -21,7 +26,9 @@ _CONFIDENT = {
     MAXWELL.name: ({"database"}, {"data"}),
     CANAL.name: ({"database"}, {"data"}),
 }
-_NO_ZONE = "a clock's on a wall: name a timezone beside it"
+_SCALE = re.compile(r"decimal\(\d+,(\d+)\)")
+_INTEGER = re.compile(r"-?\d{1,4}")
+_NO_ZONE = "a clock's on a wall: UTC is a guess, name a timezone"
 _TIMES = {
     "org.apache.kafka.connect.data.Date": ("date", ""),
     "io.debezium.time.Date": ("date", ""),
@@ -45,6 +52,7 @@ class TopicContents:
         changes: Changes by kind of change log and by what happened.
         rows: Of each kind of change log, the rows in its changes.
         told: Types that a schema beside a change names: column -> name, and its settings.
+        kept: Some of the payloads, without a registry's header, to try a proposal on.
     """
 
     records: int = 0
@@ -55,6 +63,8 @@ class TopicContents:
     rows: dict[str, JsonSurvey] = field(default_factory=dict)
     told: dict[str, tuple[str, Mapping[str, object]]] = field(default_factory=dict)
     with_schema: bool = False
+    kept: list[bytes | None] = field(default_factory=list)
+    _kept_bytes: int = 0
 
     def add(self, payload: bytes | None) -> None:
         """Take in a record's value."""
@@ -66,6 +76,9 @@ class TopicContents:
                 self.schema_ids.add(int.from_bytes(payload[1:HEADER_BYTES], "big"))
         body = payload and unframed(payload)
         self.plain.add(body)
+        if len(self.kept) < MOST_KEPT and self._kept_bytes < _KEPT_BYTES:
+            self.kept.append(body)
+            self._kept_bytes += len(body or b"")
         if not body:
             return
         try:
@@ -83,6 +96,8 @@ class TopicContents:
                 continue
             self.changes.setdefault(envelope.name, Counter())[marker] += 1
             row = _at(message, envelope.images[marker])
+            if message is not found:
+                row = _as_meant(found, (envelope.wrapper, *envelope.images[marker])) or row
             if row is not None:
                 self.rows.setdefault(envelope.name, JsonSurvey()).add_object(row)
             if message is not found:
@@ -115,13 +130,47 @@ class TopicContents:
         name, settings = self.told[column.name]
         kind, doubt = _TIMES.get(name, ("", ""))
         if name == DECIMAL:
-            precision = settings.get("connect.decimal.precision", MAX_PRECISION)
-            kind = f"decimal({precision},{settings.get('scale', 0)})"
-        elif name == VARIABLE_DECIMAL:
-            kind, doubt = "string", "decimals of any scale: name precision and scale, or string"
+            kind = _decimal_type(settings)
+            if not kind:
+                doubt = "decimals that no type holds whole; kept as text"
+                return replace(column, type="string", as_text=True, doubts=(doubt,))
+        elif name == VARIABLE_DECIMAL and not column.as_text:
+            scale = _SCALE.search(column.type)
+            kind = f"decimal({MAX_PRECISION},{scale[1] if scale else 0})"
+            doubt = "decimals of any scale: name precision and scale"
         if not kind:
             return column
-        return replace(column, type=kind, as_text=False, doubts=(doubt,) if doubt else ())
+        doubts = (doubt,) if doubt else ()
+        return replace(column, type=kind, as_text=False, doubts=doubts, zoned=doubt == _NO_ZONE)
+
+
+def _as_meant(message: _Message, path: tuple[str, ...]) -> dict[str, object]:
+    """The row in a message, its values as the schema around them means; empty without a row."""
+    return {key: _read_as(value) for key, value in SchemaView(message).meant_at(path).items()}
+
+
+def _read_as(value: object) -> object:
+    """A value of `convert.schema_values` as a column reads it."""
+    if isinstance(value, Meaning):
+        return value.value
+    if isinstance(value, MeantArray):
+        return [_read_as(item) for item in value]
+    if isinstance(value, MeantObject):
+        meant = value.meaning.value
+        is_object = isinstance(meant, dict)
+        return {key: _read_as(held) for key, held in value.items()} if is_object else meant
+    return value
+
+
+def _decimal_type(settings: Mapping[str, object]) -> str:
+    """Of a decimal whose schema names its scale; empty where no type holds it."""
+    precision, scale = (
+        int(text) if _INTEGER.fullmatch(text := str(settings.get(name, usual))) else usual
+        for name, usual in (("connect.decimal.precision", MAX_PRECISION), ("scale", 0))
+    )
+    # A scale below zero stands for zeros before the point.
+    precision, scale = max(precision - min(scale, 0), scale), max(scale, 0)
+    return f"decimal({min(precision, MAX_PRECISION)},{scale})" if scale <= MAX_PRECISION else ""
 
 
 def _marker(envelope: Envelope, message: _Message) -> str | None:

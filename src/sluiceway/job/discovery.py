@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluiceway.config.config import CompiledJob, RefusedTopic, RouteConfig, RouteTemplate
-from sluiceway.errors import Fatal, SluicewayError
+from sluiceway.errors import Fatal, SluicewayError, WrongUsageError
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST
+from sluiceway.spec.topic_pattern import meant_as_glob
 
 MAX_ROUTES = 5000
 """Tables of one job; a pattern that matches more than was meant ends here."""
@@ -23,6 +24,7 @@ class _Template:
 
     Attributes:
         expanded: Whether its topics have been seen once.
+        misread: It matches no topic, and would if it were no regular expression.
         refused: Topics that get no table, when they were looked for last.
         shared: Topics that share a table with others whose names differ in case only.
     """
@@ -30,6 +32,7 @@ class _Template:
     template: RouteTemplate
     routes: dict[str, RouteConfig] = field(default_factory=dict)
     expanded: bool = False
+    misread: bool = False
     refused: list[RefusedTopic] = field(default_factory=list)
     shared: tuple[RefusedTopic, ...] = ()
 
@@ -106,6 +109,18 @@ class Discovery:
         """Topics that fill a table together with one whose name differs in case only."""
         return tuple(one for each in self._templates for one in each.shared)
 
+    @property
+    def misread(self) -> WrongUsageError | None:
+        """Why a pattern matches no topic, where it was meant otherwise; None for none."""
+        for each in self._templates:
+            if each.misread and each.refused:
+                return WrongUsageError(
+                    f"no topic matches the pattern `{each.template.route.pattern}`",
+                    where=f"topic {each.refused[0].topic}",
+                    hint=each.refused[0].reason,
+                )
+        return None
+
     def siblings(self, route: str) -> frozenset[str]:
         """Names of all routes of the template that has made this one."""
         made = (each.routes.keys() for each in self._templates if route in each.routes)
@@ -114,7 +129,11 @@ class Discovery:
     def _expand(self, each: _Template, topics: tuple[str, ...]) -> None:
         expansion = each.template.expand(topics)
         each.refused, each.shared = [], expansion.shared
-        self._refuse(each, expansion.refused)
+        refused, each.misread = expansion.refused, False
+        if not (each.routes or expansion.routes or refused):
+            refused = _unmatched(each.template.route.pattern, topics)
+            each.misread = bool(refused)
+        self._refuse(each, refused)
         for one in expansion.shared:
             if self._is_news(each, one):
                 self._log.warning("topics_share_table", topic=one.topic, reason=one.reason)
@@ -165,6 +184,16 @@ class Discovery:
             return False
         self._told.add(key)
         return True
+
+
+def _unmatched(pattern: str, topics: Sequence[str]) -> tuple[RefusedTopic, ...]:
+    """The first topic that a pattern would match if it were written as in a shell."""
+    meant, found = meant_as_glob(pattern, topics)
+    if not found:
+        return ()
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    reason = f"`{pattern}` is a regular expression, which it{more} does not match: write `{meant}`"
+    return (RefusedTopic(found[0], reason),)
 
 
 def _tables(config: RouteConfig) -> tuple[tuple[str, str], ...]:

@@ -220,7 +220,8 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
     """Run a job's routes on a runner that its caller owns.
 
     Raises:
-        SluicewayError: No route is left; the worst reason.
+        SluicewayError: No route is left; the worst reason. Or a run with an end has read nothing
+            of a pattern that is written as in a shell.
     """
     log, progress = eyes.log, eyes.progress
     observe_and_reach = reaching(observe, log)
@@ -263,6 +264,8 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
         )
         lag_watch.start()
         JobLoop(job.routes, parts, bounded=bounded).run()
+        if bounded and discovery.misread is not None and not stop.by_request():
+            raise discovery.misread
     finally:
         lag_watch.close()
         for source in sources.values():

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from urllib.parse import unquote_plus
 
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import NotInThisVersionError, SluicewayError
@@ -174,7 +175,8 @@ def _children_s() -> float:
 
 
 def _is_meant(name: str, names: Sequence[str]) -> bool:
-    return not names or any(is_below(name, each) for each in names)
+    # Lakes escape values as URLs do; a person may write them as they are.
+    return not names or any(is_below(name, each) or unquote_plus(name) == each for each in names)
 
 
 def _done(name: str, before: tuple[int, int], after: tuple[int, int], work: _Work) -> PartitionDone:

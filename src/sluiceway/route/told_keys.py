@@ -20,6 +20,7 @@ from sluiceway.formats.record_keys import MAXWELL_PREFIX, key_fields, schema_fie
 from sluiceway.formats.schema_registry.client import RegistryClient
 from sluiceway.sources.topic_sample import sample_keys
 from sluiceway.spec.key_columns import key_column_problems
+from sluiceway.spec.key_path import path_keys
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.table import FROM_REGISTRY
 
@@ -133,9 +134,7 @@ def _columns(spec: RouteSpec, fields: tuple[str, ...]) -> tuple[str, ...]:
     """The columns that read the fields of the key, as the job file calls them."""
     if spec.table.columns is None:
         return fields
-    by_field = {
-        (column.path or column.name).rpartition(".")[2]: column for column in spec.table.columns
-    }
+    by_field = {path_keys(column.path or column.name)[-1]: column for column in spec.table.columns}
     key = []
     for field in fields:
         column = by_field.get(field)

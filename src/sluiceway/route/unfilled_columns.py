@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from sluiceway.observe.log import Log
+from sluiceway.spec.key_path import path_text
 from sluiceway.types.schema import Field
 from sluiceway.worker.plan import TaskResult
 
@@ -65,6 +66,6 @@ class UnfilledColumns:
 def _nearest(column: Field, ignored: Mapping[str, int]) -> str:
     """The field that a column's name was meant to be; empty when none is like it."""
     by_name = {name.lower(): name for name in ignored}
-    wanted = ".".join(column.path or (column.name,)).lower()
+    wanted = path_text(column.path or (column.name,)).lower()
     close = get_close_matches(wanted, by_name, n=1)
     return by_name[close[0]] if close else ""

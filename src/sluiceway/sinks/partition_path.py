@@ -71,6 +71,12 @@ def parse_partition_folder(folder: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def asked_folder(text: str) -> str:
+    """The folder that a person means, whose values may be written as they are: `pc=%` too."""
+    parts = (part.partition("=") for part in text.strip("/").split("/"))
+    return "/".join(f"{name}{equals}{escape(unescape(value))}" for name, equals, value in parts)
+
+
 def catalog_values(values: Sequence[str | None]) -> tuple[str, ...]:
     """Values as the metastore holds them: null and empty by Hive's name for both."""
     return tuple(value or DEFAULT_PARTITION for value in values)

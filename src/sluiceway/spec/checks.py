@@ -14,6 +14,7 @@ from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.event_time import OWN_FIELDS
 from sluiceway.spec.kafka_options import OWN_KAFKA_OPTIONS
 from sluiceway.spec.key_checks import check_key
+from sluiceway.spec.key_path import path_keys
 from sluiceway.spec.lake import RESERVED_COLUMNS, meta_name
 from sluiceway.spec.lake_checks import check_lake
 from sluiceway.spec.plain_data import mapping
@@ -412,7 +413,10 @@ def _check_event_time_type(
 
 def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None, str]:
     """Type of the value that a path leads to, if known; else what to do about the path."""
-    first, *rest = field.split(".")
+    try:
+        first, *rest = path_keys(field)
+    except ValueError:
+        return None, ""  # The model refuses it.
     if len(rest) >= MAX_PATH_KEYS:
         return None, ""  # The model refuses it; following it could take for ever.
     if first.lower() not in declared:

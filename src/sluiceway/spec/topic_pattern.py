@@ -6,7 +6,9 @@ bounded before it is used: no repeated groups, and few open ends.
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from math import prod
 
 from pydantic_core import PydanticCustomError
@@ -67,6 +69,25 @@ def compile_topic_pattern(text: str) -> re.Pattern[str]:
     except (re.error, Warning, OverflowError, RecursionError) as error:
         todo = f"correct it: {' '.join(str(error).split())}"
         raise wrong("a regular expression such as `app_(.*)`", todo) from error
+
+
+def meant_as_glob(text: str, topics: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """What a pattern would be that was written as shells write one: `shop_*` for `shop_.*`.
+
+    Called for a pattern that matches no topic.
+
+    Args:
+        text: The pattern.
+        topics: All names.
+
+    Returns:
+        The regular expression, and the topics that it matches; none where it was not meant so.
+    """
+    if not set(text) & set("*?"):
+        return "", ()
+    pieces = {"*": ".*", "?": ".", ".": "[.]"}
+    meant = "".join(pieces.get(each, each) for each in text)
+    return meant, tuple(topic for topic in topics if fnmatchcase(topic, text))
 
 
 def pattern_of(topics: object) -> re.Pattern[str] | None:

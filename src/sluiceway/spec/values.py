@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from sluiceway.plugins import PluginGroup, plugin_names
+from sluiceway.spec.key_path import path_keys
 
 NOT_YET = "not_in_this_version"
 MAX_PATH_KEYS = 50
@@ -295,9 +296,15 @@ def _check_time_zone(text: str) -> str:
 
 
 def _check_path(text: str) -> str:
-    parts = text.split(".")
-    if not all(parts) or len(parts) > MAX_PATH_KEYS or not text.isprintable():
-        raise wrong("keys with dots between, such as `geo.city`", "remove empty parts")
+    try:
+        keys = path_keys(text)
+    except ValueError:
+        keys = ()
+    if not 0 < len(keys) <= MAX_PATH_KEYS or not text.isprintable():
+        raise wrong(
+            "keys with dots between, such as `geo.city`",
+            "remove empty parts; a key with a dot in it is written `['host.name']`",
+        )
     return text
 
 

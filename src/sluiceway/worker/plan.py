@@ -15,6 +15,7 @@ from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.spec.key_path import path_text
 from sluiceway.spec.log_key import LogKey
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.contract import NO_REQUESTS, RequestCount
@@ -334,10 +335,9 @@ class SeenField:
 
     @property
     def name(self) -> str:
-        """For a person: `geo.lat`, `items[].sku`."""
-        return ".".join([self.column, *self.path] if self.column else self.path).replace(
-            ".[]", "[]"
-        )
+        """As a job file's `path` has it, with lists marked: `geo.lat`, `items[].sku`."""
+        keys = [self.column, *self.path] if self.column else self.path
+        return path_text(keys).replace(".[]", "[]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ def test_file_that_cannot_be_read_exits_with_3_from_every_command(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command([verb, str(tmp_path)]) == 3
-    assert "expected a job file, got something that is no file" in capsys.readouterr().err
+    assert "expected a job file, got " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("args", [["ledger", "show"], ["verify"]])

@@ -268,6 +268,41 @@ def test_pick_route_needs_a_name_only_when_there_are_several() -> None:
         pick_route((), None)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [("shop_*", "shop_.*"), ("shop?orders", "shop.orders"), ("sho*.eu", "sho.*[.]eu")],
+)
+def test_pattern_that_is_written_as_in_a_shell_is_told(pattern: str, meant: str) -> None:
+    cluster = TopicList("other", "shop_orders", "shop_users", "shop_a.eu")
+    watched = Watched(cluster, f'{{topics: "{pattern}", table: "ods.all"}}')
+    for _ in range(2):
+        assert watched.look() == {}
+    assert [event for event, _ in watched.events()] == ["topic_refused"]
+    (refused,) = watched.discovery.refused
+    assert "is a regular expression, which it" in refused.reason
+    assert refused.reason.endswith(f"does not match: write `{meant}`")
+    misread = watched.discovery.misread
+    assert misread is not None
+    assert (misread.exit_code, misread.message) == (
+        2,
+        f"no topic matches the pattern `{pattern}`",
+    )
+    assert f"write `{meant}`" in misread.hint
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topics"),
+    [("shop_*", ("other",)), ("shop_.*", ("other",)), ("shop_*", ("shop_", "shop_a")), ("x", ())],
+)
+def test_pattern_that_matches_or_matches_nothing_either_way_is_no_mistake(
+    pattern: str, topics: tuple[str, ...]
+) -> None:
+    watched = Watched(TopicList(*topics), f'{{topics: "{pattern}", table: "ods.all"}}')
+    watched.look()
+    assert watched.discovery.misread is None
+    assert watched.events() == []
+
+
 def test_discovery_keeps_what_is_refused_or_shared_as_long_as_it_is_there() -> None:
     cluster = TopicList("t_a", "t_A", "t_-")
     watched = Watched(cluster, '{topics: "t_(.*)", table: "ods.{1}"}')

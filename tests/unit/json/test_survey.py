@@ -105,14 +105,68 @@ def test_nothing_is_proposed_of_nothing(values: tuple[Any, ...]) -> None:
     assert (column.type, column.doubts) == ("", ("only null, or empty",))
 
 
+def test_key_that_no_column_can_have_is_read_by_its_path() -> None:
+    columns = survey_of({"a b": 1, "host.name": 2, "ok": 3}).columns()
+    assert [(column.name, column.key, column.type) for column in columns] == [
+        ("a_b", "a b", "bigint"),
+        ("host_name", "host.name", "bigint"),
+        ("ok", "", "bigint"),
+    ]
+
+
 def test_names_that_no_column_has_are_left_to_a_person() -> None:
-    columns = survey_of({"a b": 1, "x": 1, "X": 2, "ok": 3}).columns()
+    columns = survey_of({"a.b": 1, "a_B": 2, "x": 1, "X": 2, "9": 4}).columns()
     assert [(column.name, bool(column.type)) for column in columns] == [
-        ("a b", False),
+        ("a.b", False),
+        ("a_B", True),
         ("x", False),
         ("X", False),
-        ("ok", True),
+        ("9", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("usual", "odd", "kind", "doubt"),
+    [
+        (1_795_161_600_000, "yesterday", "bigint", "1 of 20 values are dirty: 1 string; "),
+        (1_795_161_600_000, 0, "bigint", "19 of 20 may be ms since 1970: "),
+        (7, 3.5, "bigint", "1 of 20 numbers are dirty: they are not whole; decimal(18,1) takes"),
+        (7, 10**30, "bigint", "1 of 20 numbers are dirty: beyond bigint; decimal(38,0) takes all"),
+        (7, 10**60, "bigint", "1 of 20 numbers are dirty: beyond bigint; string takes all"),
+        (7, True, "bigint", "1 of 20 values are dirty: 1 boolean; "),
+        (0.25, "free", "decimal(18,2)", "1 of 20 values are dirty: 1 string; "),
+        (True, "yes", "boolean", "1 of 20 values are dirty: 1 string; "),
+        ("2026-11-20", "soon", "date", "1 of 20 texts are dirty: 1 text; string takes all"),
+        ("2026-11-20", "", "date", "1 of 20 texts are dirty: 1 empty; string takes all"),
+        ("2026-11-20T08:00:00Z", "soon", "timestamp", "1 of 20 texts are dirty: 1 text; "),
+        ("2026-11-20T08:00:00Z", "2026-11-20 08:00", "timestamp", "1 local time; string takes all"),
+        (["a"], "a", "array<string>", "1 of 20 values are dirty: 1 string; "),
+        ({"a": 1}, [1], "struct<a:bigint>", "1 of 20 values are dirty: 1 array; "),
+        ({"a": 1}, {"a": "x"}, "struct<a:bigint>", "a: 1 of 20 values are dirty: 1 string; "),
+        ({"a": 1}, {"a b": 1}, "struct<a:bigint>", "a b is left out: 1 of 20"),
+        ({"a": 1}, {"A": 1}, "struct<a:bigint>", "A is left out: 1 of 20"),
+        ([1], ["x"], "array<bigint>", "[]: 1 of 20 values are dirty: 1 string; "),
+    ],
+)
+def test_a_few_broken_records_do_not_choose_the_type(
+    usual: Any, odd: Any, kind: str, doubt: str
+) -> None:
+    column = column_of(*[usual] * 19, odd)
+    assert (column.type, column.as_text) == (kind, False)
+    assert doubt in "; ".join(column.doubts)
+    more = column_of(*[usual] * 18, odd, odd)
+    assert (more.type, more.as_text) != (kind, False) or "may be" in doubt or "left out" in doubt
+
+
+def test_a_few_keys_in_other_letters_do_not_take_the_column_away() -> None:
+    columns = survey_of(*[{"x": 1}] * 19, {"X": 2}).columns()
+    assert [(column.name, column.type) for column in columns] == [("x", "bigint"), ("X", "")]
+    assert columns[0].doubts == ("the key is spelled otherwise in 1, which are not read",)
+
+
+def test_wall_times_are_read_in_a_zone_that_is_a_doubt() -> None:
+    block = contents_block(of_json(survey_of({"at": "2026-11-20T08:00:00"})), ["a"])
+    assert "  - {name: at, type: timestamp, timezone: UTC} # DOUBT: times as text without" in block
 
 
 def test_block_is_one_that_a_job_file_takes_and_reads_what_was_seen() -> None:
@@ -130,13 +184,13 @@ def test_block_is_one_that_a_job_file_takes_and_reads_what_was_seen() -> None:
         "# DOUBT: 1 records were empty, 1 no object",
         "columns:",
     ]
-    assert "  # - {name: 'a b'} # in 1 of 3, null in 0, not in 2; DOUBT: its key is" in block
+    assert '  - {name: a_b, type: bigint, path: "a b"} # in 1 of 3, null in 0, not in 2' in block
     indented = "".join(f"  {line}\n" for line in block.splitlines())
     (route,) = parse_job((JOB + indented).encode(), Path("job.yaml"), {}).spec.routes
     columns = route.table.columns
     assert columns is not None
     assert [column.name for column in columns] == [
-        *("id", "amount", "mixed", "null", "when", "tags", "geo")
+        *("id", "amount", "mixed", "null", "a_b", "when", "tags", "geo")
     ]
     read = row_columns(route)
     assert read is not None

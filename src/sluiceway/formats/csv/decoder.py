@@ -115,7 +115,8 @@ class CsvDecoder(RowDecoder):
             message = f"the line has {count} fields, not {layout.width}"
             raise DirtyValueError(DirtyReason.UNEXPECTED_FIELD, message, stage="decode")
         if count < layout.needed and not layout.missing_are_null:
-            message = f"the line has {count} fields, not {layout.needed}"
+            hint = "; a backslash before a delimiter makes it text" if layout.backslash else ""
+            message = f"the line has {count} fields, not {layout.needed}{hint}"
             raise DirtyValueError(DirtyReason.MISSING, message, stage="decode")
         return [fields[place] if place < count else None for place in layout.places]
 

@@ -4,12 +4,13 @@ import re
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.csv.layout import Layout
-from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.dirty import DirtyReason, shown
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _LINE_END = re.compile(r"\r?\n\Z")
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "0": "\0", "\\": "\\"}
+_LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 _PAIR = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -78,7 +79,7 @@ class LineReader:
                 found.append(self._unescaped(plain) if layout.backslash else plain)
             if not mark:
                 return found
-        raise _broken(line, end)
+        raise _broken(line, end, layout)
 
     def _unquoted(self, text: str) -> str:
         if self._layout.backslash:
@@ -92,7 +93,7 @@ class LineReader:
     def _one(self, match: re.Match[str]) -> str:
         found = self._escapes.get(match[1])
         if found is None:
-            message = "a backslash stands before a character that needs none"
+            message = f"a backslash stands before {shown(match[1])}, which needs none"
             raise _undecodable(DirtyReason.BROKEN, message)
         return found
 
@@ -101,13 +102,19 @@ def _or_pair(layout: Layout) -> str:
     return r"|\\." if layout.backslash else ""
 
 
-def _broken(line: str, end: int) -> DirtyValueError:
-    rest = line[end:]
+def _broken(line: str, end: int, layout: Layout) -> DirtyValueError:
+    rest, at = line[end:], f"in the field at character {end}"
     first = re.search(r'[\r\n"]', rest)
     if first and first[0] in "\r\n":
         message = f"a line end outside of quotes at character {end + first.start()}"
         return _undecodable(DirtyReason.BROKEN, f"{message}: one payload is one line")
-    message = f"a quote that opens, closes or escapes nothing, in the field at character {end}"
+    if layout.backslash and _LONE_BACKSLASH.search(rest):
+        message = f"a backslash at the end of the line escapes nothing, {at}: two stand for one"
+        return _undecodable(DirtyReason.BROKEN, message)
+    if layout.backslash and layout.quote and rest.endswith("\\" + layout.quote):
+        message = f"the quotes do not end, {at}: a backslash before one makes it text"
+        return _undecodable(DirtyReason.BROKEN, message)
+    message = f"a quote that opens, closes or escapes nothing, {at}"
     return _undecodable(DirtyReason.BROKEN, message)
 
 

@@ -3,11 +3,14 @@
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import parse_object
 from sluiceway.convert.infer_types import is_field_name
 from sluiceway.convert.json_values import NonFiniteText, NumberText
+from sluiceway.convert.typed_values import Day, Instant, LocalTime, TimeOfDay, exact_text
+from sluiceway.spec.key_path import path_text
 from sluiceway.types.dirty import shown
 from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.iso_time import parse_iso_date, parse_iso_wall_time
@@ -16,6 +19,10 @@ MOST_KEYS = 100
 """An object that has more has data for keys."""
 
 _MOST_SCALE = 4
+WINS = 95
+"""Percent of the values that have to be of one kind, for it to be the column's."""
+_LOOKS_LIKE = 50
+"""Percent of numbers that have to be times, for it to be said."""
 _WHOLE = re.compile(r"-?\d+")
 _PLAIN = re.compile(r"-?(\d+)\.(\d+)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -23,13 +30,34 @@ _BIGINT = range(-(2**63), 2**63)
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _SINCE_S, _UNTIL_S = 946_684_800, 4_102_444_800
 """2000 and 2100: whole numbers between them may be times."""
+_NUMBERS = ("whole number", "fraction", "number with exponent")
+_TAKES_ALL = "`type: string, on_lossy: text` takes all"
 
 _TEXT_TYPES = {
     "date": ("date", "dates as text; string keeps them as they are"),
     "instant": ("timestamp", "times as text; string keeps them as they are"),
-    "local time": ("timestamp", "times as text without an offset: name a timezone, or string"),
+    "local time": (
+        "timestamp",
+        "times as text without an offset: UTC is a guess, name a timezone; or string",
+    ),
     "number": ("string", "numbers as text; bigint or a decimal reads them"),
 }
+_TIME_FORMS = ("instant", "local time")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTime:
+    """Values that may say when a row happened.
+
+    Attributes:
+        path: Keys below the column; none for its own values.
+        unit: Of numbers since 1970; empty for texts.
+        sure: So are nearly all of the values.
+    """
+
+    path: tuple[str, ...]
+    unit: str
+    sure: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +65,15 @@ class ProposedColumn:
     """A column that would take what was seen of a key.
 
     Attributes:
-        name: The key.
+        name: The column's; the key where no column can have its name and no other one is made.
         type: Hive type; empty when there is no telling, or no column can have the key's name.
         as_text: Values of any kind are kept as JSON text.
         rows: In which it had a value.
         nulls: In which it was null.
         doubts: What a person should decide, in words.
+        key: Of the payload; empty where it is the name.
+        zoned: Times without an offset are in it, which need a timezone.
+        times: That may say when a row happened.
     """
 
     name: str
@@ -51,20 +82,48 @@ class ProposedColumn:
     rows: int
     nulls: int
     doubts: tuple[str, ...]
+    key: str = ""
+    zoned: bool = False
+    times: tuple[SeenTime, ...] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a look at the values of a column finds, beside its type."""
+
+    doubts: list[str] = field(default_factory=list)
+    times: list[SeenTime] = field(default_factory=list)
+    zoned: bool = False
+
+    def add_time(self, path: tuple[str, ...], unit: str, *, sure: bool) -> None:
+        if "[]" not in path:
+            self.times.append(SeenTime(path, unit, sure))
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What was seen at one place of the payloads."""
+    """What was seen at one place of the payloads.
+
+    Attributes:
+        units: Numbers that may be times, by unit.
+        beyond: Whole numbers that are beyond bigint.
+        whole_digits: The most, before the point.
+        exact: Numbers that a schema calls decimals.
+    """
 
     kinds: Counter[str] = field(default_factory=Counter)
     children: dict[str, "_Seen"] = field(default_factory=dict)
     element: "_Seen | None" = None
-    least: int | None = None
-    greatest: int | None = None
+    units: Counter[str] = field(default_factory=Counter)
+    beyond: int = 0
     whole_digits: int = 0
     scale: int = 0
+    exact: int = 0
     texts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def values(self) -> int:
+        return self.kinds.total() - self.kinds["null"]
 
     def add(self, value: object) -> None:
         match value:
@@ -72,13 +131,18 @@ class _Seen:
                 self.kinds["null"] += 1
             case bool():
                 self.kinds["boolean"] += 1
-            case NumberText():
-                self._add_number(value)
+            case NumberText() | Decimal():
+                self.exact += isinstance(value, Decimal)
+                text = exact_text(value) if isinstance(value, Decimal) else value
+                self._add_number(text)
             case NonFiniteText():
                 self.kinds["NaN or infinity"] += 1
             case str():
                 self.kinds["string"] += 1
                 self.texts[_form(value)] += 1
+            case Day() | Instant() | LocalTime() | TimeOfDay():
+                self.kinds["string"] += 1
+                self.texts[_TYPED_FORMS[type(value)]] += 1
             case list():
                 self.kinds["array"] += 1
                 self.element = self.element or _Seen()
@@ -100,10 +164,12 @@ class _Seen:
         if _WHOLE.fullmatch(text):
             self.kinds["whole number"] += 1
             self.whole_digits = max(self.whole_digits, len(text.lstrip("-")))
-            if len(text) <= MAX_PRECISION:
-                number = int(text)
-                self.least = number if self.least is None else min(self.least, number)
-                self.greatest = number if self.greatest is None else max(self.greatest, number)
+            number = int(text) if len(text) <= MAX_PRECISION else None
+            if number is None or number not in _BIGINT:
+                self.beyond += 1
+                return
+            for unit, scale in _UNITS.items():
+                self.units[unit] += _SINCE_S * scale <= number < _UNTIL_S * scale
         elif plain:
             self.kinds["fraction"] += 1
             self.whole_digits = max(self.whole_digits, len(plain[1]))
@@ -154,19 +220,55 @@ class JsonSurvey:
         return [self._column(key, seen) for key, seen in self._top.children.items()]
 
     def _column(self, key: str, seen: _Seen) -> ProposedColumn:
-        doubts: list[str] = []
+        found = _Found()
         kind, as_text = "", False
-        if not is_field_name(key):
-            doubts.append("its key is no name of a column; name one, and the key as `path`")
-        elif sum(name.lower() == key.lower() for name in self._top.children) > 1:
-            doubts.append("the key comes in two spellings")
+        name = self._name(key)
+        others = _spelled_otherwise(key, self._top.children)
+        if not name:
+            found.doubts.append("its key is no name of a column; name one, and the key as `path`")
+        elif others and not _wins(seen.values, seen.values + others):
+            found.doubts.append("the key comes in two spellings")
         elif not _told(seen):
-            doubts.append("only null, or empty")
+            found.doubts.append("only null, or empty")
         else:
-            kind = _type(seen, "", doubts)
+            kind = _type(seen, (), found)
             kind, as_text = kind or "string", not kind
-        rows = seen.kinds.total() - seen.kinds["null"]
-        return ProposedColumn(key, kind, as_text, rows, seen.kinds["null"], tuple(doubts))
+            if others:
+                found.doubts.append(f"the key is spelled otherwise in {others}, which are not read")
+        return ProposedColumn(
+            name or key,
+            kind,
+            as_text,
+            seen.values,
+            seen.kinds["null"],
+            tuple(found.doubts),
+            "" if key == name or not name else key,
+            found.zoned,
+            tuple(found.times),
+        )
+
+    def _name(self, key: str) -> str:
+        """The key, or a name that is made of it and that no other key has; empty for none."""
+        if is_field_name(key):
+            return key
+        made = _made_name(key)
+        alike = [each for each in self._top.children if _made_name(each).lower() == made.lower()]
+        return made if len(alike) == 1 and is_field_name(made) and key.isprintable() else ""
+
+
+def _made_name(key: str) -> str:
+    """Of a key that is no name of a column; one that is has itself."""
+    return key if is_field_name(key) else re.sub(r"\W+", "_", key, flags=re.ASCII).strip("_")
+
+
+def _spelled_otherwise(key: str, children: dict[str, _Seen]) -> int:
+    """Values under keys that differ from this one in case only."""
+    names = (name for name in children if name != key and name.lower() == key.lower())
+    return sum(children[name].values for name in names)
+
+
+def _wins(count: int, total: int) -> bool:
+    return count * 100 >= total * WINS
 
 
 def _told(seen: _Seen) -> bool:
@@ -176,84 +278,158 @@ def _told(seen: _Seen) -> bool:
     return bool(plain) or any(_told(each) for each in inner)
 
 
-def _type(seen: _Seen, path: str, doubts: list[str]) -> str:
-    """Type of a place, and doubts about it; empty when nothing but text takes all values."""
-    kinds = {kind for kind, count in seen.kinds.items() if count and kind != "null"}
-    where = f"{path}: " if path else ""
-    if not kinds:
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()) if count)
+
+
+def _where(path: tuple[str, ...]) -> str:
+    return f"{_spelled(path)}: " if path else ""
+
+
+def _spelled(path: tuple[str, ...]) -> str:
+    return path_text(path).replace(".[]", "[]")
+
+
+def _type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
+    """Type of a place, and doubts about it; empty when nothing but text takes all values.
+
+    The kind that nearly all values have is the type's; those of other kinds are counted in a doubt.
+    """
+    kinds = Counter({kind: count for kind, count in seen.kinds.items() if kind != "null"})
+    groups = Counter(kinds)
+    groups["number"] = sum(groups.pop(kind, 0) for kind in _NUMBERS)
+    ((kind, count),) = groups.most_common(1)
+    if not count:
         return ""
-    if kinds <= {"whole number", "fraction", "number with exponent"}:
-        return _number_type(seen, kinds, where, doubts)
-    if len(kinds) > 1 or kinds == {"NaN or infinity"}:
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(seen.kinds.items()))
-        doubts.append(f"{where}values of several kinds: {told}")
+    if kind == "NaN or infinity" or not _wins(count, seen.values):
+        found.doubts.append(f"{_where(path)}values of several kinds: {_counted(seen.kinds)}")
         return ""
-    match kinds.pop():
+    if count < seen.values:
+        groups.pop(kind)
+        found.doubts.append(
+            f"{_where(path)}{seen.values - count:,} of {seen.values:,} values are dirty: "
+            f"{_counted(groups)}; {_TAKES_ALL}"
+        )
+    match kind:
+        case "number":
+            return _number_type(seen, count, path, found)
         case "boolean":
             return "boolean"
         case "string":
-            return _text_type(seen, where, doubts)
+            return _text_type(seen, path, found)
         case "array":
-            inner = _type(seen.element, f"{path}[]", doubts) if seen.element else ""
+            inner = _type(seen.element, (*path, "[]"), found) if seen.element else ""
             return f"array<{inner}>" if inner else ""
         case _:
-            return _struct_type(seen, path, doubts)
+            return _struct_type(seen, path, found)
 
 
-def _struct_type(seen: _Seen, path: str, doubts: list[str]) -> str:
+def _struct_type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
     if len(seen.children) > MOST_KEYS:
-        doubts.append(f"{path or 'it'} has over {MOST_KEYS} keys: data? map<string,...> then")
+        shown_path = _spelled(path) or "it"
+        found.doubts.append(f"{shown_path} has over {MOST_KEYS} keys: data? map<string,...> then")
         return ""
     fields = []
-    lower = [name.lower() for name in seen.children]
+    objects = seen.kinds["object"]
     for key, inner in seen.children.items():
-        under = f"{path}.{key}" if path else key
-        if not is_field_name(key) or lower.count(key.lower()) > 1:
-            doubts.append(f"the key {shown(under)} can be no field")
+        under = (*path, key)
+        others = _spelled_otherwise(key, seen.children)
+        if not is_field_name(key) or (others and not _wins(inner.values, inner.values + others)):
+            if _wins(objects - inner.values, objects):
+                found.doubts.append(f"{_spelled(under)} is left out: {inner.values} of {objects:,}")
+                continue
+            found.doubts.append(f"the key {shown(_spelled(under))} can be no field")
             return ""
-        kind = _type(inner, under, doubts)
+        kind = _type(inner, under, found)
         if kind:
             fields.append(f"{key}:{kind}")
         else:
-            doubts.append(f"{under} is left out")
+            found.doubts.append(f"{_spelled(under)} is left out")
     return f"struct<{','.join(fields)}>" if fields else ""
 
 
-def _number_type(seen: _Seen, kinds: set[str], where: str, doubts: list[str]) -> str:
-    if kinds == {"whole number"}:
-        if seen.whole_digits > MAX_PRECISION:
-            doubts.append(f"{where}numbers of {seen.whole_digits} digits; string keeps them")
-            return "string"
-        least, greatest = seen.least or 0, seen.greatest or 0
-        if least not in _BIGINT or greatest not in _BIGINT:
-            doubts.append(f"{where}numbers beyond bigint")
-            return f"decimal({MAX_PRECISION},0)"
-        for unit, scale in _UNITS.items():
-            if _SINCE_S * scale <= least <= greatest < _UNTIL_S * scale:
-                doubts.append(f"{where}may be {unit} since 1970: {{type: timestamp, unit: {unit}}}")
-        return "bigint"
-    digits = seen.whole_digits + seen.scale
-    if "number with exponent" in kinds or seen.scale > _MOST_SCALE or digits > MAX_PRECISION:
-        doubts.append(f"{where}double rounds; a decimal keeps digits")
-        return "double"
+def _number_type(seen: _Seen, count: int, path: tuple[str, ...], found: _Found) -> str:
+    whole, where = seen.kinds["whole number"], _where(path)
+    wider = _fraction_type(seen)
+    if _wins(whole, count):
+        if whole < count:
+            found.doubts.append(
+                f"{where}{count - whole:,} of {count:,} numbers are dirty: they are not whole; "
+                f"{wider} takes all"
+            )
+        return _whole_type(seen, path, found)
+    if wider == "double":
+        found.doubts.append(f"{where}double rounds; a decimal keeps digits")
+        return wider
     places = "1 decimal" if seen.scale == 1 else f"{seen.scale} decimals"
-    doubts.append(f"{where}{places} at most; values with more are dirty, or double")
+    found.doubts.append(f"{where}{places} at most; values with more are dirty, or double")
+    return wider
+
+
+def _fraction_type(seen: _Seen) -> str:
+    """What takes all numbers."""
+    digits = seen.whole_digits + seen.scale
+    most = MAX_PRECISION if seen.exact else _MOST_SCALE
+    if seen.kinds["number with exponent"] or seen.scale > most or digits > MAX_PRECISION:
+        return "double"
     return f"decimal({max(18, digits)},{seen.scale})"
 
 
-def _text_type(seen: _Seen, where: str, doubts: list[str]) -> str:
-    forms = seen.texts
-    if len(forms) > 1 and {*forms} <= {"instant", "local time"}:
-        doubts.append(f"{where}times, of which only some have an offset")
-        return "string"
-    if len(forms) > 1 and forms["text"] + forms["empty"] < seen.kinds["string"]:
-        told = ", ".join(f"{count} {form}" for form, count in sorted(forms.items()))
-        doubts.append(f"{where}text that looks like {told}")
-        return "string"
-    kind, doubt = _TEXT_TYPES.get(next(iter(forms)), ("string", ""))
-    if doubt:
-        doubts.append(f"{where}{doubt}")
-    return kind
+def _whole_type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
+    where, count = _where(path), seen.kinds["whole number"]
+    if seen.beyond and not _wins(count - seen.beyond, count):
+        if seen.whole_digits > MAX_PRECISION:
+            found.doubts.append(f"{where}numbers of {seen.whole_digits} digits; string keeps them")
+            return "string"
+        found.doubts.append(f"{where}numbers beyond bigint")
+        return f"decimal({MAX_PRECISION},0)"
+    if seen.beyond:
+        wider = f"decimal({MAX_PRECISION},0)" if seen.whole_digits <= MAX_PRECISION else "string"
+        found.doubts.append(
+            f"{where}{seen.beyond:,} of {count:,} numbers are dirty: beyond bigint; "
+            f"{wider} takes all"
+        )
+    for unit, like in seen.units.items():
+        if like * 100 < count * _LOOKS_LIKE:
+            continue
+        sure = _wins(like, count)
+        found.add_time(path, unit, sure=sure)
+        some = "" if like == count else f"{like:,} of {count:,} "
+        found.doubts.append(
+            f"{where}{some}may be {unit} since 1970: {{type: timestamp, unit: {unit}}}"
+        )
+    return "bigint"
+
+
+def _text_type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
+    where, forms, count = _where(path), seen.texts, seen.kinds["string"]
+    times = [form for form in _TIME_FORMS if forms[form]]
+    likely, most = forms.most_common(1)[0]
+    sure = _wins(most, count)
+    only_times = len(times) == 1 and not forms["date"] and not forms["number"]
+    if only_times or (sure and likely in times):
+        found.add_time(path, "", sure=sure)
+    if sure and likely in ("date", *_TIME_FORMS):
+        kind, doubt = _TEXT_TYPES[likely]
+        found.doubts.append(f"{where}{doubt}")
+        found.zoned |= likely == "local time"
+        others = Counter({form: some for form, some in forms.items() if form != likely})
+        if likely == "local time":
+            # They say their offset themselves.
+            del others["instant"]
+        if others.total():
+            found.doubts.append(
+                f"{where}{others.total():,} of {count:,} texts are dirty: {_counted(others)}; "
+                "string takes all"
+            )
+        return kind
+    if likely in times and sum(forms[form] for form in times) == count:
+        found.doubts.append(f"{where}times, of which only some have an offset")
+    elif len(forms) > 1 and forms["text"] + forms["empty"] < count:
+        found.doubts.append(f"{where}text that looks like {_counted(forms)}")
+    elif doubt := _TEXT_TYPES.get(likely, ("", ""))[1]:
+        found.doubts.append(f"{where}{doubt}")
+    return "string"
 
 
 def _form(text: str) -> str:
@@ -277,3 +453,11 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+_TYPED_FORMS: dict[type, str] = {
+    Day: "date",
+    Instant: "instant",
+    LocalTime: "local time",
+    TimeOfDay: "text",
+}

@@ -40,6 +40,7 @@ from sluiceway.sinks.iceberg.commit_request import CommitRequest
 PROBE_PROPERTY = "sluiceway.probe"
 KINDS = ("rest", "hive", "sql", "glue")
 Identifier = tuple[str, str]
+_TIMES_OPENED = 3
 _REFUSED = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError)
 
 
@@ -142,8 +143,7 @@ class LibraryCatalog(LakeCatalog):
     ) -> Table:
         """See `LakeCatalog.create`."""
         with telling(self.place, name):
-            with suppress(NamespaceAlreadyExistsError):
-                self._catalog.create_namespace(name[:1])
+            self._have_namespace(name[:1])
             try:
                 return self._catalog.create_table(
                     name,
@@ -154,6 +154,16 @@ class LibraryCatalog(LakeCatalog):
                 )
             except TableAlreadyExistsError:
                 return self._catalog.load_table(name)
+
+    def _have_namespace(self, namespace: tuple[str, ...]) -> None:
+        try:
+            self._catalog.create_namespace(namespace)
+        except NamespaceAlreadyExistsError:
+            pass
+        except Exception:
+            # Where another route was quicker, a database names its own key and not the namespace.
+            if not self._catalog.namespace_exists(namespace):
+                raise
 
     def send(self, table: Table, request: CommitRequest) -> str:
         """See `LakeCatalog.send`."""
@@ -330,8 +340,13 @@ def _open_rest(settings: dict[str, str], timeout_s: float) -> Catalog:
 def _open_sql(settings: dict[str, str], timeout_s: float) -> Catalog:
     del timeout_s  # Of a database its own driver decides.
     from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415
+    from sqlalchemy.exc import OperationalError, ProgrammingError  # noqa: PLC0415
 
     name = settings.pop("catalog", "lake")
+    for _ in range(_TIMES_OPENED - 1):
+        # Another route may be making the tables of a new catalog at this moment.
+        with suppress(OperationalError, ProgrammingError):
+            return SqlCatalog(name, **settings)
     return SqlCatalog(name, **settings)
 
 

@@ -1,0 +1,101 @@
+"""Commands over a folder of job files: each file in turn, and one exit code."""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from sluiceway.errors import JobFileError, WrongUsageError
+
+TESTS_SUFFIX = ".test.yaml"
+
+_SUFFIXES = (".yaml", ".yml")
+_WITH_VALUES = frozenset({"-o", "--output", "--route", "--records"})
+_EXIT_CHANGES = 4
+Run = Callable[[list[str]], int]
+
+
+def folder_among(args: Sequence[str]) -> int | None:
+    """Which of a command's arguments is a folder in the place of a job file; None for none."""
+    for place, arg in enumerate(args):
+        named = place and args[place - 1] in _WITH_VALUES
+        if not named and not arg.startswith("-") and Path(arg).is_dir():
+            return place
+    return None
+
+
+def over_folder(args: Sequence[str], place: int, run: Run, answer_as: str) -> int:
+    """Run a command for each job file of a folder.
+
+    Args:
+        args: Of the command.
+        place: Of the folder among them.
+        run: Runs it with other arguments; it tells errors and returns the exit code.
+        answer_as: `json` or `yaml` for one document with the answers of all files, else empty.
+
+    Returns:
+        The highest exit code; that something would change counts behind each failure.
+
+    Raises:
+        JobFileError: There is no job file in it.
+        WrongUsageError: It would be watched.
+    """
+    folder = Path(args[place])
+    files = sorted(each for each in folder.iterdir() if _is_job(each))
+    if not files:
+        message = "expected a job file, got a folder without *.yaml"
+        raise JobFileError(message, where=str(folder), hint="check the path")
+    if "--watch" in args:
+        raise WrongUsageError("--watch shows one job", hint="name a job file; `serve` shows many")
+    codes: list[int] = []
+    answers = []
+    for file in files:
+        told = [*args[:place], str(file), *args[place + 1 :]]
+        if answer_as:
+            answer, code = _answered(told, run)
+            answers.append({"file": str(file), "exit_code": code, "answer": answer})
+        else:
+            sys.stdout.write(f"{chr(10) if codes else ''}== {file}\n")
+            sys.stdout.flush()
+            code = run(told)
+        codes.append(code)
+    if answer_as:
+        from sluiceway.cli.answers import write_plain  # noqa: PLC0415
+        from sluiceway.cli.options import OutputFormat  # noqa: PLC0415
+
+        write_plain({"ok": not any(codes), "jobs": answers}, OutputFormat(answer_as))
+    return max((code for code in codes if code != _EXIT_CHANGES), default=0) or max(codes)
+
+
+def _is_job(path: Path) -> bool:
+    name = path.name
+    return path.suffix in _SUFFIXES and not name.startswith(".") and not is_tests(path)
+
+
+def is_tests(path: Path) -> bool:
+    """Whether a file holds tests of a job, beside the job file."""
+    return path.stem.endswith(".test")
+
+
+def _answered(args: list[str], run: Run) -> tuple[object, int]:
+    """One file's answer as JSON has it; None where the command told none."""
+    written = io.StringIO()
+    with redirect_stdout(written):
+        code = run(_as_json(args))
+    text = written.getvalue()
+    return (json.loads(text) if text.strip() else None), code
+
+
+def _as_json(args: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    left_out = False
+    for arg in args:
+        if left_out:
+            left_out = False
+        elif arg in ("-o", "--output"):
+            left_out = True
+        elif not arg.startswith(("--output=", "-o")):
+            kept.append(arg)
+    return [*kept, "-o", "json"]
