@@ -452,6 +452,8 @@ def _absent(value: object) -> DirtyValueError:
 def _wanted(data_type: DataType, value: object) -> str:
     if isinstance(value, TypedTime):
         return _wanted_of_time(data_type, value)
+    if isinstance(data_type, _TIMES) and KINDS.get(type(value)) is JsonKind.NUMBER:
+        return "a number is a time only where the column has a `unit`"
     match data_type:
         case IntegerType() | FloatType() | DecimalType():
             return "a number is expected"
@@ -463,14 +465,10 @@ def _wanted(data_type: DataType, value: object) -> str:
             return "an object is expected, or an array of keys with their values"
         case StructType():
             return "an object is expected"
-        case TimestampType() | LocalTimestampType() if isinstance(value, LocalTime):
-            return _NO_ZONE
-        case BinaryType():
-            return "bytes are expected, or a string where the column has a `format`"
-        case _ if isinstance(data_type, _TIMES) and KINDS.get(type(value)) is JsonKind.NUMBER:
-            return "a number is a time only where the column has a `unit`"
         case _:
-            return "a string is expected"
+            as_bytes = isinstance(data_type, BinaryType)
+            text = "bytes are expected, or a string where the column has a `format`"
+            return text if as_bytes else "a string is expected"
 
 
 def _wanted_of_time(data_type: DataType, value: TypedTime) -> str:
