@@ -63,6 +63,10 @@ def with_parameter(key: str, value: str) -> HiveTable:
     return replace(TABLE, parameters={**TABLE.parameters, key: value})
 
 
+def partitioned_by(*names: str) -> HiveTable:
+    return replace(TABLE, partition_columns=tuple(HiveColumn(each, "string") for each in names))
+
+
 @pytest.mark.parametrize(
     ("table", "word"),
     [
@@ -79,6 +83,10 @@ def with_parameter(key: str, value: str) -> HiveTable:
         (with_layout(serde="org.apache.hadoop.hive.serde2.RegexSerDe"), "RegexSerDe"),
         (with_layout(location="file:wh/t"), "not absolute"),
         (with_parameter("parquet.column.index.access", "true"), "by position"),
+        (partitioned_by("_dt"), "'_dt' has a name"),
+        (partitioned_by("dt", ".hr"), "hide folders"),
+        (partitioned_by("日期"), "filters"),
+        (replace(with_layout(location="file:///wh/_t/"), partition_columns=()), "readers hide"),
     ],
 )
 def test_check_writable_unfit_table_is_refused(table: HiveTable, word: str) -> None:

@@ -17,6 +17,7 @@ from sluiceway.sinks.hive.table_format import (
     refused_format,
 )
 from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.spec.values import is_hidden_folder, partition_name_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.types.evolution import extended
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
@@ -78,6 +79,13 @@ def _refused_kind(table: HiveTable) -> tuple[str, str] | None:
 
 def _refused_layout(table: HiveTable) -> tuple[str, str] | None:
     layout = table.layout
+    for column in table.partition_columns:
+        if problem := partition_name_problem(column.name):
+            return (
+                f"its partition column {column.name!r} has a name that readers cannot use: "
+                f"{problem}",
+                "name a table that is partitioned by another name",
+            )
     if refusal := refused_format(table):
         return refusal
     if layout.bucket_count > 0:
@@ -86,6 +94,11 @@ def _refused_layout(table: HiveTable) -> tuple[str, str] | None:
         return f"it is sorted by {', '.join(layout.sort_columns)}", "create it without SORTED BY"
     if layout.skewed_columns:
         return f"it is skewed by {', '.join(layout.skewed_columns)}", "create it without SKEWED BY"
+    if not table.partition_columns and is_hidden_folder(layout.location):
+        return (
+            f"its location {layout.location} is a folder that readers hide",
+            "give it a location whose last name does not begin with `_` or `.`",
+        )
     if not is_absolute_location(normalise_location(layout.location)):
         return (
             f"its location {layout.location!r} is not absolute",
