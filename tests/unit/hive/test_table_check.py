@@ -1,21 +1,26 @@
 """Which tables are refused, and that the message says why."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveTable
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import JobFileError, TableMismatchError
+from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
     file_choice,
+    filled_columns,
     match_schema,
     schema_of,
     table_to_create,
     warnings_of,
 )
+from sluiceway.sinks.hive.table_format import creation_problem, format_warnings
 from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
+from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import (
     DecimalType,
     Field,
@@ -94,6 +99,77 @@ def test_check_writable_unfit_table_is_refused(table: HiveTable, word: str) -> N
         check_writable(table)
     assert caught.value.hint
     assert caught.value.where == "d.t"
+
+
+FIELDS_HIVE_READS = ("a b", "a.b", "a$b", "1a", "é", "日本", "select", "A1")
+"""Tried with the type parsers and SerDes of Hive 2.3, as Spark 4.1 brings them, and its own."""
+FIELDS_HIVE_REFUSES = (*"!#%&'*+-/;=?@[]^{|}~\t", "😀", "\u0301", "½")
+
+
+def field_table(kind: str, name: str, file_format: FileFormat = FileFormat.PARQUET) -> HiveTable:
+    inner = StructType((Field(name, IntegerType(32)),))
+    columns = Schema((Field("geo", inner), Field("z", ListType(inner))))
+    options = replace(OPTIONS, metastore=kind, schema=columns, file_format=file_format)
+    problem = creation_problem(options)
+    table = table_to_create(options, columns)
+    if problem is not None:
+        with pytest.raises(TableMismatchError, match="its readers cannot use it"):
+            file_choice(table, options, columns)
+        raise JobFileError(problem)
+    file_choice(table, options, columns)
+    return table
+
+
+@pytest.mark.parametrize("name", FIELDS_HIVE_READS)
+def test_field_names_that_hive_reads_are_spelt_as_it_does(name: str) -> None:
+    table = field_table("thrift://h:1", name)
+    assert table.layout.columns[0].type == f"struct<{name}:int>"
+    assert schema_of(table).fields[0].type == StructType((Field(name, IntegerType(32)),))
+
+
+@pytest.mark.parametrize("name", [*(f"x{each}y" for each in FIELDS_HIVE_REFUSES), " a", "a "])
+def test_field_names_that_hive_does_not_read_are_refused_with_their_path(name: str) -> None:
+    with pytest.raises(JobFileError, match=re.escape(f"field geo.{name}: Hive reads")):
+        field_table("thrift://h:1", name)
+    assert field_table("folder:/wh", name).layout.columns[1].name == "z"
+
+
+@pytest.mark.parametrize("name", ["1a", "a b", "a.b", "a$b", "x-y"])
+def test_field_names_that_avro_does_not_have_are_refused(name: str) -> None:
+    with pytest.raises(JobFileError, match="no digit first"):
+        field_table("folder:/wh", name, FileFormat.AVRO)
+    made = field_table("folder:/wh", "Été_1", FileFormat.AVRO)
+    assert made.layout.columns[0].type == "struct<Été_1:int>"
+
+
+def test_column_of_a_table_of_avro_that_has_no_name_there_is_refused_though_it_stays_null() -> None:
+    options = replace(OPTIONS, file_format=FileFormat.AVRO)
+    made = table_to_create(options, SCHEMA)
+    columns = (*made.layout.columns, HiveColumn("1a", "int"))
+    table = replace(made, layout=replace(made.layout, columns=columns))
+    with pytest.raises(TableMismatchError, match="column 1a"):
+        file_choice(table, options, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "text", ["struct<`k`:int>", "struct<k:int, n:int>", "struct< k:int>", "array<struct<k :int>>"]
+)
+def test_type_whose_text_readers_take_otherwise_is_refused(text: str) -> None:
+    table = with_layout(columns=(HiveColumn("tags", text), HiveColumn("d", "decimal(10, 2)")))
+    for schema in (None, Schema((Field("tags", parse_hive_type(text)),))):
+        with pytest.raises(TableMismatchError, match="column tags") as caught:
+            filled_columns(table, replace(OPTIONS, schema=schema))
+        assert "ALTER TABLE" in (caught.value.hint or "")
+    follows = replace(OPTIONS, schema=Schema((Field("d", DecimalType(10, 2)),)), follows=True)
+    assert filled_columns(table, follows).null == ("tags",)
+
+
+def test_blank_in_a_name_is_a_warning_in_parquet_which_hive_reads_otherwise() -> None:
+    inner = StructType((Field("a b", IntegerType(32)),))
+    written = Schema((Field("geo", ListType(inner)), Field("plain", inner.fields[0].type)))
+    (warning,) = format_warnings(FileChoice(FileFormat.PARQUET), written)
+    assert "geo[].a b" in warning
+    assert format_warnings(FileChoice(FileFormat.ORC), written) == ()
 
 
 @pytest.mark.parametrize(

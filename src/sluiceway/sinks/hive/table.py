@@ -190,7 +190,7 @@ class HiveTableSink(TableSink):
             partition_columns=tuple(column.name for column in table.partition_columns),
             ledger=table.parameters.get(LEDGER_PROPERTY),
             files=files,
-            warnings=(*warnings_of(table, columns.null), *format_warnings(files)),
+            warnings=(*warnings_of(table, columns.null), *format_warnings(files, columns.written)),
             columns=_columns(table),
             further=columns.further,
         )
