@@ -2,10 +2,13 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from pymetastore.hive_metastore import ttypes
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveTable
+from sluiceway.catalog.thrift_values import raw_table, table_value
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.hive.table_check import (
@@ -60,12 +63,65 @@ def test_table_to_create_is_external_parquet_and_passes_its_own_checks() -> None
     assert warnings_of(TABLE, ()) == ()
 
 
+SORTED = "spark.sql.sources.schema.numSortCols"
+
+
 def with_layout(**changes: object) -> HiveTable:
     return replace(TABLE, layout=replace(TABLE.layout, **changes))  # type: ignore[arg-type]
 
 
 def with_parameter(key: str, value: str) -> HiveTable:
     return replace(TABLE, parameters={**TABLE.parameters, key: value})
+
+
+def spark_table(properties: dict[str, str] | None = None, *, path: str = "file:/wh/t") -> HiveTable:
+    """As Spark makes one of its own."""
+    said = {
+        "spark.sql.sources.provider": "parquet",
+        "spark.sql.partitionProvider": "catalog",
+        "spark.sql.sources.schema.numPartCols": "2",
+        **(properties or {}),
+    }
+    made = with_layout(serde_parameters={"path": path, "serialization.format": "1"})
+    return replace(made, parameters={**made.parameters, **said})
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"bucketCols": ["id"], "numBuckets": 0}, "bucketed into 1"),
+        ({"numBuckets": 8}, "bucketed into 8"),
+        ({"sortCols": [ttypes.Order(col="id", order=1)]}, "sorted by id"),
+        ({"skewedInfo": ttypes.SkewedInfo(["id"], [], {})}, "skewed by id"),
+        ({"storedAsSubDirectories": True}, "stored as directories"),
+        ({"parameters": {"spark.sql.sources.schema.numBuckets": "2"}}, "for buckets"),
+    ],
+)
+def test_what_a_storage_descriptor_promises_is_seen(changes: dict[str, Any], word: str) -> None:
+    raw = raw_table(TABLE)
+    check_writable(table_value(raw))
+    for name, value in changes.items():
+        setattr(raw.sd, name, value)
+    with pytest.raises(TableMismatchError, match=word):
+        check_writable(table_value(raw))
+
+
+def test_tables_of_spark_without_a_promise_are_written() -> None:
+    whole = spark_table({"spark.sql.partitionProvider": ""})
+    for table in (spark_table(), replace(whole, partition_columns=())):
+        check_writable(table)
+        assert table.parameters["spark.sql.sources.provider"] == "parquet"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("spark.sql.sources.schema.numBuckets", "0"), ("projection.enabled", "false"),
+     ("parquet.mr.int96.write.zone", "UTC"), ("bucketing_version", "2"),
+     ("discover.partitions", "true")],
+)  # fmt: skip
+def test_properties_that_promise_nothing_are_taken(name: str, value: str) -> None:
+    check_writable(table := with_parameter(name, value))
+    assert table.parameters[name] == value
 
 
 def partitioned_by(*names: str) -> HiveTable:
@@ -84,6 +140,21 @@ def partitioned_by(*names: str) -> HiveTable:
         (with_layout(bucket_count=4), "bucketed into 4"),
         (with_layout(sort_columns=("id",)), "sorted by id"),
         (with_layout(skewed_columns=("id",)), "skewed by id"),
+        (with_layout(sub_directories=True), "stored as directories"),
+        (with_parameter("spark.sql.sources.schema.numBuckets", "8"), "for buckets"),
+        (with_parameter("spark.sql.sources.schema.numBucketCols", "1"), "for buckets"),
+        (with_layout(storage_parameters={SORTED: "1"}), "as sorted"),
+        (with_parameter("projection.enabled", "TRUE"), "projection.enabled=TRUE: Trino"),
+        (with_parameter("parquet.mr.int96.write.zone", "Asia/Shanghai"), "Asia/Shanghai: readers"),
+        (with_layout(serde_parameters={"timestamp.formats": "yyyy-dd-MM"}), "another pattern"),
+        (with_layout(serde_parameters={"pathGlobFilter": "*.orc"}), "by their names"),
+        (with_layout(serde_parameters={"modifiedAfter": "2026-01-01T00:00:00"}), "their age"),
+        (with_layout(serde_parameters={"recursiveFileLookup": "true"}), "no partitions"),
+        (with_layout(serde_parameters={"datetimeRebaseMode": "LEGACY"}), "before 1582"),
+        (with_layout(serde_parameters={"int96RebaseMode": "EXCEPTION"}), "before 1582"),
+        (spark_table({"spark.sql.sources.provider": "orc"}), "as orc, and they are parquet"),
+        (spark_table(path="/elsewhere/t"), "Spark reads it at /elsewhere/t"),
+        (spark_table({"spark.sql.partitionProvider": "filesystem"}), "not in the metastore"),
         (with_layout(serde="org.apache.hadoop.hive.ql.io.orc.OrcSerde"), "OrcSerde"),
         (with_layout(serde="org.apache.hadoop.hive.serde2.RegexSerDe"), "RegexSerDe"),
         (with_layout(location="file:wh/t"), "not absolute"),

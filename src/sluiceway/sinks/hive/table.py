@@ -323,6 +323,7 @@ class HiveTableSink(TableSink):
             change = f"has lost its property {LEDGER_PROPERTY}: it was created again or altered"
         if table is None or change:
             raise TableMismatchError(f"the table {change}", where=str(identity))
+        check_writable(table)
         return table
 
 

@@ -18,6 +18,7 @@ from sluiceway.sinks.hive.table_format import (
     refused_format,
     unreadable_names,
 )
+from sluiceway.sinks.hive.table_properties import refused_property
 from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
 from sluiceway.spec.values import is_hidden_folder, partition_name_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
@@ -91,12 +92,10 @@ def _refused_layout(table: HiveTable) -> tuple[str, str] | None:
             )
     if refusal := refused_format(table):
         return refusal
-    if layout.bucket_count > 0:
-        return f"it is bucketed into {layout.bucket_count}", "create it without CLUSTERED BY"
-    if layout.sort_columns:
-        return f"it is sorted by {', '.join(layout.sort_columns)}", "create it without SORTED BY"
-    if layout.skewed_columns:
-        return f"it is skewed by {', '.join(layout.skewed_columns)}", "create it without SKEWED BY"
+    if promise := layout.promise():
+        return promise, "create it without CLUSTERED BY, SORTED BY and SKEWED BY"
+    if refusal := refused_property(table, format_of(layout)):
+        return refusal
     if not table.partition_columns and is_hidden_folder(layout.location):
         return (
             f"its location {layout.location} is a folder that readers hide",

@@ -35,6 +35,9 @@ def check_writable(metadata: TableMetadata, where: str) -> None:
         problem, hint = "it has write.data.path set", "unset it: files go below its location"
     elif metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
         problem, hint = "its files are not Parquet", "set write.format.default to parquet"
+    elif metadata.properties.get("encryption.key-id"):
+        problem = "it has encryption.key-id set: readers would take its files for encrypted ones"
+        hint = "fill a table without it: files are written as they are"
     if problem is not None:
         raise TableMismatchError(problem, where=where, hint=hint)
 
