@@ -1,5 +1,6 @@
 """What has to fit between the routes of a job file."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from sluiceway.spec.document import Scalar
@@ -35,11 +36,15 @@ def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
                 )
                 continue
         yield from _check_unique_name(tree, table, names)
-        location = (
-            _text(positions, table_path(positions, "location")).rstrip("/").removeprefix("file:")
-        )
+        location = _one_spelling(_text(positions, table_path(positions, "location")))
         if location and (first := locations.setdefault(location, positions)) is not positions:
             yield _again(positions, "location", first, "give each table a folder of its own")
+
+
+def _one_spelling(location: str) -> str:
+    """As locations are compared: `file:///x` and `/x`, `s3://b` and `s3a://b` are one."""
+    text = re.sub(r"^file:/*(?=/)", "", location.rstrip("/"), flags=re.IGNORECASE)
+    return re.sub(r"^(hdfs://[^/:]+):8020(?=/)", r"\1", re.sub(r"^s3n?://", "s3a://", text))
 
 
 def _check_name(tree: RouteTree, table: str) -> Iterator[Problem]:

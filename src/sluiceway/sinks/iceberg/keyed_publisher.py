@@ -34,6 +34,7 @@ from sluiceway.sinks.iceberg.publisher import LakePublisher, batch_notes, check_
 from sluiceway.sinks.iceberg.table_head import Head, HeadReader, living
 from sluiceway.sinks.iceberg.through import record_hash
 from sluiceway.sinks.iceberg.upsert_request import TableChange, upsert_request
+from sluiceway.storage.locations import path_below
 
 Positions = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
@@ -243,7 +244,7 @@ class KeyedPublisher(LakePublisher):
         whole = pa.concat_tables(parts).combine_chunks()
         if whole.num_rows:
             of = work.head.data[paths[0]].data_file
-            inside = paths[0].removeprefix(f"{work.place.uri}/data").strip("/")
+            inside = path_below(f"{work.place.uri}/data", paths[0]) or ""
             folder, slash, _ = inside.rpartition("/")
             file = work.place.place_rows(whole, (), f"{folder}{slash}")
             spec = work.metadata.specs()[of.spec_id]
