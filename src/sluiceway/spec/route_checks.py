@@ -9,7 +9,7 @@ from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.routes import RouteTree, default_route_name, is_route_name
 from sluiceway.spec.table_paths import table_path
 from sluiceway.spec.topic_pattern import groups_in
-from sluiceway.spec.values import is_table_name
+from sluiceway.spec.values import is_lake_name
 
 
 def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
@@ -64,7 +64,7 @@ def _check_unique_name(
     tree: RouteTree, table: str, names: dict[str, Positions]
 ) -> Iterator[Problem]:
     written = Positions(tree.written)
-    if not tree.name and (not is_table_name(table) or groups_in(table)):
+    if not tree.name and (not is_lake_name(table) or groups_in(table)):
         return
     name = tree.name or default_route_name(table)
     first = names.setdefault(name, written)

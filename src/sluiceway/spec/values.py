@@ -32,6 +32,7 @@ _TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
 # Source: Hive `Filter.g`, by which a metastore reads what Spark and Hive ask of partitions.
 _FILTER_NAME = re.compile("[0-9]*[A-Za-z_][A-Za-z0-9_]*")
 _FILTER_WORDS = frozenset({"and", "or", "not", "like", "in", "between", "const"})
+_LAKE_NAME = re.compile(r"[A-Za-z0-9_][\w-]{0,127}(\.[A-Za-z0-9_][\w-]{0,127}){1,9}", re.ASCII)
 _GROUP = re.compile(r"\{\w{1,64}\}", re.ASCII)
 _PUBLIC_KEYS = frozenset({"sasl.oauthbearer.token.endpoint.url"})
 _STORES = frozenset({"hdfs", "viewfs", "s3", "s3a", "s3n", "oss"})
@@ -261,6 +262,18 @@ def is_table_name(text: str) -> bool:
     return _TABLE_NAME.fullmatch(text) is not None
 
 
+def is_lake_name(text: str) -> bool:
+    """Whether `text` is `namespace.table`, perhaps of a namespace inside of others."""
+    return _LAKE_NAME.fullmatch(text) is not None
+
+
+def _check_lake_name(text: str) -> str:
+    if not is_lake_name(_GROUP.sub("a", text)):
+        expected = "`namespace.table`, of letters, digits, `_` and `-`; namespaces may be nested"
+        raise wrong(expected, "name both, with dots between")
+    return text
+
+
 def _check_table_name(text: str) -> str:
     # Groups of a topic pattern stand for text of a topic; what they give is checked again.
     if not is_table_name(_GROUP.sub("a", text)):
@@ -390,6 +403,7 @@ ThriftUri = Annotated[str, AfterValidator(_check_thrift_uri)]
 TopicName = Annotated[str, AfterValidator(_check_topic)]
 SourceTopicName = Annotated[str, AfterValidator(_check_source_topic)]
 TableName = Annotated[str, AfterValidator(_check_table_name)]
+LakeName = Annotated[str, AfterValidator(_check_lake_name)]
 PlainTableName = Annotated[str, AfterValidator(_check_plain_table_name)]
 Location = Annotated[str, AfterValidator(_check_location)]
 TimeZone = Annotated[str, AfterValidator(_check_time_zone)]

@@ -22,6 +22,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
+from sluiceway.sinks.iceberg.column_types import find_column
 from sluiceway.sinks.iceberg.commit_request import SlotBatch
 from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, missing_files, read_footer
 from sluiceway.sinks.iceberg.key_index import KeyIndex, canonical_keys
@@ -122,7 +123,7 @@ class KeyedPublisher(LakePublisher):
 
     def _opened(self, table: Table, place: FilePlace) -> tuple[HeadReader, KeyIndex]:
         if self._heads is None or self._index is None:
-            find = partial(table.metadata.schema().find_field, case_sensitive=False)
+            find = partial(find_column, table.metadata.schema())
             self._columns = ChangeColumns(
                 tuple(find(name).field_id for name in self._options.key),
                 find(self._options.offset_column).field_id,
