@@ -4,6 +4,7 @@ Spark reads all of them in one session: a start is dear.
 """
 
 import gzip
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,34 @@ def test_other_readers_see_every_value_as_it_was_put_in(
         for row in rows
     ]
     _assert_as_put_in(shown, case)
+
+
+@pytest.mark.slow
+def test_names_of_fields_inside_are_found_by_spark_and_by_hives_own_readers(
+    new_run: NewRun, writer: TopicWriter, metastore_uri: str
+) -> None:
+    """Spark asks without case, Hive's readers in lower case; Avro has no blank in a name."""
+    statements = {}
+    for name, field in {
+        "parquet": "in time",
+        "orc": "in time",
+        "text": "in time",
+        "avro": "b",
+    }.items():
+        run, topic = new_run(
+            1,
+            hive=f", file_format: {name}",
+            columns=f"    - {{name: geo, type: 'struct<A1:int,{field}:array<struct<C:int>>>'}}\n",
+            partition_by="[]",
+            event_time="",
+        )
+        writer.write(topic, [json.dumps({"geo": {"A1": 7, field: [{"C": 8}]}}).encode()])
+        run.catch_up()
+        table = run.job.table
+        statements[name] = f"SELECT geo.A1, geo.`{field}`[0].c FROM {table} WHERE geo.a1 = 7"  # noqa: S608
+    by_serde = ["SET spark.sql.hive.convertMetastoreOrc=false", statements["orc"]]
+    rows = spark_sql(metastore_uri, *statements.values(), *by_serde, timeout_s=_SPARK_TIMEOUT_S)
+    assert [*rows[:4], rows[5]] == [[[7, 8]]] * 5
 
 
 def _assert_as_put_in(rows: list[list[Any]], case: _Case) -> None:

@@ -28,6 +28,7 @@ from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compaction import LakeCompaction, Rewriting
+from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer
 from sluiceway.sinks.iceberg.expiring import LakeExpiry
 from sluiceway.sinks.iceberg.file_process import Answers
 from sluiceway.sinks.iceberg.keyed_files import FilePlace
@@ -270,6 +271,21 @@ class LakeUnderTest:
                 request = replace_request(table, change, head.entries, "another")
                 return not LibraryCatalog(self.client, "sqlite").send(table, request)
         return False
+
+    def spell_otherwise(self, begin: str) -> None:
+        """Another writer names the same data files by a URI that begins so."""
+        table = self.table()
+        place, metadata = self._place(), table.metadata
+        head = HeadReader(lambda _: pa.table({})).read(table)
+        added = []
+        for path, entry in head.data.items():
+            local, of = path.removeprefix("file://"), entry.data_file
+            placed = PlacedFile(f"{begin}{local}", local, 0, int(of.file_size_in_bytes), (), ())
+            footer, spec = read_footer(place.storage, local), metadata.specs()[of.spec_id]
+            added.append(data_file(placed, footer, metadata, spec, of.partition))
+        change = TableChange(added, removed=frozenset(head.data))
+        request = replace_request(table, change, head.entries, "another")
+        assert not LibraryCatalog(self.client, "sqlite").send(table, request)
 
     def faulty(self) -> FaultyCatalog:
         """A client of the catalog whose requests go astray."""

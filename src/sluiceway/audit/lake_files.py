@@ -7,6 +7,7 @@ from sluiceway.ledger.places import is_below
 from sluiceway.sinks.iceberg.catalogs import open_catalog
 from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY
 from sluiceway.sinks.iceberg.through import read_through
+from sluiceway.storage.locations import normalise_location
 
 
 def lake_files(config: RouteConfig, below: str = "") -> TableFiles:
@@ -48,7 +49,8 @@ def lake_files(config: RouteConfig, below: str = "") -> TableFiles:
             if name and not is_below(partition, name):
                 continue
             values = tuple(part.partition("=")[2] for part in partition.split("/") if part)
-            path = file.file_path.removeprefix("file://")
+            path = str(file.file_path)
+            path = normalise_location(path) if path.startswith("file:") else path
             size, rows = file.file_size_in_bytes, file.record_count
             found.append(TableFile(partition, values, path, int(rows), int(size)))
     finally:

@@ -26,6 +26,7 @@ from sluiceway.sinks.iceberg.through import (
     read_through,
     record_hash,
 )
+from sluiceway.storage.locations import path_below
 from sluiceway.storage.registry import open_storage
 
 _IDENTITY, _LAKE = "identity", "lake"
@@ -202,9 +203,10 @@ def _check_files(table: Any, config: RouteConfig, report: VerifyReport) -> None:
     for task in table.scan().plan_files():
         report.files += 1
         path = task.file.file_path
-        if not path.startswith(f"{location}/"):
+        inside = path_below(location, path)
+        if inside is None:
             continue
-        found = storage.status(f"{root}{path.removeprefix(location)}")
+        found = storage.status(f"{root}/{inside}")
         if found is None or found.size_bytes != task.file.file_size_in_bytes:
             state = "is gone" if found is None else f"has {found.size_bytes} bytes"
             report.add("file_missing", path, f"the file {state}, the manifest names it")

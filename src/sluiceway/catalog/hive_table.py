@@ -34,6 +34,8 @@ class HiveLayout:
         bucket_count: Above 0 the table is bucketed.
         sort_columns: Columns it is sorted by.
         skewed_columns: Columns with a folder of their own for frequent values.
+        sub_directories: Whether frequent values have folders, whatever the columns.
+        storage_parameters: Of the storage itself, beside the table's and the SerDe's.
     """
 
     location: str
@@ -45,6 +47,8 @@ class HiveLayout:
     bucket_count: int = 0
     sort_columns: tuple[str, ...] = ()
     skewed_columns: tuple[str, ...] = ()
+    sub_directories: bool = False
+    storage_parameters: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, expected: "HiveLayout") -> tuple[str, ...]:
         """What is not as `expected`, in words; empty when the layout can stand for it.
@@ -61,12 +65,24 @@ class HiveLayout:
             )
             if ours != theirs
         ]
+        if promise := self.promise():
+            found.append(promise)
         for ours, theirs in zip(self.columns, expected.columns, strict=False):
             if not _compatible(ours, theirs):
                 found.append(
                     f"column {ours.name} {ours.type}, expected {theirs.name} {theirs.type}"
                 )
         return tuple(found)
+
+    def promise(self) -> str:
+        """What it says of the order or the place of rows, which are written in none; else empty."""
+        if self.bucket_count > 0:
+            return f"it is bucketed into {self.bucket_count}"
+        if self.sort_columns:
+            return f"it is sorted by {', '.join(self.sort_columns)}"
+        if self.skewed_columns:
+            return f"it is skewed by {', '.join(self.skewed_columns)}"
+        return "it is stored as directories" if self.sub_directories else ""
 
     def lacks_columns(self, table: "HiveLayout") -> bool:
         """Whether the table has further columns, or structs with further fields.

@@ -97,6 +97,8 @@ def _layout_value(sd: Any) -> HiveLayout:
         bucket_count=max(sd.numBuckets or 0, len(sd.bucketCols or ())),
         sort_columns=tuple(order.col for order in sd.sortCols or ()),
         skewed_columns=tuple((skew.skewedColNames if skew else None) or ()),
+        sub_directories=bool(sd.storedAsSubDirectories),
+        storage_parameters=dict(sd.parameters or {}),
     )
 
 

@@ -373,7 +373,7 @@ def _hive_options(
     spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
 ) -> HiveTableOptions:
     target, hive = spec.table.target, spec.table.hive
-    return HiveTableOptions(
+    options = HiveTableOptions(
         metastore=spec.table_connection.catalog,
         metastore_options=with_login(spec, spec.table_connection.catalog_options),
         database=target.database,
@@ -393,6 +393,7 @@ def _hive_options(
         stores=route_stores(spec),
         lake=lake_options(spec),
     )
+    return options.named(target.name)
 
 
 def _file_format(spec: RouteSpec) -> FileFormat | None:

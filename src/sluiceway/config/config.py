@@ -20,7 +20,7 @@ from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
 from sluiceway.spec.topic_pattern import render
-from sluiceway.spec.values import is_table_name
+from sluiceway.spec.values import is_lake_name, is_table_name
 from sluiceway.storage.access import Stores
 from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
@@ -192,8 +192,8 @@ class RouteTemplate:
             if match is None:
                 continue
             written = render(self.table, match)
-            table = written.lower()
-            if is_table_name(table):
+            table = written if self.route.hive.keeps_case else written.lower()
+            if is_lake_name(table) if self.route.hive.keeps_case else is_table_name(table):
                 first, like = spelt.setdefault(table, (written, topic))
                 if first != written:
                     reason = f"{table} is filled from {like} too: the names differ in case only"
@@ -205,12 +205,11 @@ class RouteTemplate:
         return Expansion(routes, tuple(refused), tuple(shared))
 
     def _route(self, name: str, topics: tuple[str, ...]) -> RouteConfig:
-        database, _, table = name.partition(".")
         return replace(
             self.route,
             route=self.route.route or default_route_name(name),
             topics=topics,
-            hive=replace(self.route.hive, database=database, table=table),
+            hive=self.route.hive.named(name),
         )
 
 

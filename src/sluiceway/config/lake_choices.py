@@ -17,6 +17,7 @@ from sluiceway.sinks.registry import ICEBERG, CatalogAccess
 from sluiceway.spec.lake import GlueCatalog, HiveCatalog, IcebergConnection, RestCatalog, SqlCatalog
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.table import KEYS_OF_ONE_COLUMN, PartitionSpec
+from sluiceway.spec.table_paths import FOLDING_KINDS
 from sluiceway.spec.values import revealed
 from sluiceway.storage.access import S3, Stores
 from sluiceway.worker.plan import KeyForm, KeyRule
@@ -54,6 +55,7 @@ def lake_options(spec: RouteSpec) -> LakeOptions | None:
         topic_column=_record_column(spec, "topic"),
         keep_snapshots_s=None if lake.keep_snapshots_ms is None else lake.keep_snapshots_ms / 1000,
         compact=spec.files.compact != "never" and not spec.table.keyed,
+        keeps_case=not any(getattr(spec.table_connection.iceberg, kind) for kind in FOLDING_KINDS),
     )
 
 

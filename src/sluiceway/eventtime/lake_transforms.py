@@ -50,6 +50,7 @@ class LakeTransform:
         self._hash = _hash_of(kind)
         wide = pa.types.is_integer(kind) and kind.bit_width == _LONG_BITS
         self._half = 1 << (63 if wide else 31)
+        self._wraps = self._name == "truncate" and pa.types.is_integer(kind)
 
     def encode(self, rows: pa.RecordBatch) -> tuple[Codes, list[str | None]]:
         """Codes from 0 into texts, as Iceberg shows the values to people.
@@ -63,6 +64,19 @@ class LakeTransform:
         if encoded.indices.null_count:
             texts.append(None)
         return codes.astype(np.int64), texts
+
+    def problem(self, text: str) -> str | None:
+        """Why readers would not find rows of a value, or None. Called once a distinct value.
+
+        Args:
+            text: One that `encode` gave.
+        """
+        if not self._wraps or int(text) % self._width == 0:
+            return None
+        return (
+            f"truncate[{self._width}] of it lies below the least number of its type: readers go on "
+            "at the greatest one, and would miss the row"
+        )
 
     def _takes(self, kind: pa.DataType) -> bool:
         is_time = pa.types.is_timestamp(kind)

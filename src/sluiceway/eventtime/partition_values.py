@@ -71,10 +71,16 @@ class TimeColumn:
 
 @dataclass(frozen=True, slots=True)
 class ValueColumn:
-    """A partition column by a column of the row."""
+    """A partition column by a column of the row.
+
+    Attributes:
+        in_files: Files hold the column too, as in lake tables: no folder has to tell an empty text
+            from null.
+    """
 
     name: str
     column: str
+    in_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +239,11 @@ class PartitionAssigner:
         for column, value in zip(self._columns, values, strict=True):
             if value is None and isinstance(column, TimeColumn):
                 return column.name, "the zone has no such time between the years 1 and 9999"
-            if value == "":
+            if isinstance(column, TransformColumn) and value is not None:
+                message = self._transforms[column.name].problem(value)
+                if message is not None:
+                    return column.name, message
+            if value == "" and not _tells_empty(column):
                 # Hive's folder for it is that of null, so it would silently come back as null.
                 return column.name, "an empty text would read back as null from its folder"
             message = self._problem(column.name, value)
@@ -259,6 +269,12 @@ def _without_refused(
         found.codes[index] = -1
     ordered = tuple(dirty[index] for index in sorted(dirty))
     return PartitionAssignment(found.values, found.codes, ordered)
+
+
+def _tells_empty(column: PartitionColumn) -> bool:
+    return isinstance(column, TransformColumn) or (
+        isinstance(column, ValueColumn) and column.in_files
+    )
 
 
 def _is_by_event(column: PartitionColumn) -> TypeGuard[TimeColumn]:

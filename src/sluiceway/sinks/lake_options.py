@@ -47,6 +47,7 @@ class LakeOptions:
         compact: Whether a running driver merges small files that publishes have left; a keyed
             table does so within its publishes.
         keep_snapshots_s: After which a running driver expires snapshots; None keeps all.
+        keeps_case: Whether the catalog tells names apart that differ in letter case only.
     """
 
     fields: tuple[LakeField, ...] = ()
@@ -65,3 +66,4 @@ class LakeOptions:
     topic_column: str = ""
     compact: bool = False
     keep_snapshots_s: float | None = None
+    keeps_case: bool = True

@@ -31,13 +31,16 @@ def unescape(text: str) -> str:
 
 
 def partition_component(name: str, value: str | None) -> str:
-    """One folder's name, `hr=08`. Null and empty have Hive's name for both.
+    """One folder's name, `hr=08`.
+
+    Null has Hive's name for it; an empty text, which lake tables alone hold, is `hr=` as Iceberg
+    writes it.
 
     Args:
         name: Of the partition column; in lower case, as Hive does.
         value: Raw.
     """
-    return f"{escape(name.lower())}={escape(value or '') or DEFAULT_PARTITION}"
+    return f"{escape(name.lower())}={DEFAULT_PARTITION if value is None else escape(value)}"
 
 
 def partition_folder(names: Sequence[str], values: Sequence[str | None]) -> str:
@@ -65,7 +68,7 @@ def parse_partition_folder(folder: str) -> tuple[tuple[str, str], ...]:
     found = []
     for component in folder.split("/") if folder else ():
         name, equals, value = component.partition("=")
-        if not (name and equals and value):
+        if not (name and equals):
             raise ValueError(f"{component!r} is not name=value")
         found.append((unescape(name), unescape(value)))
     return tuple(found)

@@ -1,6 +1,6 @@
 """What a route says of its table, as plain values: to every sink, Hive or not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sluiceway.errors import TableNotFoundError
@@ -66,6 +66,20 @@ class HiveTableOptions:
     lake: LakeOptions | None = None
     metastore_options: tuple[tuple[str, str], ...] = ()
     stores: Stores = NO_STORES
+
+    @property
+    def keeps_case(self) -> bool:
+        """Whether the catalog tells names apart that differ in letter case only."""
+        return self.lake is not None and self.lake.keeps_case
+
+    def named(self, name: str) -> "HiveTableOptions":
+        """The same for the table of this name, spelt as the catalog keeps it.
+
+        Args:
+            name: `database.table`, or `a.b.table` of a nested namespace.
+        """
+        database, _, table = (name if self.keeps_case else name.lower()).rpartition(".")
+        return replace(self, database=database, table=table)
 
 
 def table_not_found(options: HiveTableOptions) -> TableNotFoundError:

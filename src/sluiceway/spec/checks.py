@@ -43,8 +43,10 @@ from sluiceway.spec.values import (
     MAX_PATH_KEYS,
     PLAIN_TOPIC,
     TOPIC_TODO,
+    is_hidden_folder,
     is_plain_topic,
     parse_duration_ms,
+    partition_name_problem,
 )
 from sluiceway.spec.written_columns import CHANGES, written_columns, written_name
 
@@ -274,7 +276,19 @@ def _declared(data: Mapping[str, Any]) -> dict[str, str | None] | None:
 
 def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     declared = _declared(data)
+    table, location = mapping(data, "table"), mapping(data, "table", HIVE).get("location")
+    whole = table.get("partition_by") == ()
+    if whole and isinstance(location, str) and is_hidden_folder(location):
+        text = f"expected a folder that readers do not hide, got {quoted(location)}"
+        todo = "rename it: it begins with `_` or `.`, and no partition's folder lies below it"
+        yield Problem(positions.value(table_path(positions, "location")), text, todo)
     for path, partition in _items(data, "table", "partition_by"):
+        name = partition.get("name")
+        if isinstance(name, str) and table_kind(data) == HIVE:
+            problem = partition_name_problem(name)
+            if problem is not None:
+                text = f"expected a name that readers find partitions by, got {quoted(name)}"
+                yield Problem(positions.value((*path, "name")), text, f"rename it: {problem}")
         if "timezone" in partition and not _ZONED & partition.keys():
             text = "expected `timezone` beside processing_time or record_time only"
             todo = "remove it; event_time.timezone is that of event times"

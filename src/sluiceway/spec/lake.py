@@ -12,6 +12,7 @@ from sluiceway.spec.metastore import MetastoreTls, metastore_options
 from sluiceway.spec.table_target import TableTarget
 from sluiceway.spec.values import (
     ColumnName,
+    LakeName,
     Line,
     Location,
     Option,
@@ -143,6 +144,7 @@ class IcebergTable(TableTarget):
     """
 
     LATER = frozenset({"spark_runtime"})
+    name: LakeName
     ledger: Location | None = None
     publish_interval_ms: Annotated[int, *duration("1s", "1h")] = Field(
         default=30_000, alias="publish_interval"
@@ -153,6 +155,16 @@ class IcebergTable(TableTarget):
         default=None, alias="keep_snapshots"
     )
     properties: Mapping[str, Option] = Field(default_factory=dict)
+
+    @property
+    def database(self) -> str:
+        """Namespace as the job file spells it, with dots where it is nested."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def table(self) -> str:
+        """Table as the job file spells it."""
+        return self.name.rpartition(".")[2]
 
 
 class LakePartition(Block):

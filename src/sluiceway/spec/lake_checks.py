@@ -5,9 +5,10 @@ from typing import Any
 
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem
+from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.table import takes_from_registry
-from sluiceway.spec.table_paths import ICEBERG, table_kind
+from sluiceway.spec.table_paths import FOLDING_KINDS, ICEBERG, table_kind
+from sluiceway.spec.values import is_lake_name, is_table_name
 
 _NOT_YET: tuple[tuple[Path, str, str], ...] = (
     (("retention",), "`retention` of lake tables", "delete old rows with an engine"),
@@ -54,12 +55,25 @@ def check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[Proble
         yield from _only_lakes(data, positions)
         return
     yield from _cannot_add(data, positions)
+    yield from _hives_names(data, positions)
     for path, what, todo in _NOT_YET:
         if positions.has(path):
             yield _not_yet(positions.key(path), what, todo)
     for path, value, what, todo in _SAID_OTHERWISE:
         if positions.has(path) and mapping(data, *map(str, path[:-1])).get(str(path[-1])) == value:
             yield _not_yet(positions.value(path), what, todo)
+
+
+def _hives_names(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """A metastore and Glue have one level of databases, and names without a `-`."""
+    table = mapping(data, "table", ICEBERG)
+    name, connection = table.get("name"), table.get("connection")
+    found = mapping(data, "connections", str(connection), ICEBERG)
+    kind = next((kind for kind in FOLDING_KINDS if kind in found), None)
+    if kind and isinstance(name, str) and is_lake_name(name) and not is_table_name(name):
+        text = f"expected `database.table`, both of letters, digits and `_`, got {quoted(name)}"
+        todo = f"rename it: a catalog of the kind {kind} has no other names"
+        yield Problem(positions.value(("table", ICEBERG, "name")), text, todo)
 
 
 def _cannot_add(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """What has to fit between the routes of a job file."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from sluiceway.spec.document import Scalar
@@ -8,7 +9,7 @@ from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.routes import RouteTree, default_route_name, is_route_name
 from sluiceway.spec.table_paths import table_path
 from sluiceway.spec.topic_pattern import groups_in
-from sluiceway.spec.values import is_table_name
+from sluiceway.spec.values import is_lake_name
 
 
 def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
@@ -35,11 +36,15 @@ def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
                 )
                 continue
         yield from _check_unique_name(tree, table, names)
-        location = (
-            _text(positions, table_path(positions, "location")).rstrip("/").removeprefix("file:")
-        )
+        location = _one_spelling(_text(positions, table_path(positions, "location")))
         if location and (first := locations.setdefault(location, positions)) is not positions:
             yield _again(positions, "location", first, "give each table a folder of its own")
+
+
+def _one_spelling(location: str) -> str:
+    """As locations are compared: `file:///x` and `/x`, `s3://b` and `s3a://b` are one."""
+    text = re.sub(r"^file:/*(?=/)", "", location.rstrip("/"), flags=re.IGNORECASE)
+    return re.sub(r"^(hdfs://[^/:]+):8020(?=/)", r"\1", re.sub(r"^s3n?://", "s3a://", text))
 
 
 def _check_name(tree: RouteTree, table: str) -> Iterator[Problem]:
@@ -59,7 +64,7 @@ def _check_unique_name(
     tree: RouteTree, table: str, names: dict[str, Positions]
 ) -> Iterator[Problem]:
     written = Positions(tree.written)
-    if not tree.name and (not is_table_name(table) or groups_in(table)):
+    if not tree.name and (not is_lake_name(table) or groups_in(table)):
         return
     name = tree.name or default_route_name(table)
     first = names.setdefault(name, written)

@@ -208,14 +208,16 @@ def is_route_name(text: str) -> bool:
 def default_route_name(table: str) -> str:
     """Name of the route that fills a table: `ods-orders` of `ods.orders`.
 
-    Two tables do not give the same name: a table's names hold no `-`, and names that do not fit
-    are told apart by a hash.
+    Two tables do not give the same name: Hive's names hold no `-`, and names that do not fit, or
+    are nested, are told apart by a hash.
 
     Args:
         table: `database.table`, in any case.
     """
     text = table.lower().replace(".", "-")
-    if is_route_name(text):
+    plain = text.count("-") == 1
+    if plain and is_route_name(text):
         return text
     head = text.lstrip("_-")[:_HEAD] or "table"
-    return f"{head}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    whole = text if plain else table.lower()
+    return f"{head}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"

@@ -7,6 +7,8 @@ from sluiceway.spec.positions import Path, Positions
 
 HIVE, ICEBERG = "hive", "iceberg"
 """Kinds of tables, as the block `table` has them."""
+FOLDING_KINDS = ("hive", "glue")
+"""Kinds of Iceberg catalogs that keep names in lower case only."""
 
 
 def table_path(positions: Positions, *keys: str) -> Path:

@@ -30,6 +30,10 @@ HIDDEN_KEYS = (
 """Found in the keys of options that hold secrets; as Python and Java write a pattern."""
 _SECRET_KEY = re.compile(HIDDEN_KEYS)
 _TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
+# Source: Hive `Filter.g`, by which a metastore reads what Spark and Hive ask of partitions.
+_FILTER_NAME = re.compile("[0-9]*[A-Za-z_][A-Za-z0-9_]*")
+_FILTER_WORDS = frozenset({"and", "or", "not", "like", "in", "between", "const"})
+_LAKE_NAME = re.compile(r"[A-Za-z0-9_][\w-]{0,127}(\.[A-Za-z0-9_][\w-]{0,127}){1,9}", re.ASCII)
 _GROUP = re.compile(r"\{\w{1,64}\}", re.ASCII)
 _PUBLIC_KEYS = frozenset({"sasl.oauthbearer.token.endpoint.url"})
 _STORES = frozenset({"hdfs", "viewfs", "s3", "s3a", "s3n", "oss"})
@@ -124,6 +128,26 @@ ColumnName = Annotated[
     str,
     named("[A-Za-z_][A-Za-z0-9_]{0,127}", "a name of letters, digits and `_`, no digit first"),
 ]
+
+
+def is_hidden_folder(location: str) -> bool:
+    """Whether readers of Hadoop's family leave out what lies in a folder, by its own name."""
+    return location.rstrip("/").rpartition("/")[2].startswith(("_", "."))
+
+
+def partition_name_problem(name: str) -> str | None:
+    """Why readers cannot use a partition column of this name, or None; for tables of folders.
+
+    Args:
+        name: Of the column, which its folders' names begin with.
+    """
+    if is_hidden_folder(name):
+        return "readers of Hadoop's family hide folders whose names begin with `_` or `.`"
+    if name.lower() in _FILTER_WORDS:
+        return f"`{name.lower()}` is a word of the metastore's filters: queries by it fail"
+    if not _FILTER_NAME.fullmatch(name):
+        return "the metastore's filters know names of letters, digits and `_` only"
+    return None
 
 
 def instant_us(text: object) -> int | None:
@@ -237,6 +261,18 @@ def _check_source_topic(text: str) -> str:
 def is_table_name(text: str) -> bool:
     """Whether `text` is `database.table`, both plain identifiers."""
     return _TABLE_NAME.fullmatch(text) is not None
+
+
+def is_lake_name(text: str) -> bool:
+    """Whether `text` is `namespace.table`, perhaps of a namespace inside of others."""
+    return _LAKE_NAME.fullmatch(text) is not None
+
+
+def _check_lake_name(text: str) -> str:
+    if not is_lake_name(_GROUP.sub("a", text)):
+        expected = "`namespace.table`, of letters, digits, `_` and `-`; namespaces may be nested"
+        raise wrong(expected, "name both, with dots between")
+    return text
 
 
 def _check_table_name(text: str) -> str:
@@ -374,6 +410,7 @@ ThriftUri = Annotated[str, AfterValidator(_check_thrift_uri)]
 TopicName = Annotated[str, AfterValidator(_check_topic)]
 SourceTopicName = Annotated[str, AfterValidator(_check_source_topic)]
 TableName = Annotated[str, AfterValidator(_check_table_name)]
+LakeName = Annotated[str, AfterValidator(_check_lake_name)]
 PlainTableName = Annotated[str, AfterValidator(_check_plain_table_name)]
 Location = Annotated[str, AfterValidator(_check_location)]
 TimeZone = Annotated[str, AfterValidator(_check_time_zone)]

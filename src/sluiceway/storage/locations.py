@@ -5,6 +5,7 @@ import re
 # Hadoop's clients of one store, by age.
 _SAME_SCHEME = {"s3": "s3a", "s3n": "s3a"}
 _NAME_NODE_PORT = ":8020"
+_DEFAULT_HDFS = "hdfs://"
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$", re.DOTALL)
 
 
@@ -34,8 +35,42 @@ def normalise_location(location: str) -> str:
 
 
 def same_location(one: str, other: str) -> bool:
-    """True when both name the same place, also by another name of its store's scheme."""
-    return _place(one) == _place(other)
+    """True when both name the same place, also by another name of its store's scheme.
+
+    `hdfs:///x` is on the default name node, which a location may name too.
+    """
+    (store, path), (other_store, other_path) = store_and_path(one), store_and_path(other)
+    return path == other_path and same_store(store, other_store)
+
+
+def same_store(one: str, other: str) -> bool:
+    """True when two stores, as `store_and_path` has them, are one.
+
+    Args:
+        one: `s3a://bucket`, `hdfs://` for the default name node; empty for local files.
+        other: The same.
+    """
+    pair = {one, other}
+    hdfs = all(each.startswith(_DEFAULT_HDFS) for each in pair)
+    return len(pair) == 1 or (hdfs and _DEFAULT_HDFS in pair)
+
+
+def path_below(location: str, name: str) -> str | None:
+    """A file relative to a folder, without a leading slash, however the two are spelt.
+
+    Args:
+        location: Of the folder.
+        name: Of the file.
+
+    Returns:
+        None when it lies elsewhere.
+    """
+    whole = location.rstrip("/")
+    if name.startswith(f"{whole}/"):
+        return name[len(whole) + 1 :]
+    (store, root), (found, path) = store_and_path(location), store_and_path(name)
+    below = path.startswith(f"{root.rstrip('/')}/") and same_store(store, found)
+    return path[len(root.rstrip("/")) + 1 :] if below else None
 
 
 def _place(location: str) -> str:

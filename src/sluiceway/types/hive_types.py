@@ -76,7 +76,7 @@ _LATER = frozenset({"interval_year_month", "interval_day_time", "uniontype", "vo
 _LOCAL_ZONE = ("with", "local", "time", "zone")
 _NAMES = {of: name for name, of in _SIMPLE.items() if name != "integer"}
 _NAMES[LocalTimestampType()] = "timestamp with local time zone"
-_PLAIN_NAME = re.compile(r"[^\s<>(),:`]+")
+_PLAIN_NAME = re.compile(r"[^\s<>(),:`]+(?: +[^\s<>(),:`]+)*")
 
 
 def parse_hive_type(text: str) -> DataType:
@@ -111,7 +111,8 @@ def format_hive_type(data_type: DataType) -> str:
         data_type: Any column type.
 
     Returns:
-        Lower-case text without spaces; struct field names keep their letters.
+        Lower-case text without spaces; struct field names keep their letters and their blanks
+        inside. What Hive has no spelling for stands in backticks, which only we read.
     """
     match data_type:
         case DecimalType(precision, scale):
@@ -261,9 +262,18 @@ class _TypeParser:
         word = self._take("a field name")
         if word in "<>(),:":
             raise ValueError(f"a field name is expected, not {word!r}{self._place()}")
-        name = word[1:-1].replace("``", "`") if word.startswith("`") else word
+        name = word[1:-1].replace("``", "`") if word.startswith("`") else self._name_with_blanks()
         self._expect(":")
         return Field(name, self.read_type(depth + 1))
+
+    def _name_with_blanks(self) -> str:
+        """The name whose first word was taken: Hive takes all up to the colon."""
+        last, end = self._tokens[self._next - 1]
+        start = end
+        while self._peek() and self._peek()[0] not in "<>(),:`":
+            last, end = self._tokens[self._next]
+            self._next += 1
+        return self._text[start : end + len(last)]
 
     def _read_number(self) -> int:
         token = self._take("a number")

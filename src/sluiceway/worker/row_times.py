@@ -161,7 +161,7 @@ def _column(rule: PartitionRule, zone: str, partitioners: _Partitioners) -> Part
         return TimeColumn(rule.name, pattern, rule.kind)
     if rule.transform is not None:
         return TransformColumn(rule.name, rule.column or rule.name, rule.transform)
-    return ValueColumn(rule.name, rule.column or rule.name)
+    return ValueColumn(rule.name, rule.column or rule.name, in_files=rule.in_files)
 
 
 def _event_time_reader(rule: EventTimeRule, schema: pa.Schema) -> EventTimeReader | None:

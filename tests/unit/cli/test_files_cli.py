@@ -1,13 +1,14 @@
 """`sluiceway files`: all rows of a table, each once, for readers that ask no metastore."""
 
 import json
+import subprocess
+from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +17,13 @@ from sluiceway.ledger import sealing
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.sealing import to_seal
 from sluiceway.ledger.snapshot import write_hint, write_side_file
+from sluiceway.sinks.files.contract import FileChoice
+from sluiceway.sinks.files.parquet_settings import INT96, MICROS, TIMESTAMPS
+from sluiceway.sinks.files.registry import open_format
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.arrow_types import arrow_schema
+from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.schema import Field, Schema
 from sluiceway.upkeep.partition_bodies import expire_body, intent_body, ready_body, replace_body
 from tools.ledger_records import staged
 from tools.table_on_disk import TableOnDisk, table_on_disk
@@ -98,31 +106,85 @@ def test_files_are_those_that_are_live_wherever_their_partition_is(
     assert all("/_sluiceway-" in each["path"] for each in found if each["partition"] == SEVEN)
 
 
-def test_readers_of_docs_get_each_row_once_where_a_pattern_loses_compacted_ones(
+FAR = [datetime(9999, 12, 31, 23, 59, 59, 999999), datetime(1, 1, 1), datetime(2026, 11, 20, 8)]  # noqa: DTZ001
+ADDED = 2**53 + 1
+"""What no double holds."""
+
+
+def recipe(title: str) -> str:
+    """The code of a section of docs/reading.md."""
+    page = (Path(__file__).parents[3] / "docs" / "reading.md").read_text("utf-8")
+    section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    return section.split("```python\n")[1].split("```")[0]
+
+
+def write_rows(path: Path, form: str, *, added: bool, rows: int) -> None:
+    """A file as a task writes it; `added` when the table has got a column and a field meanwhile."""
+    columns = {"id": "bigint", "at": "timestamp", "geo": "struct<a:int>"}
+    values = [{"id": 2**63 - 1 - n, "at": FAR[n % 3], "geo": {"a": n}} for n in range(rows)]
+    if added:
+        columns |= {"geo": "struct<a:int,b:string>", "more": "bigint"}
+        values = [{**each, "geo": {"a": 0, "b": "x"}, "more": ADDED} for each in values]
+    schema = Schema(tuple(Field(name, parse_hive_type(kind)) for name, kind in columns.items()))
+    batch = pa.RecordBatch.from_pylist(values, schema=arrow_schema(schema))
+    made = open_format(batch.schema, FileChoice(settings=((TIMESTAMPS, form),)))
+    path.unlink()
+    file = made.new_file(LocalStorage().create_staged(str(path)))
+    file.write(batch)
+    file.close()
+
+
+@pytest.mark.parametrize("form", [INT96, MICROS])
+def test_recipes_of_docs_read_added_columns_compacted_hours_and_far_times_exactly(
+    table: TableOnDisk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+) -> None:
+    for each in listed(capsys, table):
+        added = each["partition"] == EIGHT
+        write_rows(Path(each["path"]), form, added=added, rows=each["rows"])
+
+    def ask(command: list[str]) -> bytes:
+        assert command[:2] == ["sluiceway", "files"]
+        capsys.readouterr()
+        assert run_command(["files", str(table.job), *command[3:]]) == 0
+        return capsys.readouterr().out.encode()
+
+    monkeypatch.setattr(subprocess, "check_output", ask)
+    wanted = sorted(
+        (hour, 2**63 - 1 - n, FAR[n % 3], {"a": 0 if b else n, "b": b}, ADDED if b else None)
+        for hour, count, b in (("07", 7, None), ("08", 5, "x"))
+        for n in range(count)
+    )
+    space: dict[str, Any] = {}
+    exec(recipe("DuckDB"), space)  # noqa: S102
+    shown = [(row[5], row[0], row[1].replace(tzinfo=None), *row[2:4]) for row in space["rows"]]
+    assert sorted(shown) == wanted
+    assert {row[4] for row in space["rows"]} == {"20261120"}
+    exec(recipe("pyarrow"), space)  # noqa: S102
+    assert sorted(map(comparable, space["table"].to_pylist())) == wanted
+    exec(recipe("pandas"), space)  # noqa: S102
+    assert sorted(map(comparable, space["frame"].to_dict("records"))) == wanted
+    if find_spec("polars") is not None:
+        exec(recipe("Polars"), space)  # noqa: S102
+        assert sorted(map(comparable, space["frame"].to_dicts())) == wanted
+
+
+def comparable(row: dict[str, Any]) -> tuple[Any, ...]:
+    at = row["at"]
+    plain = datetime(at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond)  # noqa: DTZ001
+    return row["hr"], row["id"], plain, row["geo"], row["more"]
+
+
+def test_a_pattern_loses_compacted_rows_that_the_list_of_files_has(
     table: TableOnDisk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The ways of docs/reading.md."""
     paths = [each["path"] for each in listed(capsys, table)]
-    expected = [("20261120", "07", 7), ("20261120", "08", 5)]
-
     query = """SELECT dt, hr, count(*) FROM read_parquet(?, hive_partitioning = true,
                hive_types_autocast = false) GROUP BY ALL ORDER BY ALL"""
+    expected = [("20261120", "07", 7), ("20261120", "08", 5)]
     assert duckdb.execute(query, [paths]).fetchall() == expected
-
-    texts = pa.schema([("dt", pa.string()), ("hr", pa.string())])
-    data = ds.dataset(paths, format="parquet", partitioning=ds.partitioning(texts, flavor="hive"))
-    read = data.to_table().group_by(["dt", "hr"]).aggregate([([], "count_all")])
-    assert sorted(zip(*read.to_pydict().values(), strict=True)) == expected
-
-    frame = pd.concat(
-        [
-            pd.read_parquet(path, partitioning=None).assign(part=path.split("/hr=")[1][:2])
-            for path in paths
-        ]
-    )
-    assert frame.groupby("part").size().to_dict() == {"07": 7, "08": 5}
-
-    # And what they were told to do before.
     root = Path(table.log.layout.table_root)
     for old in (root / SEVEN).iterdir():
         old.unlink()

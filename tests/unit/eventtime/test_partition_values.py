@@ -12,6 +12,7 @@ from sluiceway.eventtime.partition_values import (
     PartitionAssigner,
     RowTimes,
     TimeColumn,
+    TransformColumn,
     ValueColumn,
 )
 from sluiceway.eventtime.time_kind import TimeKind
@@ -139,3 +140,34 @@ def test_partition_by_a_time_that_is_not_given_is_refused() -> None:
     columns = [TimeColumn("hr", TimePattern("HH", "UTC"), TimeKind.RECORD)]
     with pytest.raises(ValueError, match="hr needs record times"):
         PartitionAssigner(columns, rows.schema, no_slash).assign(rows, NO_TIMES)
+
+
+def test_a_lake_table_tells_an_empty_text_from_null() -> None:
+    rows = pa.RecordBatch.from_pydict({"c": ["a", "", None, ""]})
+    for column in (ValueColumn("p", "c", in_files=True), TransformColumn("p", "c", "truncate[3]")):
+        found = PartitionAssigner([column], rows.schema, no_slash).assign(rows, NO_TIMES)
+        assert [found.values[code][0] for code in found.codes] == ["a", "", None, ""]
+        assert found.dirty == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"), [(pa.int32(), -(2**31)), (pa.int64(), -(2**63)), (pa.int8(), -(2**7))]
+)
+@pytest.mark.parametrize("width", [1, 3, 10, 16, 1000])
+def test_a_truncated_number_below_its_type_is_dirty_since_readers_miss_it(
+    kind: pa.DataType, least: int, width: int
+) -> None:
+    values = [least, least + 1, min(least + width, 100), 0, -1, None]
+    rows = pa.RecordBatch.from_arrays([pa.array(values, kind)], names=["c"])
+    column = TransformColumn("p", "c", f"truncate[{width}]")
+    found = PartitionAssigner([column], rows.schema, no_slash).assign(rows, NO_TIMES)
+    smallest = -(2**63) if kind == pa.int64() else -(2**31)
+    wrong = [n for n, value in enumerate(values) if value and value - value % width < smallest]
+    assert [row.index for row in found.dirty] == wrong
+    assert all("below the least number" in row.message for row in found.dirty)
+    kept = [found.values[code][0] for code in found.codes if code >= 0]
+    assert kept == [
+        None if value is None else str(value - value % width)
+        for n, value in enumerate(values)
+        if n not in wrong
+    ]

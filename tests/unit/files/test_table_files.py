@@ -8,10 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.sinks.files.avro_schema import SCHEMA_LITERAL
@@ -95,6 +97,25 @@ def test_rows_are_read_back_and_counted(tmp_path: Path, form: FileFormat, codec:
         found = read_columns(written.path, handle, names, choice)
     assert found.column(0).to_pylist() == [row["s"] for row in rows]
     assert [int(number) for number in found.column(1).to_pylist()] == [row["n"] for row in rows]
+
+
+@pytest.mark.parametrize("form", [FileFormat.ORC, FileFormat.AVRO])
+def test_fields_inside_are_found_by_hives_readers_which_ask_in_lower_case(
+    tmp_path: Path, form: FileFormat
+) -> None:
+    columns = {"s": "struct<A1:int,b:array<struct<C2:string>>,m:map<string,struct<D:int>>>"}
+    value = {"A1": 1, "b": [{"C2": "x"}], "m": [("k", {"D": 2})]}
+    batch = batch_of(columns, [{"s": value}, {"s": None}, {"s": value}]).slice(1)
+    written = write(tmp_path, choice_of(form, "none", columns), batch)
+    with Path(written.path).open("rb") as handle:
+        rows = (
+            orc.ORCFile(handle).read().to_pylist()
+            if form is FileFormat.ORC
+            else list(fastavro.reader(handle))
+        )
+    inner = rows[1]["s"]
+    assert rows[0]["s"] is None
+    assert (inner["a1"], inner["b"], dict(inner["m"])) == (1, [{"c2": "x"}], {"k": {"d": 2}})
 
 
 def test_lines_of_text_of_before_a_column_was_added_are_read(tmp_path: Path) -> None:

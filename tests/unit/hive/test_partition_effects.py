@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -179,11 +180,21 @@ def test_partition_that_somebody_has_put_elsewhere_is_left_alone(
     assert (metastore.places(), metastore.writes) == ({"1": folder}, 0)
 
 
-def test_partition_of_another_format_is_left_alone(metastore: Metastore) -> None:
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"serde": "x.Y"}, "SerDe is x.Y"),
+        ({"bucket_count": 4}, "bucketed into 4"),
+        ({"sort_columns": ("id",)}, "sorted by id"),
+    ],
+)
+def test_partition_of_another_format_or_order_is_left_alone(
+    metastore: Metastore, change: dict[str, Any], reason: str
+) -> None:
     found = metastore.partition("1", f"file:{metastore.root}/dt=1")
-    metastore.held["1",] = replace(found, layout=replace(found.layout, serde="x.Y"))
+    metastore.held["1",] = replace(found, layout=replace(found.layout, **change))
     (parked,) = metastore.apply(metastore.wanted("1", "_sluiceway-3-x/dt=1"))
-    assert "SerDe is x.Y" in parked.reason
+    assert reason in parked.reason
     assert metastore.writes == 0
 
 

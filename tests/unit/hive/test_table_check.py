@@ -1,21 +1,29 @@
 """Which tables are refused, and that the message says why."""
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from pymetastore.hive_metastore import ttypes
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveTable
-from sluiceway.errors import TableMismatchError
+from sluiceway.catalog.thrift_values import raw_table, table_value
+from sluiceway.errors import JobFileError, TableMismatchError
+from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
     file_choice,
+    filled_columns,
     match_schema,
     schema_of,
     table_to_create,
     warnings_of,
 )
+from sluiceway.sinks.hive.table_format import creation_problem, format_warnings
 from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
+from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import (
     DecimalType,
     Field,
@@ -55,12 +63,69 @@ def test_table_to_create_is_external_parquet_and_passes_its_own_checks() -> None
     assert warnings_of(TABLE, ()) == ()
 
 
+SORTED = "spark.sql.sources.schema.numSortCols"
+
+
 def with_layout(**changes: object) -> HiveTable:
     return replace(TABLE, layout=replace(TABLE.layout, **changes))  # type: ignore[arg-type]
 
 
 def with_parameter(key: str, value: str) -> HiveTable:
     return replace(TABLE, parameters={**TABLE.parameters, key: value})
+
+
+def spark_table(properties: dict[str, str] | None = None, *, path: str = "file:/wh/t") -> HiveTable:
+    """As Spark makes one of its own."""
+    said = {
+        "spark.sql.sources.provider": "parquet",
+        "spark.sql.partitionProvider": "catalog",
+        "spark.sql.sources.schema.numPartCols": "2",
+        **(properties or {}),
+    }
+    made = with_layout(serde_parameters={"path": path, "serialization.format": "1"})
+    return replace(made, parameters={**made.parameters, **said})
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"bucketCols": ["id"], "numBuckets": 0}, "bucketed into 1"),
+        ({"numBuckets": 8}, "bucketed into 8"),
+        ({"sortCols": [ttypes.Order(col="id", order=1)]}, "sorted by id"),
+        ({"skewedInfo": ttypes.SkewedInfo(["id"], [], {})}, "skewed by id"),
+        ({"storedAsSubDirectories": True}, "stored as directories"),
+        ({"parameters": {"spark.sql.sources.schema.numBuckets": "2"}}, "for buckets"),
+    ],
+)
+def test_what_a_storage_descriptor_promises_is_seen(changes: dict[str, Any], word: str) -> None:
+    raw = raw_table(TABLE)
+    check_writable(table_value(raw))
+    for name, value in changes.items():
+        setattr(raw.sd, name, value)
+    with pytest.raises(TableMismatchError, match=word):
+        check_writable(table_value(raw))
+
+
+def test_tables_of_spark_without_a_promise_are_written() -> None:
+    whole = spark_table({"spark.sql.partitionProvider": ""})
+    for table in (spark_table(), replace(whole, partition_columns=())):
+        check_writable(table)
+        assert table.parameters["spark.sql.sources.provider"] == "parquet"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("spark.sql.sources.schema.numBuckets", "0"), ("projection.enabled", "false"),
+     ("parquet.mr.int96.write.zone", "UTC"), ("bucketing_version", "2"),
+     ("discover.partitions", "true")],
+)  # fmt: skip
+def test_properties_that_promise_nothing_are_taken(name: str, value: str) -> None:
+    check_writable(table := with_parameter(name, value))
+    assert table.parameters[name] == value
+
+
+def partitioned_by(*names: str) -> HiveTable:
+    return replace(TABLE, partition_columns=tuple(HiveColumn(each, "string") for each in names))
 
 
 @pytest.mark.parametrize(
@@ -75,10 +140,29 @@ def with_parameter(key: str, value: str) -> HiveTable:
         (with_layout(bucket_count=4), "bucketed into 4"),
         (with_layout(sort_columns=("id",)), "sorted by id"),
         (with_layout(skewed_columns=("id",)), "skewed by id"),
+        (with_layout(sub_directories=True), "stored as directories"),
+        (with_parameter("spark.sql.sources.schema.numBuckets", "8"), "for buckets"),
+        (with_parameter("spark.sql.sources.schema.numBucketCols", "1"), "for buckets"),
+        (with_layout(storage_parameters={SORTED: "1"}), "as sorted"),
+        (with_parameter("projection.enabled", "TRUE"), "projection.enabled=TRUE: Trino"),
+        (with_parameter("parquet.mr.int96.write.zone", "Asia/Shanghai"), "Asia/Shanghai: readers"),
+        (with_layout(serde_parameters={"timestamp.formats": "yyyy-dd-MM"}), "another pattern"),
+        (with_layout(serde_parameters={"pathGlobFilter": "*.orc"}), "by their names"),
+        (with_layout(serde_parameters={"modifiedAfter": "2026-01-01T00:00:00"}), "their age"),
+        (with_layout(serde_parameters={"recursiveFileLookup": "true"}), "no partitions"),
+        (with_layout(serde_parameters={"datetimeRebaseMode": "LEGACY"}), "before 1582"),
+        (with_layout(serde_parameters={"int96RebaseMode": "EXCEPTION"}), "before 1582"),
+        (spark_table({"spark.sql.sources.provider": "orc"}), "as orc, and they are parquet"),
+        (spark_table(path="/elsewhere/t"), "Spark reads it at /elsewhere/t"),
+        (spark_table({"spark.sql.partitionProvider": "filesystem"}), "not in the metastore"),
         (with_layout(serde="org.apache.hadoop.hive.ql.io.orc.OrcSerde"), "OrcSerde"),
         (with_layout(serde="org.apache.hadoop.hive.serde2.RegexSerDe"), "RegexSerDe"),
         (with_layout(location="file:wh/t"), "not absolute"),
         (with_parameter("parquet.column.index.access", "true"), "by position"),
+        (partitioned_by("_dt"), "'_dt' has a name"),
+        (partitioned_by("dt", ".hr"), "hide folders"),
+        (partitioned_by("日期"), "filters"),
+        (replace(with_layout(location="file:///wh/_t/"), partition_columns=()), "readers hide"),
     ],
 )
 def test_check_writable_unfit_table_is_refused(table: HiveTable, word: str) -> None:
@@ -86,6 +170,77 @@ def test_check_writable_unfit_table_is_refused(table: HiveTable, word: str) -> N
         check_writable(table)
     assert caught.value.hint
     assert caught.value.where == "d.t"
+
+
+FIELDS_HIVE_READS = ("a b", "a.b", "a$b", "1a", "é", "日本", "select", "A1")
+"""Tried with the type parsers and SerDes of Hive 2.3, as Spark 4.1 brings them, and its own."""
+FIELDS_HIVE_REFUSES = (*"!#%&'*+-/;=?@[]^{|}~\t", "😀", "\u0301", "½")
+
+
+def field_table(kind: str, name: str, file_format: FileFormat = FileFormat.PARQUET) -> HiveTable:
+    inner = StructType((Field(name, IntegerType(32)),))
+    columns = Schema((Field("geo", inner), Field("z", ListType(inner))))
+    options = replace(OPTIONS, metastore=kind, schema=columns, file_format=file_format)
+    problem = creation_problem(options)
+    table = table_to_create(options, columns)
+    if problem is not None:
+        with pytest.raises(TableMismatchError, match="its readers cannot use it"):
+            file_choice(table, options, columns)
+        raise JobFileError(problem)
+    file_choice(table, options, columns)
+    return table
+
+
+@pytest.mark.parametrize("name", FIELDS_HIVE_READS)
+def test_field_names_that_hive_reads_are_spelt_as_it_does(name: str) -> None:
+    table = field_table("thrift://h:1", name)
+    assert table.layout.columns[0].type == f"struct<{name}:int>"
+    assert schema_of(table).fields[0].type == StructType((Field(name, IntegerType(32)),))
+
+
+@pytest.mark.parametrize("name", [*(f"x{each}y" for each in FIELDS_HIVE_REFUSES), " a", "a "])
+def test_field_names_that_hive_does_not_read_are_refused_with_their_path(name: str) -> None:
+    with pytest.raises(JobFileError, match=re.escape(f"field geo.{name}: Hive reads")):
+        field_table("thrift://h:1", name)
+    assert field_table("folder:/wh", name).layout.columns[1].name == "z"
+
+
+@pytest.mark.parametrize("name", ["1a", "a b", "a.b", "a$b", "x-y"])
+def test_field_names_that_avro_does_not_have_are_refused(name: str) -> None:
+    with pytest.raises(JobFileError, match="no digit first"):
+        field_table("folder:/wh", name, FileFormat.AVRO)
+    made = field_table("folder:/wh", "Été_1", FileFormat.AVRO)
+    assert made.layout.columns[0].type == "struct<Été_1:int>"
+
+
+def test_column_of_a_table_of_avro_that_has_no_name_there_is_refused_though_it_stays_null() -> None:
+    options = replace(OPTIONS, file_format=FileFormat.AVRO)
+    made = table_to_create(options, SCHEMA)
+    columns = (*made.layout.columns, HiveColumn("1a", "int"))
+    table = replace(made, layout=replace(made.layout, columns=columns))
+    with pytest.raises(TableMismatchError, match="column 1a"):
+        file_choice(table, options, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "text", ["struct<`k`:int>", "struct<k:int, n:int>", "struct< k:int>", "array<struct<k :int>>"]
+)
+def test_type_whose_text_readers_take_otherwise_is_refused(text: str) -> None:
+    table = with_layout(columns=(HiveColumn("tags", text), HiveColumn("d", "decimal(10, 2)")))
+    for schema in (None, Schema((Field("tags", parse_hive_type(text)),))):
+        with pytest.raises(TableMismatchError, match="column tags") as caught:
+            filled_columns(table, replace(OPTIONS, schema=schema))
+        assert "ALTER TABLE" in (caught.value.hint or "")
+    follows = replace(OPTIONS, schema=Schema((Field("d", DecimalType(10, 2)),)), follows=True)
+    assert filled_columns(table, follows).null == ("tags",)
+
+
+def test_blank_in_a_name_is_a_warning_in_parquet_which_hive_reads_otherwise() -> None:
+    inner = StructType((Field("a b", IntegerType(32)),))
+    written = Schema((Field("geo", ListType(inner)), Field("plain", inner.fields[0].type)))
+    (warning,) = format_warnings(FileChoice(FileFormat.PARQUET), written)
+    assert "geo[].a b" in warning
+    assert format_warnings(FileChoice(FileFormat.ORC), written) == ()
 
 
 @pytest.mark.parametrize(

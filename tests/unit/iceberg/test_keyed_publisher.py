@@ -96,6 +96,17 @@ def test_a_compaction_of_others_between_two_publishes_is_followed(lake: KeyedLak
     lake.assert_equal()
 
 
+@pytest.mark.parametrize("begin", ["file:", ""])
+def test_files_that_others_spell_otherwise_lie_where_they_lie(lake: KeyedLake, begin: str) -> None:
+    publisher = lake.publisher()
+    lake.commit(*range(1, 20), app="a")
+    publisher.publish()
+    lake.spell_otherwise(begin)
+    lake.commit(5, -3, app="c")
+    publisher.publish()
+    lake.assert_equal()
+
+
 def test_a_foreign_snapshot_between_look_and_request_is_resolved_again(lake: KeyedLake) -> None:
     catalog = lake.faulty()
     publisher = lake.publisher(catalog)

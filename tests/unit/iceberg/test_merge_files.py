@@ -7,10 +7,14 @@ from typing import Any
 import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.sinks.iceberg.merge_files import MergeGroup, MergePlan, MergeSource, merge_files
+from sluiceway.sinks.iceberg.merging import merge_groups
 from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt
 
 FEW, MANY = ["a", None, "b", "a"], ["x1", "x2", "x3", None]
 
@@ -80,3 +84,16 @@ def test_a_dictionary_that_only_one_file_has_is_kept(tmp_path: Path) -> None:
     assert {path for path, has in chunks(file).items() if has} == {"few"}
     assert file.read()["few"].to_pylist() == FEW * 3
     assert file.metadata.num_row_groups == 1
+
+
+@pytest.mark.parametrize("folder", ["c=", "c=__HIVE_DEFAULT_PARTITION__"])
+def test_files_of_an_empty_text_and_of_null_are_never_merged(folder: str) -> None:
+    """Whatever their folders are called: a merged file has one partition."""
+
+    def file(name: str, value: str | None) -> FileRecord:
+        at = f"{folder}/{name}.parquet"
+        return FileRecord(f"s/{name}", at, (value,), BigInt(1), BigInt(9), "0" * 8, {})
+
+    files = [(1, file("a", "")), (1, file("b", None)), (2, file("c", "")), (2, file("d", None))]
+    groups = merge_groups(files, 1 << 20)
+    assert [[each.values for _, each in group] for group in groups] == [[("",)] * 2, [(None,)] * 2]

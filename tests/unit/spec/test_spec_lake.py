@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_route
+from sluiceway.config.compile import compile_route, compile_routes
 from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.sinks.lake_options import LakeField
 from sluiceway.sinks.lake_stores import told_stores
 from sluiceway.spec.loader import parse_job
 from sluiceway.spec.models import RouteSpec
+from sluiceway.spec.routes import default_route_name
 
+HMS = "hive: {uri: 'thrift://h:9083'}"
 LAKE = """\
 version: 1
 name: small
@@ -51,6 +53,50 @@ def test_lake_table_is_compiled_with_its_catalog_and_partition_fields() -> None:
     assert "secret" not in repr(config.catalog)
     assert config.hive.schema is not None
     assert [field.name for field in config.hive.schema.fields] == ["id", "ts", "app"]
+
+
+@pytest.mark.parametrize(
+    ("name", "database", "table"),
+    [
+        ("Sales.Orders", "Sales", "Orders"),
+        ("a.b.c", "a.b", "c"),
+        ("eu-1.order-items", "eu-1", "order-items"),
+    ],
+)
+def test_names_are_the_catalogs_own_where_it_keeps_them(
+    name: str, database: str, table: str
+) -> None:
+    text = LAKE.replace("name: ods.small", f"name: {name}")
+    config = compile_route(load(text))
+    assert (config.hive.database, config.hive.table) == (database, table)
+    hive = text.replace('rest: {uri: "https://c:8181", warehouse: w, token: "${env:T}"}', HMS)
+    if name == "Sales.Orders":
+        options = compile_route(load(hive)).hive
+        assert (options.database, options.table) == ("sales", "orders")
+    else:
+        with pytest.raises(JobFileError, match="of the kind hive has no other names"):
+            load(hive)
+
+
+def test_two_names_that_give_one_route_name_by_dots_are_told_apart() -> None:
+    names = ["a.b.c", "a-b.c", "a.b-c", "a.b_c"]
+    routes = {default_route_name(name) for name in names}
+    assert len(routes) == len(names)
+    assert default_route_name("a.b_c") == "a-b_c"
+
+
+def test_a_pattern_keeps_the_case_of_topics_in_names_of_lake_tables() -> None:
+    text = LAKE.replace("topics: [a]", 'topics: "shop_(.*)"')
+    text = text.replace("ods.small", "'ods.{1}'").replace("name: small", "name: s")
+    (template,) = compile_routes(
+        parse_job(text.encode(), Path("job.yaml"), {"T": "x"}).spec
+    ).templates
+    found = template.expand(("shop_Orders", "shop_order-items", "shop_a b"))
+    assert [(route.hive.database, route.hive.table) for route in found.routes] == [
+        ("ods", "Orders"),
+        ("ods", "order-items"),
+    ]
+    assert [each.topic for each in found.refused] == ["shop_a b"]
 
 
 def test_routes_of_lake_tables_are_named_like_others() -> None:

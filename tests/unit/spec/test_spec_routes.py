@@ -144,13 +144,13 @@ def test_one_table_has_one_route_and_a_name_is_given_once() -> None:
         "{topics: [b], table: ODS.A}",
         "{topics: [c], table: ods.c, name: ods-a}",
         "{topics: [d], table: {hive: {name: ods.d, location: /x/}}}",
-        "{topics: [e], table: {hive: {name: ods.e, location: 'file:/x'}}}",
+        "{topics: [e], table: {hive: {name: ods.e, location: 'file:///x'}}}",
     ) == [
         f"+1:26: expected each table in one route, got `ODS.A` again; "
         f"list all its topics in one route, or a pattern (line {FIRST})",
         f"+2:5: expected each route's name once, got `ods-a` again; "
         f"name one of them; the other is on line {FIRST}",
-        f"+4:57: expected each location in one route, got `file:/x` again; "
+        f"+4:57: expected each location in one route, got `file:///x` again; "
         f"give each table a folder of its own (line {FIRST + 3})",
     ]
 

@@ -4,7 +4,31 @@ import pytest
 
 from sluiceway.spec.time_pattern import check_time_pattern
 from sluiceway.spec.type_text import is_nested, struct_field
-from sluiceway.spec.values import Secret, is_host_port, is_secret_key, parse_duration_ms
+from sluiceway.spec.values import (
+    Secret,
+    is_host_port,
+    is_secret_key,
+    parse_duration_ms,
+    partition_name_problem,
+)
+
+
+@pytest.mark.parametrize("name", ["dt", "1dt", "Country", "h_r", "select", "null", "filename"])
+def test_partition_name_that_readers_find_is_taken(name: str) -> None:
+    assert partition_name_problem(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("_dt", "hide"), (".dt", "hide"), ("__", "hide"), ("2026", "letters"), ("", "letters"),
+     ("d t", "letters"), ("d-t", "letters"), ("d%t", "letters"), ("d/t", "letters"),
+     ("日期", "letters"), ("d.t", "letters"), ("dt\n", "letters"), ("IN", "filters"),
+     ("between", "filters")],
+)  # fmt: skip
+def test_partition_name_that_a_reader_hides_or_cannot_ask_for_is_refused(
+    name: str, why: str
+) -> None:
+    assert why in (partition_name_problem(name) or "")
 
 
 @pytest.mark.parametrize(

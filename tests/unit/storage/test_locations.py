@@ -7,6 +7,7 @@ from sluiceway.errors import JobFileError
 from sluiceway.storage.locations import (
     is_absolute_location,
     normalise_location,
+    path_below,
     qualify_location,
     same_location,
 )
@@ -46,6 +47,10 @@ def test_normalise_percent_is_part_of_the_name() -> None:
         ("s3a://b/x", "oss://b/x", False),
         ("hdfs://nn:8020/x", "hdfs://nn/x", True),
         ("hdfs://nn:9000/x", "hdfs://nn/x", False),
+        ("hdfs:///x", "hdfs://nn:8020/x", True),
+        ("hdfs:/x", "hdfs://ns/x", True),
+        ("hdfs:///x", "viewfs:///x", False),
+        ("hdfs:///x", "/x", False),
         ("file://host/x", "/x", False),
         ("/x/q=08:00", "file:/x/q=08:00", True),
         ("/X", "/x", False),
@@ -54,6 +59,30 @@ def test_normalise_percent_is_part_of_the_name() -> None:
 )
 def test_same_location_compares_places(one: str, other: str, *, same: bool) -> None:
     assert same_location(one, other) is same
+
+
+@pytest.mark.parametrize(
+    ("location", "name", "inside"),
+    [
+        ("file:///w/t", "file:/w/t/data/a.parquet", "data/a.parquet"),
+        ("file:/w/t/", "/w/t/data/a=%2F", "data/a=%2F"),
+        ("/w/t", "file://localhost/w/t/x", "x"),
+        ("s3a://b/t", "s3://b/t/data/x", "data/x"),
+        ("s3n://b/t", "s3n://b/t/data//x", "data//x"),
+        ("hdfs://nn/t", "hdfs://nn:8020/t/x", "x"),
+        ("hdfs:///t", "hdfs://nn/t/x", "x"),
+        ("file:///w/t", "file:///w/t", None),
+        ("file:///w/t", "file:///w/tt/x", None),
+        ("s3a://b/t", "s3a://c/t/x", None),
+        ("hdfs://a/t", "hdfs://b/t/x", None),
+        ("/w/t", "s3a://w/t/x", None),
+        ("/", "file:/x", "x"),
+    ],
+)
+def test_a_file_is_below_its_folder_however_they_are_spelt(
+    location: str, name: str, inside: str | None
+) -> None:
+    assert path_below(location, name) == inside
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,24 @@ def test_hive_struct_field_with_odd_name_is_quoted() -> None:
     assert parse_hive_type(format_hive_type(kind)) == kind
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("struct<a b:int>", "a b"),
+        ("struct<`a b`:int>", "a b"),
+        ("struct< a  b c :int>", "a  b c"),
+        ("array<map<string,struct<x:int,in time:int>>>", "in time"),
+        ("struct<a$b:int>", "a$b"),
+    ],
+)
+def test_hive_struct_field_with_blanks_is_spelt_as_hive_does(text: str, name: str) -> None:
+    kind = parse_hive_type(text)
+    spelt = format_hive_type(kind)
+    assert f"{name}:int" in spelt
+    assert "`" not in spelt
+    assert parse_hive_type(spelt) == kind
+
+
 @pytest.mark.parametrize("text", ["uniontype<int,string>", "VOID"])
 def test_hive_type_of_a_later_version_says_so(text: str) -> None:
     with pytest.raises(ValueError, match="not in this version"):

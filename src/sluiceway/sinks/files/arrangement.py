@@ -18,9 +18,10 @@ class Arrangement:
     Args:
         rows: Schema of the rows to be written.
         columns: The table's; None: those of the rows, as they are.
+        lower: Fields inside of these columns get lower-case names, as Hive's readers ask for them.
     """
 
-    def __init__(self, rows: pa.Schema, columns: Schema | None) -> None:
+    def __init__(self, rows: pa.Schema, columns: Schema | None, *, lower: bool = False) -> None:
         self.schema = rows
         self._sources: list[int | None] | None = None
         if columns is None:
@@ -30,7 +31,7 @@ class Arrangement:
         for field in columns.fields:
             index = place.get(field.name.lower())
             kind = arrow_type(field.type) if index is None else _plain(rows.field(index).type)
-            fields.append(pa.field(field.name, kind))
+            fields.append(pa.field(field.name, _lowered(kind) if lower else kind))
             sources.append(index)
         self.schema = pa.schema(fields)
         self._sources = sources
@@ -45,7 +46,7 @@ class Arrangement:
             return batch
         count = batch.num_rows
         arrays = [
-            pa.nulls(count, field.type) if index is None else _decoded(batch.column(index))
+            pa.nulls(count, field.type) if index is None else _as(field, batch.column(index))
             for index, field in zip(self._sources, self.schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -53,6 +54,22 @@ class Arrangement:
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _lowered(kind: pa.DataType) -> pa.DataType:
+    """A type whose structs' fields have lower-case names; the layout in memory is the same."""
+    if pa.types.is_list(kind):
+        return pa.list_(_lowered(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _lowered(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name.lower(), _lowered(each.type)) for each in kind])
+    return kind
+
+
+def _as(field: pa.Field, values: Any) -> Any:
+    found = _decoded(values)
+    return found.view(field.type) if pa.types.is_nested(field.type) else found
 
 
 def _decoded(values: Any) -> Any:

@@ -80,8 +80,9 @@ def _avro_type(data_type: DataType, number: Callable[[], int]) -> Any:
             return {"type": "map", "values": _nullable(value, number)}
         case StructType(fields):
             # Inner records are numbered before the one that holds them.
+            # So are their fields' names in lower case: readers give null for others.
             inner = [
-                {"name": field.name, "type": _nullable(field.type, number), "default": None}
+                {"name": field.name.lower(), "type": _nullable(field.type, number), "default": None}
                 for field in fields
             ]
             name = f"record_{number()}"

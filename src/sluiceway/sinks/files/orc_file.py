@@ -40,7 +40,7 @@ class OrcFormat(TableFormat):
     extension = ".orc"
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
-        self._arrangement = Arrangement(schema, choice.columns)
+        self._arrangement = Arrangement(schema, choice.columns, lower=True)
         self._codec = ORC_CODECS[choice.compression]
 
     def new_file(self, writer: StagedWriter) -> "OrcStagedFile":

@@ -1,5 +1,8 @@
 """Which columns a file format can hold at all. Values only; asked before any file is written."""
 
+from collections.abc import Iterator
+from unicodedata import category
+
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.hive_text import levels_of, text_rules
 from sluiceway.sinks.files.registry import open_format
@@ -17,7 +20,78 @@ from sluiceway.types.schema import (
     StructType,
 )
 
+_NOT_HIVE = (
+    "Hive reads names of fields that have letters, digits, `_`, `.`, `$` and blanks inside only"
+)
+_NOT_AVRO = "names in Avro have letters, digits and `_` only, no digit first"
+_PARQUET_ENDS = frozenset(" ;{}()\n\t=")
+"""Characters that end a name in the text of a Parquet schema, which Hive's reader makes."""
 _LOCAL = "timestamp with local time zone is written in Parquet only"
+
+
+# Source: Hive `TypeInfoUtils.TypeInfoParser`, Avro `Schema.validateName`: what Java calls a letter
+# or a digit, in one 16-bit unit.
+_LETTERS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
+_DIGIT = "Nd"
+_LAST_UNIT = "\uffff"
+
+
+def name_problem(file_format: FileFormat, columns: Schema, *, in_metastore: bool) -> str | None:
+    """Why Spark or Hive cannot read a name of a column or of a field inside, or None.
+
+    Called where `format_problem` is.
+
+    Args:
+        file_format: Of the files.
+        columns: The columns that are written.
+        in_metastore: The types are kept as text, which Hive's parser reads.
+    """
+    for field in columns.fields:
+        if file_format is FileFormat.AVRO and not _is_avro_name(field.name):
+            return f"column {field.name}: {_NOT_AVRO}"
+        for path, name in _inner_names(field.type, field.name):
+            if file_format is FileFormat.AVRO and not _is_avro_name(name):
+                return f"field {path}: {_NOT_AVRO}"
+            if in_metastore and not _is_hive_name(name):
+                return f"field {path}: {_NOT_HIVE}"
+    return None
+
+
+def blank_names(columns: Schema) -> tuple[str, ...]:
+    """Columns and fields inside whose names Hive's own reader of Parquet does not read."""
+    names = [(field.name, field.name) for field in columns.fields]
+    names += [each for field in columns.fields for each in _inner_names(field.type, field.name)]
+    return tuple(path for path, name in names if set(name) & _PARQUET_ENDS)
+
+
+def _inner_names(data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
+    """Path and name of each field of a struct inside, as `geo.tags[].k`."""
+    match data_type:
+        case ListType(element):
+            yield from _inner_names(element, f"{path}[]")
+        case MapType(_, value):
+            yield from _inner_names(value, f"{path}{{}}")
+        case StructType(fields):
+            for field in fields:
+                yield f"{path}.{field.name}", field.name
+                yield from _inner_names(field.type, f"{path}.{field.name}")
+        case _:
+            return
+
+
+def _is_hive_name(name: str) -> bool:
+    known = all(each in "_.$ " or _is_letter_or_digit(each) for each in name)
+    return known and name == name.strip() != ""
+
+
+def _is_avro_name(name: str) -> bool:
+    begins = name[:1] == "_" or category(name[:1] or "0") in _LETTERS
+    return begins and all(each == "_" or _is_letter_or_digit(each) for each in name)
+
+
+def _is_letter_or_digit(each: str) -> bool:
+    kind = category(each)
+    return each <= _LAST_UNIT and (kind in _LETTERS or kind == _DIGIT)
 
 
 def format_problem(choice: FileChoice, columns: Schema) -> str | None:

@@ -190,7 +190,7 @@ class HiveTableSink(TableSink):
             partition_columns=tuple(column.name for column in table.partition_columns),
             ledger=table.parameters.get(LEDGER_PROPERTY),
             files=files,
-            warnings=(*warnings_of(table, columns.null), *format_warnings(files)),
+            warnings=(*warnings_of(table, columns.null), *format_warnings(files, columns.written)),
             columns=_columns(table),
             further=columns.further,
         )
@@ -323,6 +323,7 @@ class HiveTableSink(TableSink):
             change = f"has lost its property {LEDGER_PROPERTY}: it was created again or altered"
         if table is None or change:
             raise TableMismatchError(f"the table {change}", where=str(identity))
+        check_writable(table)
         return table
 
 

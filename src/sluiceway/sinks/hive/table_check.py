@@ -1,5 +1,6 @@
 """Whether rows can be written into a Hive table as it is. Values only, no I/O."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -8,21 +9,25 @@ from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.ledger.layout import SYSTEM_FOLDER
 from sluiceway.sinks.added_columns import added_field
-from sluiceway.sinks.files.contract import FileChoice
+from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.hive.table_format import (
     files_of,
     format_of,
     has_tables_columns,
     layout_to_create,
     refused_format,
+    unreadable_names,
 )
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.hive.table_properties import refused_property
+from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
+from sluiceway.spec.values import is_hidden_folder, partition_name_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.types.evolution import extended
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType, Field, Schema
 
 _PLAIN_KINDS = ("EXTERNAL_TABLE", "MANAGED_TABLE")
+_MISSPELT = re.compile(r"`|struct\s*<(\s|.*([<,:]\s|\s[,:<>]))", re.IGNORECASE | re.DOTALL)
 _SPARK_PROVIDERS = ("", "hive", "parquet", "orc")
 
 
@@ -78,14 +83,24 @@ def _refused_kind(table: HiveTable) -> tuple[str, str] | None:
 
 def _refused_layout(table: HiveTable) -> tuple[str, str] | None:
     layout = table.layout
+    for column in table.partition_columns:
+        if problem := partition_name_problem(column.name):
+            return (
+                f"its partition column {column.name!r} has a name that readers cannot use: "
+                f"{problem}",
+                "name a table that is partitioned by another name",
+            )
     if refusal := refused_format(table):
         return refusal
-    if layout.bucket_count > 0:
-        return f"it is bucketed into {layout.bucket_count}", "create it without CLUSTERED BY"
-    if layout.sort_columns:
-        return f"it is sorted by {', '.join(layout.sort_columns)}", "create it without SORTED BY"
-    if layout.skewed_columns:
-        return f"it is skewed by {', '.join(layout.skewed_columns)}", "create it without SKEWED BY"
+    if promise := layout.promise():
+        return promise, "create it without CLUSTERED BY, SORTED BY and SKEWED BY"
+    if refusal := refused_property(table, format_of(layout)):
+        return refusal
+    if not table.partition_columns and is_hidden_folder(layout.location):
+        return (
+            f"its location {layout.location} is a folder that readers hide",
+            "give it a location whose last name does not begin with `_` or `.`",
+        )
     if not is_absolute_location(normalise_location(layout.location)):
         return (
             f"its location {layout.location!r} is not absolute",
@@ -162,21 +177,42 @@ def filled_columns(table: HiveTable, options: HiveTableOptions) -> FilledColumns
         TableMismatchError: Columns are missing or of other types.
     """
     if options.schema is None:
+        _refuse_misspelt(table, options, [column.name for column in table.layout.columns])
         return FilledColumns(schema_of(table), (), ())
     schema, others = match_schema(table, options.schema, follows=options.follows)
-    further = _writable(table, others) if options.follows else ()
+    _refuse_misspelt(table, options, [field.name for field in schema.fields])
+    further = _writable(table, others, options) if options.follows else ()
     taken = {field.name for field in further}
     return FilledColumns(schema, further, tuple(name for name in others if name not in taken))
 
 
-def _writable(table: HiveTable, names: Sequence[str]) -> tuple[Field, ...]:
+def _refuse_misspelt(table: HiveTable, options: HiveTableOptions, names: Sequence[str]) -> None:
+    """Refuse a column whose type's text Hive and Spark read otherwise than it is meant."""
+    wanted = {*names} if not options.metastore.startswith(FOLDER) else set[str]()
+    for column in table.layout.columns:
+        if column.name in wanted and _MISSPELT.search(column.type):
+            raise TableMismatchError(
+                f"column {column.name} has the type {column.type}, in which readers take "
+                "backticks and outer blanks for parts of the fields' names",
+                where=str(table),
+                hint="write it as Hive does, with ALTER TABLE ... CHANGE: struct<a b:int,c:int>",
+            )
+
+
+def _writable(
+    table: HiveTable, names: Sequence[str], options: HiveTableOptions
+) -> tuple[Field, ...]:
     """Columns of these names that can be written; the others stay null."""
     wanted = {*names}
+    file_format = format_of(table.layout) or FileFormat.PARQUET
     fields = []
     for column in table.layout.columns:
         if column.name in wanted:
             with suppress(TableMismatchError):
-                fields.append(_field_of(table, column))
+                _refuse_misspelt(table, options, [column.name])
+                field = _field_of(table, column)
+                if unreadable_names(options, file_format, Schema((field,))) is None:
+                    fields.append(field)
     return tuple(fields)
 
 

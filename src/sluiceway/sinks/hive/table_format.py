@@ -16,8 +16,8 @@ from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.csv_format import CSV_SETTINGS
 from sluiceway.sinks.files.hive_text import ESCAPE_DELIM, TEXT_SETTINGS
 from sluiceway.sinks.files.parquet_settings import INT96, TIMESTAMPS
-from sluiceway.sinks.files.type_check import format_problem
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.files.type_check import blank_names, format_problem, name_problem
+from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
 from sluiceway.spec.file_formats import COMPRESSIONS, compression_problem
 from sluiceway.types.schema import Schema
 
@@ -173,6 +173,12 @@ def files_of(
         columns=columns if has_tables_columns(file_format) else None,
         settings=_settings(table, file_format, options),
     )
+    if (name := unreadable_names(options, file_format, choice.columns or written)) is not None:
+        raise TableMismatchError(
+            f"its readers cannot use it: {name}",
+            where=where,
+            hint="rename the field, or name a table without it",
+        )
     problem = format_problem(choice, written)
     if problem is not None:
         raise TableMismatchError(
@@ -201,13 +207,33 @@ def creation_problem(options: HiveTableOptions) -> str | None:
         layout, _ = layout_to_create(options, HiveLayout("", "", "", "", ()))
         settings = tuple(sorted(layout.serde_parameters.items()))
         choice = FileChoice(file_format, compression, options.schema, settings)
-        problem = format_problem(choice, options.schema)
+        problem = format_problem(choice, options.schema) or unreadable_names(
+            options, file_format, options.schema
+        )
     return problem
 
 
-def format_warnings(choice: FileChoice) -> tuple[str, ...]:
-    """What the user should know of a table's format: which rows become dirty by it."""
+def unreadable_names(
+    options: HiveTableOptions, file_format: FileFormat, columns: Schema
+) -> str | None:
+    """Why readers of the catalog and the format cannot read a name, or None."""
+    in_metastore = not options.metastore.startswith(FOLDER)
+    return name_problem(file_format, columns, in_metastore=in_metastore)
+
+
+def format_warnings(choice: FileChoice, written: Schema) -> tuple[str, ...]:
+    """What the user should know of a table's format: which rows become dirty by it.
+
+    Args:
+        choice: How its files are written.
+        written: Columns that rows have.
+    """
     match choice.format:
+        case FileFormat.PARQUET if names := blank_names(written):
+            return (
+                f"Hive's own reader of Parquet does not read the names of {', '.join(names)}; "
+                "Spark does",
+            )
         case FileFormat.TEXT if not choice.setting(ESCAPE_DELIM):
             return (
                 "its text has no escape.delim: rows with a delimiter or a line break in a value "

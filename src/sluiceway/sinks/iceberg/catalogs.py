@@ -41,6 +41,8 @@ PROBE_PROPERTY = "sluiceway.probe"
 KINDS = ("rest", "hive", "sql", "glue")
 Identifier = tuple[str, str]
 _TIMES_OPENED = 3
+"""Namespace, with dots where it is nested, and table."""
+_NOT_LISTED = (ForbiddenError, NoSuchNamespaceError, NotImplementedError)
 _REFUSED = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError)
 
 
@@ -61,6 +63,18 @@ class LakeCatalog(ABC):
             MetastoreUnavailableError: The catalog does not answer.
             UnhealthyEnvironmentError: It refuses the login.
         """
+
+    def spelt_otherwise(self, name: Identifier) -> str | None:
+        """A table whose name differs from one that is not there in letter case only, if any.
+
+        Args:
+            name: Of a table that the catalog does not have.
+
+        Raises:
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+        del name
+        return None
 
     @abstractmethod
     def create(
@@ -134,32 +148,52 @@ class LibraryCatalog(LakeCatalog):
         """See `LakeCatalog.load`."""
         with telling(self.place, name):
             try:
-                return self._catalog.load_table(name)
+                return self._catalog.load_table(_path(name))
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
+
+    def spelt_otherwise(self, name: Identifier) -> str | None:
+        """See `LakeCatalog.spelt_otherwise`; a catalog that lists nothing has none."""
+        path, spaces = _path(name), [()]
+        with suppress(*_NOT_LISTED):
+            for depth, part in enumerate(path[:-1]):
+                found = (each for above in spaces for each in self._catalog.list_namespaces(above))
+                spaces = [each for each in found if each[depth:] and _alike(each[depth], part)]
+            found = (each for above in spaces for each in self._catalog.list_tables(above))
+            names = (each for each in found if _alike(each[-1], path[-1]) and each != path)
+            return next((".".join(each) for each in names), None)
+        return None
 
     def create(
         self, name: Identifier, schema: Schema, spec: PartitionSpec, more: NewTable
     ) -> Table:
         """See `LakeCatalog.create`."""
         with telling(self.place, name):
-            self._have_namespace(name[:1])
+            path = _path(name)
+            self._have_namespace(path[:-1])
             try:
                 return self._catalog.create_table(
-                    name,
+                    path,
                     schema,
                     location=more.location,
                     partition_spec=spec,
                     properties=more.properties,
                 )
             except TableAlreadyExistsError:
-                return self._catalog.load_table(name)
+                return self._catalog.load_table(path)
+
+    def _make_namespace(self, path: tuple[str, ...]) -> None:
+        with suppress(NamespaceAlreadyExistsError):
+            try:
+                self._catalog.create_namespace(path)
+            except NoSuchNamespaceError:
+                # Some catalogs want those above first.
+                self._make_namespace(path[:-1])
+                self._catalog.create_namespace(path)
 
     def _have_namespace(self, namespace: tuple[str, ...]) -> None:
         try:
-            self._catalog.create_namespace(namespace)
-        except NamespaceAlreadyExistsError:
-            pass
+            self._make_namespace(namespace)
         except Exception:
             # Where another route was quicker, a database names its own key and not the namespace.
             if not self._catalog.namespace_exists(namespace):
@@ -197,6 +231,14 @@ class LibraryCatalog(LakeCatalog):
     def close(self) -> None:
         """See `LakeCatalog.close`."""
         self._catalog.close()
+
+
+def _path(name: Identifier) -> tuple[str, ...]:
+    return (*name[0].split("."), name[1])
+
+
+def _alike(one: str, other: str) -> bool:
+    return one.lower() == other.lower()
 
 
 def said_by(call: Callable[[], object]) -> str:

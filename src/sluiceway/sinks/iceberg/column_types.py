@@ -3,7 +3,7 @@
 Source: Iceberg table spec, "Schemas and Data Types" and "Schema Evolution".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 
 from pyiceberg.schema import Schema as IcebergSchema
@@ -238,13 +238,54 @@ def _hive(data_type: DataType) -> str:
     return format_hive_type(data_type)
 
 
-def field_ids(schema: IcebergSchema) -> dict[str, int]:
+def own_columns(
+    schema: IcebergSchema, names: Collection[str]
+) -> tuple[dict[str, NestedField], list[tuple[str, str]]]:
+    """Columns of a table by name in lower case; of two that differ in case, the one of the name.
+
+    Args:
+        schema: Of the table.
+        names: That the route fills, as it spells them.
+
+    Returns:
+        The columns; and pairs of which none is spelt as a name, where the first one is taken.
+    """
+    found: dict[str, NestedField] = {}
+    twins: list[tuple[str, str]] = []
+    for field in schema.fields:
+        first = found.setdefault(field.name.lower(), field)
+        if first is field or first.name in names:
+            continue
+        if field.name in names:
+            found[field.name.lower()] = field
+        else:
+            twins.append((first.name, field.name))
+    return found, twins
+
+
+def find_column(schema: IcebergSchema, name: str) -> NestedField:
+    """A column by its exact name, else by the one that differs in case only.
+
+    Raises:
+        ValueError: There is none.
+    """
+    try:
+        return schema.find_field(name)
+    except ValueError:
+        return schema.find_field(name, case_sensitive=False)
+
+
+def field_ids(schema: IcebergSchema, names: Collection[str] = ()) -> dict[str, int]:
     """Ids of all columns and of what is inside of them, by path in lower case.
 
     The items of a list are `.element`, keys and values of a map `.key` and `.value`.
+
+    Args:
+        schema: Of the table.
+        names: That the route fills, see `own_columns`.
     """
     found: dict[str, int] = {}
-    for field in schema.fields:
+    for field in own_columns(schema, names)[0].values():
         _add_ids(found, field.name.lower(), field.field_id, field.field_type)
     return found
 

@@ -48,6 +48,7 @@ from sluiceway.sinks.iceberg.small_files import (
 )
 from sluiceway.sinks.iceberg.table_head import Head, HeadReader
 from sluiceway.sinks.iceberg.upsert_request import TableChange
+from sluiceway.storage.locations import path_below
 
 Positions = NDArray[np.int64]
 _TRIES = 5
@@ -302,7 +303,7 @@ class LakeCompaction:
         self._kept.run = _Run(self._begin(plan), chosen, plan, like)
 
     def _stem(self, group: SmallFiles) -> str:
-        inside = group.paths[0].removeprefix(f"{self._place.uri}/").rpartition("/")[0]
+        inside = (path_below(self._place.uri, group.paths[0]) or "").rpartition("/")[0]
         folder = inside if inside.split("/")[0] == "data" else "data"
         return f"{self._place.root}/{folder}/compacted-{uuid4()}"
 

@@ -16,6 +16,7 @@ from pyiceberg.types import StringType
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.iceberg.data_files import PlacedFile
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.locations import path_below
 
 Positions = NDArray[np.int64]
 PATH_ID, POSITION_ID = 2147483546, 2147483545
@@ -58,13 +59,14 @@ class FilePlace:
         Raises:
             TableMismatchError: It lies elsewhere.
         """
-        if not uri.startswith(f"{self.uri}/"):
+        inside = path_below(self.uri, uri)
+        if inside is None:
             raise TableMismatchError(
                 f"the table has the file {uri}, which does not lie below its location {self.uri}",
                 hint="rewrite the table's files below its location; a keyed table is read to be "
                 "written",
             )
-        return f"{self.root}{uri.removeprefix(self.uri)}"
+        return f"{self.root}/{inside}"
 
     def read_columns(self, uri: str, ids: Sequence[int]) -> Iterator[pa.Table]:
         """Columns of the key in a data file, in the order of their ids, some rows at once.

@@ -22,6 +22,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
+from sluiceway.sinks.iceberg.column_types import find_column
 from sluiceway.sinks.iceberg.commit_request import SlotBatch
 from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, missing_files, read_footer
 from sluiceway.sinks.iceberg.key_index import KeyIndex, canonical_keys
@@ -34,6 +35,7 @@ from sluiceway.sinks.iceberg.publisher import LakePublisher, batch_notes, check_
 from sluiceway.sinks.iceberg.table_head import Head, HeadReader, living
 from sluiceway.sinks.iceberg.through import record_hash
 from sluiceway.sinks.iceberg.upsert_request import TableChange, upsert_request
+from sluiceway.storage.locations import path_below
 
 Positions = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
@@ -121,7 +123,7 @@ class KeyedPublisher(LakePublisher):
 
     def _opened(self, table: Table, place: FilePlace) -> tuple[HeadReader, KeyIndex]:
         if self._heads is None or self._index is None:
-            find = partial(table.metadata.schema().find_field, case_sensitive=False)
+            find = partial(find_column, table.metadata.schema())
             self._columns = ChangeColumns(
                 tuple(find(name).field_id for name in self._options.key),
                 find(self._options.offset_column).field_id,
@@ -243,7 +245,7 @@ class KeyedPublisher(LakePublisher):
         whole = pa.concat_tables(parts).combine_chunks()
         if whole.num_rows:
             of = work.head.data[paths[0]].data_file
-            inside = paths[0].removeprefix(f"{work.place.uri}/data").strip("/")
+            inside = path_below(f"{work.place.uri}/data", paths[0]) or ""
             folder, slash, _ = inside.rpartition("/")
             file = work.place.place_rows(whole, (), f"{folder}{slash}")
             spec = work.metadata.specs()[of.spec_id]

@@ -158,6 +158,11 @@ class _LentCatalog(LakeCatalog):
         with self._catalogs.borrowed(self._key, name) as client:
             return client.load(name)
 
+    def spelt_otherwise(self, name: Identifier) -> str | None:
+        """See `LakeCatalog.spelt_otherwise`."""
+        with self._catalogs.borrowed(self._key, name) as client:
+            return client.spelt_otherwise(name)
+
     def create(
         self, name: Identifier, schema: Schema, spec: PartitionSpec, more: NewTable
     ) -> Table:
@@ -167,9 +172,9 @@ class _LentCatalog(LakeCatalog):
 
     def send(self, table: Table, request: CommitRequest) -> str:
         """See `LakeCatalog.send`."""
-        database, name = table.name()
+        *spaces, name = table.name()
         try:
-            with self._catalogs.borrowed(self._key, (database, name)) as client:
+            with self._catalogs.borrowed(self._key, (".".join(spaces), name)) as client:
                 return client.send(table, request)
         except SluicewayError as error:
             return str(error)

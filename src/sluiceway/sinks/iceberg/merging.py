@@ -30,19 +30,19 @@ def merge_groups(files: Sequence[SlotFile], target_bytes: int) -> list[list[Slot
     Returns:
         Groups that are worth it; all other files are linked as they are.
     """
-    open_groups: dict[str, tuple[list[SlotFile], int]] = {}
+    open_groups: dict[object, tuple[list[SlotFile], int]] = {}
     groups = []
     for seq, file in files:
         size = int(file.size_bytes)
         if size * SMALL_SHARE >= target_bytes:
             continue
-        folder = file.final.rpartition("/")[0]
-        group, weight = open_groups.get(folder, ([], 0))
+        place = file.final.rpartition("/")[0], file.values
+        group, weight = open_groups.get(place, ([], 0))
         if weight + size > target_bytes:
             groups.append(group)
             group, weight = [], 0
         group.append((seq, file))
-        open_groups[folder] = (group, weight + size)
+        open_groups[place] = (group, weight + size)
     groups += [group for group, _ in open_groups.values()]
     return [group for group in groups if len(group) > 1 and _worth_it(group)]
 

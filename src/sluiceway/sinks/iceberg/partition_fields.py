@@ -15,6 +15,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import BooleanType, DateType, DecimalType, IntegerType, LongType, StringType
 
 from sluiceway.errors import InvariantError, TableMismatchError
+from sluiceway.sinks.iceberg.column_types import find_column
 from sluiceway.sinks.lake_options import LakeField
 
 _FIRST_PARTITION_ID = 1000
@@ -31,7 +32,7 @@ def spec_to_create(fields: Sequence[LakeField], schema: IcebergSchema) -> Partit
     return PartitionSpec(
         *(
             PartitionField(
-                source_id=schema.find_field(field.column, case_sensitive=False).field_id,
+                source_id=find_column(schema, field.column).field_id,
                 field_id=_FIRST_PARTITION_ID + index,
                 transform=transform_of(field),
                 name=field.name,
@@ -73,7 +74,7 @@ def find_spec(
 
 def _key(field: LakeField, schema: IcebergSchema) -> tuple[int, str]:
     try:
-        source = schema.find_field(field.column, case_sensitive=False).field_id
+        source = find_column(schema, field.column).field_id
     except ValueError:
         return -1, field.transform
     return source, str(transform_of(field))

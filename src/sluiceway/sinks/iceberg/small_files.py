@@ -10,6 +10,7 @@ from sluiceway.sinks.iceberg.column_types import from_iceberg
 from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES_BESIDE, Group, group_of, like_files
 from sluiceway.sinks.iceberg.merging import SMALL_SHARE
 from sluiceway.sinks.iceberg.table_head import Head
+from sluiceway.storage.locations import path_below
 
 MOST_BYTES = 512 << 20
 MOST_GROUPS = 64
@@ -81,7 +82,7 @@ def small_files(
 def _is_small(path: str, entry: ManifestEntry, location: str, below: int) -> bool:
     file = entry.data_file
     return (
-        path.startswith(f"{location}/")
+        path_below(location, path) is not None
         and file.file_format == FileFormat.PARQUET
         and int(file.file_size_in_bytes) < below
     )

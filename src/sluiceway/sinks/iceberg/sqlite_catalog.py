@@ -36,6 +36,12 @@ class SqliteCatalog(LakeCatalog):
             return None
         return self._client().load(name)
 
+    def spelt_otherwise(self, name: Identifier) -> str | None:
+        """See `LakeCatalog.spelt_otherwise`."""
+        if self._opened is None and not self._holds_anything():
+            return None
+        return self._client().spelt_otherwise(name)
+
     def create(
         self, name: Identifier, schema: Schema, spec: PartitionSpec, more: NewTable
     ) -> Table:

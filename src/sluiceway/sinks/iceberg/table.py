@@ -47,6 +47,7 @@ from sluiceway.sinks.iceberg.column_types import (
     field_ids,
     from_iceberg,
     iceberg_schema,
+    own_columns,
 )
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
@@ -151,6 +152,7 @@ class IcebergTableSink(TableSink):
             state = self._state_of(table.metadata)
             return ForeseenTable(self._where, state.identity.home, state, exists=True, statement="")
         schema, spec, more = self._wanted()
+        self._refuse_other_case(self._own_catalog())
         place = self._options.location or self._place_to_be()
         metadata = new_table_metadata(
             location=place or _UNKNOWN_PLACE,
@@ -371,7 +373,20 @@ class IcebergTableSink(TableSink):
                 where=self._where,
                 hint="bring it back; a new start of the job makes one with create: if_missing",
             )
-        return catalog.create(self._name, *self._wanted())
+        wanted = self._wanted()
+        self._refuse_other_case(catalog)
+        return catalog.create(self._name, *wanted)
+
+    def _refuse_other_case(self, catalog: LakeCatalog) -> None:
+        """Refuse to make a second table beside one that only letter case tells from it."""
+        other = catalog.spelt_otherwise(self._name)
+        if other is not None:
+            raise TableMismatchError(
+                f"the catalog has {other}, whose name differs in letter case only",
+                where=self._where,
+                hint=f"write table.iceberg.name: {other}; or create the other table by yourself, "
+                "if you want both",
+            )
 
     def _wanted(self) -> tuple[IcebergSchema, PartitionSpec, NewTable]:
         """A table to create.
@@ -434,8 +449,14 @@ class IcebergTableSink(TableSink):
         names = (*(field.name for field in declared.fields), *self._lake.stored)
         return further_fields(metadata, frozenset(name.lower() for name in names))
 
+    def _names(self) -> tuple[str, ...]:
+        """Columns that the route fills, as the job file spells them."""
+        declared = self._options.schema
+        names = () if declared is None else (field.name for field in declared.fields)
+        return (*names, *self._lake.stored)
+
     def _file_ids(self, metadata: TableMetadata) -> dict[str, int]:
-        ids = field_ids(metadata.schema())
+        ids = field_ids(metadata.schema(), self._names())
         return {**ids, KIND_COLUMN: KIND_FIELD_ID} if self._lake.key else ids
 
     def _identity_of(self, metadata: TableMetadata) -> TableIdentity:
@@ -455,8 +476,15 @@ class IcebergTableSink(TableSink):
 
     def _schema(self, metadata: TableMetadata) -> Schema:
         """Columns of the files, without those that the route makes for its partitions."""
-        held = {field.name.lower(): field for field in metadata.schema().fields}
-        problems: list[str] = []
+        held, twins = own_columns(metadata.schema(), self._names())
+        others = [each for each in metadata.schema().fields if each not in held.values()]
+        named = {name.lower() for name in self._names()}
+        problems = [
+            f"columns {one} and {other} differ in letter case only, and the job file names neither "
+            "as the table does"
+            for one, other in twins
+            if self._options.schema is None or one.lower() in named
+        ]
         key = {name.lower() for name in self._lake.key}
         problems += [f"key column {name} is missing" for name in sorted(key - held.keys())]
         for name in self._lake.stored:
@@ -470,8 +498,8 @@ class IcebergTableSink(TableSink):
                 problems += column_problems(wanted, held.pop(wanted.name.lower(), None))
             problems += [
                 f"column {field.name} is required in the table, and nothing fills it"
-                for field in held.values()
-                if field.required
+                for field in metadata.schema().fields
+                if field.required and (field.name.lower() in held or field in others)
             ]
         else:
             for field in held.values():

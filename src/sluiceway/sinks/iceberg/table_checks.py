@@ -1,13 +1,13 @@
 """Whether rows of a route can go into a table that exists."""
 
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import NestedField
 
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.sinks.iceberg.column_types import to_iceberg, type_problem
+from sluiceway.storage.locations import path_below, same_location, same_store, store_and_path
 from sluiceway.types.schema import Field
 
 _VERSION = 2
@@ -35,6 +35,9 @@ def check_writable(metadata: TableMetadata, where: str) -> None:
         problem, hint = "it has write.data.path set", "unset it: files go below its location"
     elif metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
         problem, hint = "its files are not Parquet", "set write.format.default to parquet"
+    elif metadata.properties.get("encryption.key-id"):
+        problem = "it has encryption.key-id set: readers would take its files for encrypted ones"
+        hint = "fill a table without it: files are written as they are"
     if problem is not None:
         raise TableMismatchError(problem, where=where, hint=hint)
 
@@ -103,14 +106,14 @@ def check_ledger_place(place: str, location: str, *, named: bool) -> None:
     Raises:
         JobFileError: It does not.
     """
-    if place == location or place.startswith(f"{location}/"):
+    if same_location(place, location) or path_below(location, place) is not None:
         raise JobFileError(
             f"the ledger would lie below the table's location {location}, where clean-ups of "
             "other tools remove what they do not know",
             where="table.iceberg.ledger",
             hint="name a folder beside it, on the same store",
         )
-    if named and urlsplit(place)[:2] != urlsplit(location)[:2]:
+    if named and not same_store(store_and_path(place)[0], store_and_path(location)[0]):
         raise JobFileError(
             f"the ledger's place {place} is not on the store of {location}",
             where="table.iceberg.ledger",

@@ -14,7 +14,7 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.storage.locations import store_and_path
+from sluiceway.storage.locations import path_below
 
 
 class TableNames:
@@ -30,7 +30,7 @@ class TableNames:
     """
 
     def __init__(self, location: str, named: Iterable[str]) -> None:
-        self._store, self._root = store_and_path(location)
+        self._location = location
         self.below: set[str] = set()
         self.elsewhere: dict[str, str] = {}
         for name in named:
@@ -42,10 +42,7 @@ class TableNames:
 
     def inside(self, name: str) -> str | None:
         """A file relative to the location; None when it lies elsewhere by its spelling."""
-        store, path = store_and_path(name)
-        if store != self._store or not path.startswith(f"{self._root}/"):
-            return None
-        return path.removeprefix(f"{self._root}/")
+        return path_below(self._location, name)
 
     def has(self, inside: str) -> bool:
         """Whether a file below the location is named, in any spelling of its name."""
