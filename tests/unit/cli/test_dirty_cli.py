@@ -46,7 +46,8 @@ def test_job_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    ("by_driver", "dirty", "hints"), [(True, 3, 1), (True, 0, 0), (False, 3, 0), (True, 5, 1), (False, 5, 0)]
+    ("by_driver", "dirty", "hints"),
+    [(True, 3, 1), (True, 0, 0), (False, 3, 0), (True, 5, 1), (False, 5, 0)],
 )
 def test_rows_that_a_running_driver_found_dirty_again_are_told_with_its_job_file(
     by_driver: bool,  # noqa: FBT001

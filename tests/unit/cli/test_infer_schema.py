@@ -187,7 +187,9 @@ def test_records_in_a_file_are_looked_at_line_by_line(
     assert "format: {maxwell: {}}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("text", "told"), [("", "is empty"), ("x\n", "no JSON object"), (None, "No")])
+@pytest.mark.parametrize(
+    ("text", "told"), [("", "is empty"), ("x\n", "no JSON object"), (None, "No")]
+)
 def test_file_without_a_record_is_refused(
     text: str | None, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,4 +197,4 @@ def test_file_without_a_record_is_refused(
     if text is not None:
         path.write_text(text)
     assert run_command(["infer", str(path)]) == 2
-    assert told.lower() in capsys.readouterr().err.lower().replace("holds a ", "no ")
+    assert told in capsys.readouterr().err.lower()
