@@ -264,7 +264,9 @@ def test_webhook_gets_the_body_that_the_job_file_has_and_may_know_it_already(hoo
         '{"dag_run_id": "{run_id}", "logical_date": null, "conf": {"hour": "{table} {prefix}", '
         '"rows": "{rows}", "parts": "{partitions}", "{job}": [1, "n={rows} {other}"]}}'
     )
-    rule = HttpReceiver(f"http://127.0.0.1:{hook}/", "127.0.0.1", accept=(409,))
+    rule = HttpReceiver(
+        f"http://127.0.0.1:{hook}/", "127.0.0.1", (("Authorization", "t"),), accept=(409,)
+    )
     told = {
         "idempotency_key": "0a-b:dt=20261120/hr=08:1",
         "table": "ods.o",
@@ -286,7 +288,7 @@ def test_webhook_gets_the_body_that_the_job_file_has_and_may_know_it_already(hoo
     }
     run = "0a-b:dt-20261120-hr-08:1"
     sent = {"dag_run_id": run, "logical_date": None, "conf": conf}
-    assert _Hook.seen == [("k", None, sent)] * 2
+    assert _Hook.seen == [("k", "t", sent)] * 2
 
 
 def test_webhook_is_told_directly_whatever_proxy_the_environment_names(
