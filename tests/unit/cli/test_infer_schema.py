@@ -188,7 +188,7 @@ def test_records_in_a_file_are_looked_at_line_by_line(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("", "is empty"), ("x\n", "no JSON object"), (None, "No")]
+    ("text", "told"), [("", "is empty"), ("x\n", "no record holds a json"), (None, "no such file")]
 )
 def test_file_without_a_record_is_refused(
     text: str | None, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
