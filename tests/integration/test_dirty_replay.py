@@ -79,8 +79,8 @@ class Dirty:
         assert run_command(["dirty", "show", self.job, *arguments]) == 0
         return self.capsys.readouterr().out
 
-    def lanes(self, *arguments: str) -> list[dict[str, int]]:
-        (answer,) = self(*arguments)
+    def lanes(self, *arguments: str, code: int = 0) -> list[dict[str, int]]:
+        (answer,) = self(*arguments, code=code)
         lanes: list[dict[str, int]] = answer["lanes"]
         return lanes
 
@@ -143,7 +143,7 @@ def test_replay_without_a_driver_writes_each_repaired_row_once(make_dirty: MakeD
     dirty.assert_each_row_once()
 
     # Once more: the broken ones are dirty again, and only they.
-    (lane,) = dirty.lanes("replay", job)
+    (lane,) = dirty.lanes("replay", job, code=1)
     assert (lane["read"], lane["written"], lane["dirty"]) == (10, 0, 10)
     (lane,) = dirty.lanes("purge", job, "--yes", "--why", "never whole")
     assert lane["purged"] == 10

@@ -26,9 +26,9 @@ Ask = Callable[..., Any]
 def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
     """Runs a command; what it prints as JSON."""
 
-    def run(*arguments: str) -> Any:
+    def run(*arguments: str, code: int = 0) -> Any:
         capsys.readouterr()
-        assert run_command([*arguments, "-o", "json"]) == 0
+        assert run_command([*arguments, "-o", "json"]) == code
         return json.loads(capsys.readouterr().out)
 
     return run
@@ -112,7 +112,7 @@ def test_dirty_rows_are_replayed_into_the_table_once(
     assert job.rows("_offset") == [(n,) for n in range(20)]
     assert job.verified().problems == []
     # Once more: only the broken one is dirty again.
-    (lane,) = ask("dirty", "replay", path)["lanes"]
+    (lane,) = ask("dirty", "replay", path, code=1)["lanes"]
     assert (lane["read"], lane["written"]) == (1, 0)
     job.catch_up()
     assert job.rows("_offset") == [(n,) for n in range(20)]

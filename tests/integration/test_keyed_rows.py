@@ -118,7 +118,7 @@ def test_a_row_that_where_leaves_out_goes_and_a_null_without_key_is_dirty(
     assert job.verified().problems == []
     # Nobody can tell which row they delete, now or later.
     capsys.readouterr()
-    assert run_command(["dirty", "replay", str(job.path), "-o", "json"]) == 0
+    assert run_command(["dirty", "replay", str(job.path), "-o", "json"]) == 1
     (line,) = capsys.readouterr().out.splitlines()
     lane = json.loads(line)
     lane = lane.get("lanes", [lane])[0]

@@ -216,7 +216,7 @@ def main() -> None:
         HostileAnswers("still", NAMES[:2], runs=False),
     ]
     log = stderr_log(level="error")
-    with WatchedJobs(jobs, told_error, log) as watched:
+    with WatchedJobs(lambda: jobs, told_error, log) as watched:
         access = PageAccess(token=sys.argv[2] if len(sys.argv) > 2 else None)
         app = page_app(watched, access, told_error, explain)
         serve(app, access, int(sys.argv[1]), None, lambda url: print(url, flush=True))

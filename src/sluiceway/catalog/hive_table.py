@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sluiceway.errors import TableMismatchError
 from sluiceway.storage.locations import same_location
-from sluiceway.types.evolution import is_extension
+from sluiceway.types.evolution import is_extension, is_wider
 
 PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 PARQUET_INPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
@@ -50,11 +50,15 @@ class HiveLayout:
     sub_directories: bool = False
     storage_parameters: Mapping[str, str] = field(default_factory=dict)
 
-    def differences(self, expected: "HiveLayout") -> tuple[str, ...]:
+    def differences(self, expected: "HiveLayout", *, narrower: bool = False) -> tuple[str, ...]:
         """What is not as `expected`, in words; empty when the layout can stand for it.
 
         Columns may be fewer or more, as long as the shorter list begins the longer one, and so may
         fields of structs. The location is not compared.
+
+        Args:
+            expected: Of the table.
+            narrower: Numbers may have fewer bits, as of a partition whose table was widened.
         """
         found = [
             f"{what} is {ours or 'none'}, expected {theirs}"
@@ -68,7 +72,7 @@ class HiveLayout:
         if promise := self.promise():
             found.append(promise)
         for ours, theirs in zip(self.columns, expected.columns, strict=False):
-            if not _compatible(ours, theirs):
+            if not _compatible(ours, theirs) and not (narrower and _is_widened(ours, theirs)):
                 found.append(
                     f"column {ours.name} {ours.type}, expected {theirs.name} {theirs.type}"
                 )
@@ -85,12 +89,13 @@ class HiveLayout:
         return "it is stored as directories" if self.sub_directories else ""
 
     def lacks_columns(self, table: "HiveLayout") -> bool:
-        """Whether the table has further columns, or structs with further fields.
+        """Whether the table has further columns, structs with further fields, or wider numbers.
 
         Called for partitions whose layout has no differences.
         """
         return len(self.columns) < len(table.columns) or any(
-            _folded(ours) != _folded(theirs) and is_extension(ours.type, theirs.type)
+            _folded(ours) != _folded(theirs)
+            and (is_extension(ours.type, theirs.type) or is_wider(ours.type, theirs.type))
             for ours, theirs in zip(self.columns, table.columns, strict=False)
         )
 
@@ -218,6 +223,10 @@ def refuse_another(found: HiveTable, wanted: HiveTable) -> None:
 
 def _folded(column: HiveColumn) -> str:
     return f"{column.name} {column.type}".lower().replace(", ", ",")
+
+
+def _is_widened(before: HiveColumn, now: HiveColumn) -> bool:
+    return before.name.lower() == now.name.lower() and is_wider(before.type, now.type)
 
 
 def _compatible(one: HiveColumn, other: HiveColumn) -> bool:

@@ -7,7 +7,7 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -90,6 +90,16 @@ VERBS = (
     Verb("schema", "Print the JSON Schema of job files.", "sluiceway.cli.schema"),
     Verb("version", "Show versions.", "sluiceway.cli.version"),
 )
+
+GROUPS = (
+    ("Begin", ("init", "infer", "lab", "demo")),
+    ("Check before a run", ("validate", "doctor", "plan", "preview", "test")),
+    ("Run", ("run", "submit", "list", "logs", "restart", "stop", "pack", "k8s")),
+    ("Look", ("status", "serve", "partitions", "files", "ledger", "verify", "dashboards")),
+    ("Mend and keep", ("dirty", "offsets", "compact", "maintain", "gc")),
+    ("Help", ("explain", "schema", "completion", "version")),
+)
+"""How the help lists the commands, in the order in which somebody needs them."""
 
 
 def main() -> NoReturn:
@@ -240,6 +250,12 @@ def _refuse(name: str) -> int:
 
 def _help_text() -> str:
     width = max(len(verb.name) for verb in VERBS)
+    known = {verb.name: verb.help for verb in VERBS}
+    commands = [
+        line
+        for title, names in GROUPS
+        for line in (f"  {title}", *_listed(names, known, width), "")
+    ]
     return "\n".join(
         [
             "Usage: sluiceway COMMAND [OPTIONS]",
@@ -247,10 +263,13 @@ def _help_text() -> str:
             "Moves message queues into Hive tables, exactly once, on Spark.",
             "",
             "Commands:",
-            *(f"  {verb.name:<{width}}  {verb.help}" for verb in VERBS),
-            "",
+            *commands,
             "Options:",
             "  -h, --help  Show this; after a command, show its options.",
             "  --version   Show the version.",
         ]
     )
+
+
+def _listed(names: Sequence[str], known: Mapping[str, str], width: int) -> list[str]:
+    return [f"    {name:<{width}}  {known[name]}" for name in names if name in known]

@@ -22,6 +22,9 @@ def export(
         Path,
         typer.Option("--dir", metavar="FOLDER", help="Where to; made when it is missing."),
     ] = Path("dashboards"),
+    page: Annotated[
+        str, typer.Option("--page", metavar="URL", help="Of `sluiceway serve`, for links.")
+    ] = "http://127.0.0.1:8090/",
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write Grafana's dashboards (fleet, one job, one route) and Prometheus' alert rules.
@@ -31,7 +34,9 @@ def export(
     """
     from sluiceway.service.board_files import export as write  # noqa: PLC0415 - quick `--help`
 
-    written = write(folder)
+    if not page.startswith(("http://", "https://")):
+        raise typer.BadParameter("expected an http or https URL", param_hint="--page")
+    written = write(folder, f"{page.rstrip('/')}/")
     if output.is_document:
         print_document({"files": [str(path) for path in written]}, output)
         return

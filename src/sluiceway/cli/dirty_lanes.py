@@ -4,12 +4,16 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import OutputFormat
 from sluiceway.cli.tables import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sluiceway.audit.dirty_choice import Choice
     from sluiceway.audit.dirty_rows import DirtyRows
     from sluiceway.config.config import RouteConfig
@@ -72,6 +76,7 @@ def carry_out_and_tell(
     """Have lanes that an earlier call has left open done, then this one.
 
     Raises:
+        typer.Exit: A replay was in vain: all of its rows are dirty again.
         RequestRefusedError: It cannot be done; says why.
         SluicewayError: As at a driver's start, or as a commit.
     """
@@ -90,15 +95,24 @@ def carry_out_and_tell(
     if output.is_document:
         lanes = [{"lane": each.lane, "slot": each.seq, **asdict(each.counts)} for each in done]
         print_document({"dry_run": False, "kind": request.kind, "lanes": lanes}, output)
-        return
-    for lane in done:
-        _tell_lane(lane)
-    if watch.by_driver and any(lane.counts.dirty for lane in done):
-        sys.stdout.write(_AS_STARTED)
-    if not done:
-        sys.stdout.write("nothing to do: there is no such open row\n")
-    elif choice.left_out:
-        sys.stdout.write("there are more rows than one request holds; repeat the command\n")
+    else:
+        for lane in done:
+            _tell_lane(lane)
+        if watch.by_driver and any(lane.counts.dirty for lane in done):
+            sys.stdout.write(_AS_STARTED)
+        if not done:
+            sys.stdout.write("nothing to do: there is no such open row\n")
+        elif choice.left_out:
+            sys.stdout.write("there are more rows than one request holds; repeat the command\n")
+    _refuse_in_vain(done)
+
+
+def _refuse_in_vain(done: "Sequence[LaneState]") -> None:
+    """End with 1 where a replay has brought no row into the table: nothing was mended."""
+    still = sum(lane.counts.dirty for lane in done)
+    if still and not any(lane.counts.written for lane in done):
+        sys.stderr.write(f"no row was written: {counted(still, 'row')} dirty again\n")
+        raise typer.Exit(1)
 
 
 _AS_STARTED = (

@@ -1,7 +1,7 @@
 """`sluiceway explain`: what a message means and what to do, from the runbook; offline."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from sluiceway.errors import WrongUsageError
 app = typer.Typer()
 
 _MOST = 80
+_NO_NEWS = ("Field", "Level ", "Found in")
 
 
 @app.command()
@@ -23,14 +24,17 @@ def explain(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CODE_OR_EVENT]",
-            help="As in a message: SW455, route_waits.",
+            metavar="[NAME]",
+            help="As in a message: SW455, route_waits, overflow, halted, Lag.",
             show_default=False,
         ),
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say what an error code or an event of the log means and what to do; lists all without a name.
+    """Say what a name of a message means and what to do; lists all without a name.
+
+    Names are error codes, events of the log, alerts, reasons of dirty rows, and states of routes,
+    hours and dirty rows.
 
     The text is the runbook's, and comes with the program: no network, no job file.
 
@@ -38,7 +42,7 @@ def explain(
     $ sluiceway explain route_waits
     """
     if name is None:
-        _list(read_runbook().values(), output)
+        _list(read_runbook(), output)
         return
     page = explained(name)
     if output.is_document:
@@ -48,21 +52,24 @@ def explain(
 
 
 def explained(name: str) -> RunbookPage:
-    """The runbook's page of a code or an event.
+    """The runbook's page of a code, an event, an alert, a state or a dirty reason.
 
     Raises:
         WrongUsageError: There is none.
     """
     pages = read_runbook()
-    wanted = name.strip().strip("[]:")
-    page = pages.get(wanted.upper()) or pages.get(wanted.lower())
+    folded = {known.lower(): page for known, page in pages.items()}
+    wanted = name.strip().strip("[]:`").lower()
+    page = folded.get(wanted)
     if page is None:
-        close = get_close_matches(wanted.upper(), pages, n=1) or get_close_matches(
-            wanted.lower(), pages, n=1
-        )
-        todo = f"did you mean `{close[0]}`? " if close else ""
+        close = get_close_matches(wanted, folded, n=1)
+        todo = ""
+        if close:
+            meant = next(known for known in pages if known.lower() == close[0])
+            todo = f"did you mean `{meant}`? "
         raise WrongUsageError(
-            f"no message is called `{wanted[:60]}`", hint=f"{todo}`sluiceway explain` lists all"
+            f"no message is called `{name.strip()[:60]}`",
+            hint=f"{todo}`sluiceway explain` lists all",
         )
     return page
 
@@ -71,16 +78,20 @@ def _fields(page: RunbookPage) -> dict[str, object]:
     return {"names": list(page.names), "title": page.title}
 
 
-def _list(pages: Iterable[RunbookPage], output: OutputFormat) -> None:
-    each = list(dict.fromkeys(pages))
+def _list(pages: Mapping[str, RunbookPage], output: OutputFormat) -> None:
+    named: dict[RunbookPage, list[str]] = {}
+    for name, page in pages.items():
+        named.setdefault(page, []).append(name)
     if output.is_document:
-        print_document({"pages": [_fields(page) for page in each]}, output)
+        print_document({"pages": [{**_fields(p), "names": n} for p, n in named.items()]}, output)
         return
-    print_table([(", ".join(page.names), _in_short(page)) for page in each])
+    print_table([(", ".join(names), _in_short(page)) for page, names in named.items()])
 
 
 def _in_short(page: RunbookPage) -> str:
-    """What an error is called; of an event, the first sentence."""
+    """What an error is called; of the rest, the first sentence that says something."""
     named = page.title.partition(": ")[2]
-    sentence = " ".join(page.plain_text.split()).partition(". ")[0].rstrip(".")
+    sentences = " ".join(page.plain_text.split()).split(". ")
+    first = next((each for each in sentences if not each.startswith(_NO_NEWS)), sentences[0])
+    sentence = first.rstrip(".")
     return named or (sentence if len(sentence) <= _MOST else f"{sentence[: _MOST - 3]}...")

@@ -1,6 +1,7 @@
 """`sluiceway infer`: propose a `columns` block from records of a topic, or from a schema."""
 
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _MOST_RECORDS = 100_000
+_RECORD_SUFFIXES = (".jsonl", ".ndjson")
 
 
 @app.command()
@@ -26,7 +28,7 @@ def infer(  # noqa: PLR0913, PLR0917 - the command's options
         typer.Argument(
             metavar="JOB_OR_TOPIC_OR_SCHEMA",
             help="A job file; a topic; a registry's subject; a file .avsc, .proto, .desc, "
-            ".schema.json.",
+            ".schema.json; records in a file .jsonl, one a line.",
         ),
     ],
     route: Annotated[
@@ -61,6 +63,7 @@ def infer(  # noqa: PLR0913, PLR0917 - the command's options
 
     $ sluiceway infer orders --bootstrap-servers k1:9092
     $ sluiceway infer job.yaml --route ods-orders
+    $ sluiceway infer orders.jsonl
     """
     from sluiceway.cli.infer_schema import (  # noqa: PLC0415
         SCHEMA_SUFFIXES,
@@ -72,8 +75,28 @@ def infer(  # noqa: PLR0913, PLR0917 - the command's options
         sys.stdout.write(subject_block(registry, what, version, message))
     elif bootstrap_servers is None and what.endswith(SCHEMA_SUFFIXES):
         sys.stdout.write(file_block(Path(what), message))
+    elif bootstrap_servers is None and what.endswith(_RECORD_SUFFIXES):
+        sys.stdout.write(_of_lines(Path(what), records))
     else:
         sys.stdout.write(_of_records(what, route, bootstrap_servers, records, message))
+
+
+def _of_lines(path: Path, records: int) -> str:
+    """The block of the first records in a file, one a line.
+
+    Raises:
+        WrongUsageError: It cannot be read, or holds no record of JSON.
+    """
+    from sluiceway.formats.recognise import TopicContents  # noqa: PLC0415
+
+    contents = TopicContents()
+    try:
+        with path.open("rb") as lines:
+            for line in islice(filter(None, map(bytes.strip, lines)), records):
+                contents.add(line)
+    except OSError as error:
+        raise WrongUsageError(f"{path} cannot be read: {error.strerror}") from error
+    return contents_block(contents, [path.name])
 
 
 def _of_records(

@@ -1,11 +1,13 @@
 """What `init` was told that fits in no job file, by the option that told it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluiceway.cli.init_text import RECORD_TIME, JobText
 from sluiceway.errors import Fatal, WrongUsageError
+from sluiceway.spec.problems import quoted
 
 if TYPE_CHECKING:
     from sluiceway.errors import PlacedProblem
@@ -23,6 +25,7 @@ _OPTIONS = (
     ("  key: ", "--key"),
 )
 """How the lines begin that hold what was typed, and what names it."""
+_OF_PATTERNS = re.compile(r"[\\*+?^$|()\[\]{}]")
 
 
 def check_typed(job: JobText) -> None:
@@ -31,11 +34,24 @@ def check_typed(job: JobText) -> None:
     Raises:
         WrongUsageError: Names the option.
     """
+    _refuse_patterns(job)
     told = replace(job, columns=_ANY_COLUMN, partitions=_BY_HOUR, time=RECORD_TIME)
     text = told.text()
     wrong = _of_options(text, _problems(text, Path("job.yaml")))
     if wrong:
         raise _refused(wrong)
+
+
+def _refuse_patterns(job: JobText) -> None:
+    """Many topics at once are for the job file: their columns are looked at one by one."""
+    for option, given, kind in (("TOPIC", job.topic, "topic"), ("--table", job.table, "table")):
+        if _OF_PATTERNS.search(given):
+            raise WrongUsageError(
+                f"{option}: `init` looks at one {kind}, and {quoted(given)} is a pattern",
+                hint="name one topic and its table, and put the pattern into the file that is "
+                'written, as `topics: "shop_(.*)"` with `name: "ods.{1}"`: '
+                "docs/job-file.md#source",
+            )
 
 
 def check_text(text: str, place: Path) -> None:

@@ -70,7 +70,23 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
         "files": forecast.words(),
         "warning": forecast.warning(),
     }
-    return [_line(name, text) for name, text in rows.items() if text is not None]
+    lines = [_line(name, text) for name, text in rows.items() if text is not None]
+    return [*lines, *(_line("warning", text) for text in null_warnings(route))]
+
+
+def null_warnings(route: "RouteSpec") -> list[str]:
+    """Conditions and expressions of a route that compare with null."""
+    from sluiceway.expressions.null_comparisons import comparisons_with_null  # noqa: PLC0415
+
+    texts = {} if route.where is None else {"where": route.where}
+    for column in route.table.columns or ():
+        if column.expression is not None:
+            texts[f"column {column.name}"] = column.expression
+    return [
+        f"{place}: {found}"
+        for place, text in texts.items()
+        for found in comparisons_with_null(text)
+    ]
 
 
 def _line(name: str, text: str) -> str:

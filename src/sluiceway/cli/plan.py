@@ -9,6 +9,7 @@ import typer
 from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.file_forecast import file_forecast
+from sluiceway.cli.job_summary import null_warnings
 from sluiceway.cli.options import JobFiles, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
 from sluiceway.cli.typed_commands import typed_text
@@ -235,6 +236,7 @@ def _run_lines(run: "NextRun", spec: "RouteSpec") -> list[str]:
     lines += ["", *_sample_lines(run), f"  files       {forecast.words()}"]
     if warning := forecast.warning():
         lines.append(f"  warning     {warning}")
+    lines += [f"  warning     {printable(text)}" for text in null_warnings(spec)]
     return [*lines, *_risk_lines(run.risks, indent="  ")]
 
 

@@ -2,7 +2,6 @@
 
 import socket
 import sys
-from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,15 +54,15 @@ def serve(  # noqa: PLR0913, PLR0917 - the command's options
     """Show jobs in a browser: how each is and was in the last hour, its hours, dirty rows, ledger.
 
     It only reads: what `status`, `partitions`, `dirty` and `ledger` say, looked up again every few
-    seconds, whether drivers run or not. Needs no network but the servers of the jobs. Ctrl-C ends
-    it; the jobs go on.
+    seconds, whether drivers run or not. Files that come into a folder or go are followed. Needs no
+    network but the servers of the jobs. Ctrl-C ends it; the jobs go on.
 
     $ sluiceway serve orders.yaml
     $ sluiceway serve jobs/ --port 8091
     """
     access = _access(address, token_file, host or [])
     tls = _tls(tls_cert, tls_key, required=not access.is_loopback)
-    files = list(_job_files(jobs))
+    folders = _folders(jobs)
 
     from sluiceway.cli.page_answers import JobFileAnswers, told_code, told_error  # noqa: PLC0415
     from sluiceway.console.app import page_app  # noqa: PLC0415
@@ -72,7 +71,10 @@ def serve(  # noqa: PLR0913, PLR0917 - the command's options
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
     log = stderr_log(level="error")
-    answers = [JobFileAnswers(path, log, values=values) for path in files]
+
+    def answers() -> list[JobFileAnswers]:
+        return [JobFileAnswers(path, log, values=values) for path in _job_files(jobs, folders)]
+
     with WatchedJobs(answers, told_error, log) as watched:
         serve_page(page_app(watched, access, told_error, told_code), access, port, tls, _tell)
 
@@ -144,18 +146,31 @@ def _tls(certificate: Path | None, key: Path | None, *, required: bool) -> "TlsF
     return None
 
 
-def _job_files(places: list[Path]) -> Iterator[Path]:
-    """The files, and those in the folders; one that cannot be read is told on the page."""
-    found: set[Path] = set()
+def _folders(places: list[Path]) -> frozenset[Path]:
+    """Those of the places that are folders of job files."""
     for place in places:
         if not place.exists():
             raise JobFileError("no such file or folder", where=str(place), hint="check the path")
-        inside = []
-        if place.is_dir():
-            inside = sorted(each for each in place.iterdir() if each.suffix in _SUFFIXES)
-            if not inside:
-                raise WrongUsageError("the folder has no file *.yaml", where=str(place))
-        for path in inside or [place]:
-            if path.absolute() not in found:
-                found.add(path.absolute())
-                yield path
+        if place.is_dir() and not _inside(place):
+            raise WrongUsageError("the folder has no file *.yaml", where=str(place))
+    return frozenset(place for place in places if place.is_dir())
+
+
+def _job_files(places: list[Path], folders: frozenset[Path] | None = None) -> list[Path]:
+    """The files, and those in the folders now; one that cannot be read is told on the page.
+
+    Args:
+        places: As they were typed.
+        folders: Those that were folders at the start; None looks.
+    """
+    folders = _folders(places) if folders is None else folders
+    files = (path for each in places for path in (_inside(each) if each in folders else [each]))
+    return list({path.absolute(): path for path in files}.values())
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Its job files; none where it is gone or cannot be read."""
+    try:
+        return sorted(each for each in folder.iterdir() if each.suffix in _SUFFIXES)
+    except OSError:
+        return []

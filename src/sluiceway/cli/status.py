@@ -1,8 +1,9 @@
 """`sluiceway status`: how each route of a job is, whether a driver runs or not."""
 
+import socket
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +14,13 @@ from sluiceway.cli.options import JobFiles, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
 from sluiceway.cli.typed_commands import typed, typed_fields, typed_text
 from sluiceway.errors import WrongUsageError
+from sluiceway.route.halt_report import RUN_AGAIN
 
 if TYPE_CHECKING:
     from sluiceway.audit.job_status import SeenJob, SeenRoute
     from sluiceway.cli.typed_commands import Fill
     from sluiceway.followers.runner import FollowerState
+    from sluiceway.route.halt_report import HaltReport
     from sluiceway.route.status import RouteStatus
 
 app = typer.Typer()
@@ -82,7 +85,8 @@ def _route_as_json(route: "SeenRoute", fill: "Fill") -> dict[str, Any]:
     first = {"route": route.status.route, "table": route.status.table, "state": route.status.state}
     told = fill(asdict(route.status))
     if route.status.report is not None:
-        told["report"] = fill(asdict(route.status.report))
+        report = replace(route.status.report, commands=_commands(route, route.status.report))
+        told["report"] = fill(asdict(report))
     left_out = route.status.left_out.items()
     told["left_out"] = {name: fill({"message": why})["message"] for name, why in left_out}
     told["attention"] = [fill({"message": each})["message"] for each in route.attention]
@@ -169,8 +173,30 @@ def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:
         return []
     found = [f"{name} {value}" for name, value in report.evidence.items()]
     lines = [f"  evidence: {_printable(', '.join(found))}"] if found else []
-    commands = (typed(each, job_file) for each in report.commands)
+    commands = (typed(each, job_file) for each in _commands(route, report))
     return [*lines, *(f"  $ {_printable(command)}" for command in commands)]
+
+
+def _commands(route: "SeenRoute", report: "HaltReport") -> tuple[str, ...]:
+    """Those of a halt, as they work now: a job that still runs other routes is not run twice."""
+    if route.driver is None:
+        return report.commands
+    each = (_beside_driver(route) if each == RUN_AGAIN else (each,) for each in report.commands)
+    return tuple(command for commands in each for command in commands)
+
+
+def _beside_driver(route: "SeenRoute") -> tuple[str, ...]:
+    """What starts a halted route again while its driver lives."""
+    from sluiceway.cluster.applications import ApplicationFolder, is_running  # noqa: PLC0415
+
+    if route.status.next_try_ms is not None:
+        return ()  # The driver does, and says when.
+    known = ApplicationFolder(route.config.job).read()
+    if known is not None and (known.deploy == "cluster" or is_running(known.supervisor)):
+        return ("sluiceway restart JOB",)
+    host, _, pid = (route.driver or "").rpartition(" pid ")
+    end = (f"kill {pid}",) if host == socket.gethostname() else ()
+    return (*end, f"{RUN_AGAIN} --standby")
 
 
 def _next_try(route: "SeenRoute") -> str:

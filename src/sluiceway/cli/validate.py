@@ -7,7 +7,12 @@ import typer
 
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.file_forecast import file_forecast
-from sluiceway.cli.job_summary import late_table_summary, subject_summary, summary_for_people
+from sluiceway.cli.job_summary import (
+    late_table_summary,
+    null_warnings,
+    subject_summary,
+    summary_for_people,
+)
 from sluiceway.cli.options import JobFiles, Output, OutputFormat
 
 if TYPE_CHECKING:
@@ -80,6 +85,7 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
             for part in table.partition_by
         ],
         "files": file_forecast(route).as_json(),
+        "warnings": null_warnings(route),
         "late_table": late_table_summary(route),
         "dirty_rows": {
             "topic": None if route.dirty.store is None else route.dirty.store.topic,

@@ -13,15 +13,17 @@ class HttpReceiver:
     Attributes:
         url: May hold a secret; never shown. `host` is what may be.
         headers: As they are sent; values may be secrets.
+        accept: Answers beside 2xx that say that it knows.
     """
 
     url: str
     host: str
     headers: tuple[tuple[str, str], ...] = ()
     timeout_s: float = 10.0
+    accept: tuple[int, ...] = ()
 
 
-def http_receiver(spec: HttpReceiverSpec) -> HttpReceiver:
+def http_receiver(spec: HttpReceiverSpec, accept: tuple[int, ...] = ()) -> HttpReceiver:
     """What a job file says of it. Called when a route is compiled."""
     url = revealed(spec.url)
     return HttpReceiver(
@@ -29,4 +31,5 @@ def http_receiver(spec: HttpReceiverSpec) -> HttpReceiver:
         host=url_host(url),
         headers=tuple(sorted((name, revealed(value)) for name, value in spec.headers.items())),
         timeout_s=spec.timeout_ms / 1000,
+        accept=accept,
     )

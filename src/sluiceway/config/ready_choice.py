@@ -29,6 +29,7 @@ def ready_rule(spec: RouteSpec) -> ReadyRule | None:
         return None
     parts = [{"name": each.name, "event_time": each.event_time} for each in spec.table.partition_by]
     columns = tuple(leading_times(parts))
+    hook = ready.webhook
     if event_time is None or not columns:
         raise JobFileError("ready: the partition columns do not begin with an event time")
     rule = ReadyRule(
@@ -45,7 +46,8 @@ def ready_rule(spec: RouteSpec) -> ReadyRule | None:
         on_ready=ready.visible == "on_ready" and spec.table.iceberg is None,
         success_file=ready.success_file and spec.table.iceberg is None,
         table_property=ready.table_property,
-        webhook=None if ready.webhook is None else http_receiver(ready.webhook),
+        webhook=None if hook is None else http_receiver(hook, hook.accept),
+        webhook_body=None if hook is None else hook.body,
         topic=None if ready.kafka is None else _topic(spec, "kafka", ready.kafka),
         reopen_every_s=event_time.reopen_every_ms / 1000,
         counts=None if ready.counts is None else _counts(spec, ready.counts),

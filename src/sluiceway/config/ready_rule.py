@@ -35,6 +35,7 @@ class ReadyRule:
         on_ready: Whether partitions are in the metastore only once they are announced.
         success_file: Whether each announced folder has a file `_SUCCESS`.
         table_property: Whether the table's property says how far it is complete.
+        webhook_body: What it is sent, as a template; None is the announcement as it is.
         reopen_every_s: How often rows that came late are announced anew, at most.
         counts: Audited counts that prefixes wait for; None without.
     """
@@ -48,6 +49,7 @@ class ReadyRule:
     success_file: bool = False
     table_property: bool = True
     webhook: HttpReceiver | None = None
+    webhook_body: str | None = None
     topic: SideTopic | None = None
     reopen_every_s: float = 3600.0
     counts: CountsRule | None = None

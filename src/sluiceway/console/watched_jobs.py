@@ -122,27 +122,66 @@ class WatchedJobs:
     """All jobs of the page, by name and in their order.
 
     Args:
-        jobs: Answers of each.
+        find: The jobs that there are now; asked again every few seconds, for files that come and
+            go. One that stays is known by its path, and keeps its name and its last hour.
         tell_error: Makes an error a document.
         log: Told of bugs.
     """
 
-    def __init__(self, jobs: Sequence[JobAnswers], tell_error: TellError, log: Log) -> None:
+    def __init__(
+        self, find: Callable[[], Sequence[JobAnswers]], tell_error: TellError, log: Log
+    ) -> None:
         self.by_name: dict[str, WatchedJob] = {}
-        for each in jobs:
-            name = unused_name(each.path.stem, self.by_name)
-            self.by_name[name] = WatchedJob(name, each, tell_error, log)
+        self._find = find
+        self._tell_error = tell_error
+        self._log = log
+        self._started = False
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch-jobs", daemon=True)
+        self.look()
 
     def __enter__(self) -> "WatchedJobs":
+        self._started = True
         for job in self.by_name.values():
             job.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._thread.join(_CLOSE_TIMEOUT_S)
         for job in self.by_name.values():
             job.close()
         for job in self.by_name.values():
             job.join()
+
+    def look(self) -> None:
+        """Take in jobs that are new, and let go of those that are gone."""
+        before = {job.answers.path: job for job in self.by_name.values()}
+        answers = {each.path: each for each in self._find()}
+        taken = {job.name for path, job in before.items() if path in answers}
+        now: dict[str, WatchedJob] = {}
+        fresh: list[WatchedJob] = []
+        for path, each in answers.items():
+            job = before.pop(path, None)
+            if job is None:
+                name = unused_name(path.stem, {**now, **dict.fromkeys(taken)})
+                job = WatchedJob(name, each, self._tell_error, self._log)
+                fresh.append(job)
+            now[job.name] = job
+        # Another thread reads it: as a whole, before or behind the change.
+        self.by_name = now
+        for job in before.values():
+            job.close()
+        for job in fresh if self._started else ():
+            job.start()
+
+    def _run(self) -> None:
+        while not self._closing.wait(LOOK_EVERY_S):
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - the boundary of the thread: it goes on
+                self._log.warning("page_look_failed", job="", error=repr(error))
 
 
 def unused_name(stem: str, taken: Mapping[str, object]) -> str:

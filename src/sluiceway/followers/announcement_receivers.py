@@ -9,22 +9,31 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.failpoints import edge
 from sluiceway.sources.side_registry import open_message_sender
 from sluiceway.sources.side_topics import SideTopic
+from sluiceway.spec.webhook_body import fill_body
 
 
 class WebhookReceiver(Receiver):
-    """A URL that gets a POST; an answer of 2xx says that it knows."""
+    """A URL that gets a POST; an answer of 2xx says that it knows.
+
+    Args:
+        rule: Whom to call.
+        body: Template of what is sent; None sends the announcement as it is.
+    """
 
     name = "webhook"
 
-    def __init__(self, rule: HttpReceiver) -> None:
+    def __init__(self, rule: HttpReceiver, body: str | None = None) -> None:
         self._rule = rule
+        self._body = body
 
     def send(self, announcement: Announcement) -> None:
         """See `Receiver.send`."""
-        host = self._rule.host
+        host, body = self._rule.host, announcement.body
+        if self._body is not None:
+            body = fill_body(self._body, body)
         try:
             with edge("announce.webhook", host):
-                post_json(self._rule, announcement.body, {"Idempotency-Key": announcement.key})
+                post_json(self._rule, body, {"Idempotency-Key": announcement.key})
         except OSError as error:
             raise Retriable(f"does not answer: {type(error).__name__}", where=host) from None
 
@@ -50,7 +59,7 @@ def tellers_of(rule: ReadyRule | None, ledger_log: LedgerLog) -> tuple[Teller, .
     """One for each receiver of a route's announcements."""
     receivers: list[Receiver] = []
     if rule is not None and rule.webhook is not None:
-        receivers.append(WebhookReceiver(rule.webhook))
+        receivers.append(WebhookReceiver(rule.webhook, rule.webhook_body))
     if rule is not None and rule.topic is not None:
         receivers.append(TopicReceiver(rule.topic))
     return tuple(Teller(each, ledger_log) for each in receivers)

@@ -99,7 +99,7 @@ class _Https(_Known, urllib.request.HTTPSHandler):
 
 
 def post_json(receiver: HttpReceiver, body: bytes, headers: Mapping[str, str]) -> None:
-    """Send a body of JSON; returns when the answer was 2xx.
+    """Send a body of JSON; returns when the answer was 2xx, or one that the receiver may give.
 
     Args:
         receiver: Who gets it.
@@ -107,7 +107,7 @@ def post_json(receiver: HttpReceiver, body: bytes, headers: Mapping[str, str]) -
         headers: Beside those of the receiver, which they win over.
 
     Raises:
-        Retriable: It did not, or nobody knows. Holds no secret.
+        Retriable: It was not, or nobody knows. Holds no secret.
     """
     named = {"Content-Type": "application/json", **dict(receiver.headers), **headers}
     request = urllib.request.Request(  # noqa: S310 - http or https, as the job file was checked
@@ -123,6 +123,8 @@ def post_json(receiver: HttpReceiver, body: bytes, headers: Mapping[str, str]) -
             pass
     except urllib.error.HTTPError as error:
         error.close()
+        if error.code in receiver.accept:
+            return
         raise Retriable(f"answers {error.code}", where=receiver.host) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         # Its words may hold the URL, and that a secret.

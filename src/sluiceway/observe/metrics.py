@@ -162,6 +162,11 @@ PARTITIONS_OVERDUE = _gauge(
     "partitions_overdue",
     "Hours (or days) that are over by the clock and have no READY, those without a row too.",
 )
+PARTITION_OVERDUE_SINCE = _gauge(
+    "partition_overdue_since_seconds",
+    "When an overdue hour (or day) should have been announced, seconds since 1970; the oldest 20.",
+    "prefix",
+)
 SMALL_FILES = _gauge(
     "small_files", "Files beyond as many as partitions of that size need at `files.target_size`."
 )

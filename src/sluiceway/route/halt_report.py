@@ -17,7 +17,8 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 
-_AGAIN = "sluiceway run JOB"
+RUN_AGAIN = "sluiceway run JOB"
+"""What starts a halted route where no driver of its job lives."""
 _VERIFY = "sluiceway verify JOB --route {route}"
 _LEDGER = "sluiceway ledger show JOB --route {route}"
 _STATUS = "sluiceway status JOB"
@@ -29,12 +30,12 @@ _COMMANDS: dict[type[SluicewayError], tuple[str, ...]] = {
     LedgerCorruptError: (_LEDGER, _VERIFY),
     LedgerMismatchError: (_STATUS, _LEDGER),
     OffsetsLostError: (_OFFSETS,),
-    FileLostError: (_VERIFY, _AGAIN),
+    FileLostError: (_VERIFY, RUN_AGAIN),
     InvariantError: (_VERIFY, _LEDGER),
-    TableMismatchError: ("sluiceway validate JOB", _AGAIN),
-    JobFileError: ("sluiceway validate JOB", _AGAIN),
-    TopicNotFoundError: (_OFFSETS, _AGAIN),
-    UnhealthyEnvironmentError: (_STATUS, _AGAIN),
+    TableMismatchError: ("sluiceway validate JOB", RUN_AGAIN),
+    JobFileError: ("sluiceway validate JOB", RUN_AGAIN),
+    TopicNotFoundError: (_OFFSETS, RUN_AGAIN),
+    UnhealthyEnvironmentError: (_STATUS, RUN_AGAIN),
 }
 
 
@@ -60,7 +61,7 @@ class HaltReport:
 def halt_report(error: SluicewayError, route: str) -> HaltReport:
     """The report of a route's halt. An error that brings its own commands keeps them."""
     commands = error.commands or next(
-        (_COMMANDS[kind] for kind in type(error).__mro__ if kind in _COMMANDS), (_VERIFY, _AGAIN)
+        (_COMMANDS[kind] for kind in type(error).__mro__ if kind in _COMMANDS), (_VERIFY, RUN_AGAIN)
     )
     return HaltReport(
         what=error.message,

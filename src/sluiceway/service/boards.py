@@ -1,6 +1,7 @@
 """What the boards show: panels with their expressions, from which Grafana's files are made."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sluiceway.observe import metrics
 from sluiceway.observe.metrics import Metric
@@ -25,19 +26,32 @@ class Query:
     legend: str
 
 
+class PanelKind(StrEnum):
+    """How a panel is drawn, as Grafana calls it."""
+
+    CHART = "timeseries"
+    NUMBER = "stat"
+    TABLE = "table"
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One chart.
+    """One chart, number or table.
 
     Attributes:
         unit: As Grafana calls it.
         help: One sentence under the title's mark.
+        yellow: From which value on a number is; None never.
+        red: From which value on a number is.
     """
 
     title: str
     unit: str
     help: str
     queries: tuple[Query, ...]
+    kind: PanelKind = PanelKind.CHART
+    yellow: float | None = None
+    red: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,65 @@ def _quantiles(scope: _Scope, metric: Metric, by: str, legend: str) -> tuple[tup
     )
 
 
+_NOT_RUNNING = 'state=~"waiting|halted|stopped"'
+_ALERTED_LAG_S, _ALERTED_SHARE = 900, 0.01
+"""From where on the alerts Lag and DirtyRate fire."""
+
+
+def _numbers(scope: _Scope) -> tuple[Panel, ...]:
+    """The first row: what needs somebody, each as one number."""
+    read, dirty = scope.series(metrics.RECORDS_READ), scope.series(metrics.RECORDS_DIRTY)
+    # Where nothing is read the share is 0, and no gap.
+    share = f"sum(rate({dirty}[10m])) / clamp_min(sum(rate({read}[10m])), 0.001)"
+    lag = f"max({scope.series(metrics.LAG_SECONDS)})"
+    stopped = f"sum({scope.series(metrics.JOB_STATE, _NOT_RUNNING)})"
+    overdue = f"sum({scope.series(metrics.PARTITIONS_OVERDUE)})"
+    return (
+        _number("Routes not running", "short", "That wait, have halted or stopped.", stopped, 1),
+        _number("Overdue hours", "short", "Over by the clock, and not announced.", overdue, 1),
+        _number(
+            "Oldest uncommitted record",
+            "s",
+            "All that is older is committed, in the route that is furthest behind.",
+            lag,
+            _ALERTED_LAG_S,
+            yellow=_ALERTED_LAG_S / 3,
+        ),
+        _number(
+            "Dirty share",
+            "percentunit",
+            "Of the rows that were read in ten minutes.",
+            share,
+            _ALERTED_SHARE,
+            yellow=_ALERTED_SHARE / 10,
+        ),
+    )
+
+
+def _number(
+    title: str,
+    unit: str,
+    told: str,
+    expression: str,
+    red: float,
+    *,
+    yellow: float | None = None,
+) -> Panel:
+    return Panel(title, unit, told, (Query(expression, ""),), PanelKind.NUMBER, yellow, red)
+
+
+def _overdue_hours(scope: _Scope) -> Panel:
+    by = f"{_BY_ROUTE}, table, prefix"
+    since = scope.most(metrics.PARTITION_OVERDUE_SINCE, by)
+    return Panel(
+        "Which hours are overdue",
+        "s",
+        "Since when, the oldest 20 of a route; `sluiceway partitions why` says what holds one.",
+        (Query(f"sort_desc(time() - {since})", ""),),
+        PanelKind.TABLE,
+    )
+
+
 _ALL = _Scope(_BY_JOB)
 _SINCE_COMMIT = f"time() - {_ALL.most(metrics.LAST_COMMIT, _BY_ROUTE)}"
 FLEET_BOARD = Board(
@@ -103,6 +176,8 @@ FLEET_BOARD = Board(
     "Sluiceway / Fleet",
     (_BY_JOB,),
     (
+        *_numbers(_ALL),
+        _overdue_hours(_ALL),
         _panel(
             "Routes by state",
             "short",
@@ -206,6 +281,8 @@ JOB_BOARD = Board(
     "Sluiceway / One job",
     (_BY_JOB,),
     (
+        *_numbers(_JOB),
+        _overdue_hours(_JOB),
         _panel(
             "Records read by route",
             "rps",
@@ -317,6 +394,8 @@ ROUTE_BOARD = Board(
     "Sluiceway / One route",
     (_BY_JOB, "route"),
     (
+        *_numbers(_ROUTE),
+        _overdue_hours(_ROUTE),
         _panel(
             "Records read by topic",
             "rps",

@@ -19,7 +19,7 @@ from sluiceway.spec.lake import RESERVED_COLUMNS, meta_name
 from sluiceway.spec.lake_checks import check_lake
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Mark, Problem, quoted
+from sluiceway.spec.problems import Mark, Problem, quoted, undeclared
 from sluiceway.spec.ready import check_ready
 from sluiceway.spec.retention import check_retention
 from sluiceway.spec.side_topics import check_side_topics
@@ -299,7 +299,7 @@ def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator
         at = positions.value((*path, "column"))
         if column.lower() not in declared:
             text = f"expected a declared column, got {quoted(column)}"
-            yield Problem(at, text, "declare it under table.columns")
+            yield Problem(at, text, undeclared(column, declared))
         elif is_nested(declared[column.lower()] or ""):
             text = f"expected a column of a plain type, got {quoted(column)}"
             yield Problem(at, text, "partition by a column that holds one value")
@@ -434,7 +434,7 @@ def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None,
     if len(rest) >= MAX_PATH_KEYS:
         return None, ""  # The model refuses it; following it could take for ever.
     if first.lower() not in declared:
-        return None, f"declare {quoted(first)} under table.columns"
+        return None, undeclared(first, declared, quoted(first))
     type_text = declared[first.lower()]
     for name in rest:
         if type_text is None:

@@ -6,7 +6,7 @@ from typing import Any
 from sluiceway.spec.key_columns import key_column_problems
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import Problem, quoted, undeclared
 from sluiceway.spec.table import FROM_REGISTRY, KEY_TELLERS, KEYS_OF_ONE_COLUMN
 from sluiceway.spec.table_paths import ICEBERG, table_kind
 
@@ -179,7 +179,7 @@ def _check_columns(table: Mapping[str, Any], positions: Positions) -> Iterator[P
         column = declared.get(name.lower())
         if column is None:
             text = f"expected a declared column, got {quoted(name)}"
-            yield Problem(at, text, "declare it under table.columns")
+            yield Problem(at, text, undeclared(name, declared))
             continue
         for text, todo in key_column_problems(name, column):
             yield Problem(at, text, todo)

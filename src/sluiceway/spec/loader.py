@@ -13,6 +13,7 @@ from sluiceway.errors import Fatal, JobFileError
 from sluiceway.spec.checks import cross_check
 from sluiceway.spec.document import MAX_BYTES, Node, read_document
 from sluiceway.spec.document import Mapping as MappingNode
+from sluiceway.spec.foreign_files import foreign_file
 from sluiceway.spec.models import JobFileBlocks, JobSpec, RouteSpec
 from sluiceway.spec.positions import Path, Positions, places_in
 from sluiceway.spec.problems import Problem, job_file_error, quoted
@@ -31,6 +32,7 @@ from sluiceway.spec.shape import Shape, look_at_shape
 from sluiceway.spec.table_names import check_table_names
 from sluiceway.spec.values import NOT_YET
 
+_A_MAPPING = "a mapping"
 _EXPECTED = {
     "string_type": ("text", "put it into quotes"),
     "int_type": ("a whole number", "write digits only"),
@@ -38,10 +40,10 @@ _EXPECTED = {
     "float_parsing": ("a number", "write digits without quotes, such as 0.01"),
     "bool_type": ("true or false", "write one of the two, without quotes"),
     "tuple_type": ("a list", "write [a, b], or items that begin with `-`"),
-    "mapping_type": ("a mapping", "write keys and values"),
-    "dict_type": ("a mapping", "write keys and values"),
-    "model_type": ("a mapping", "write keys and values"),
-    "model_attributes_type": ("a mapping", "write keys and values"),
+    "mapping_type": (_A_MAPPING, "write keys and values"),
+    "dict_type": (_A_MAPPING, "write keys and values"),
+    "model_type": (_A_MAPPING, "write keys and values"),
+    "model_attributes_type": (_A_MAPPING, "write keys and values"),
     "too_short": ("at least one item", "add one"),
     "too_long": ("fewer items", "split the job"),
 }
@@ -145,6 +147,9 @@ def inspect_job(
         more_checks: Called for each route, also when its models refuse it.
     """
     document = read_document(content)
+    foreign = foreign_file(content, document.root)
+    if foreign is not None:
+        return InspectedJob(None, (foreign,))
     if document.root is None:
         return InspectedJob(None, document.problems)
     root, unresolved = resolve_references(document.root, environ)
@@ -280,7 +285,7 @@ def _problems(details: list[ErrorDetails], shape: Shape, positions: Positions) -
     for detail in details:
         path = detail["loc"]
         if not _is_known(detail, path, shape):
-            yield _problem(detail, path, positions)
+            yield _problem(detail, path, positions, shape)
 
 
 def _is_known(detail: ErrorDetails, path: Path, shape: Shape) -> bool:
@@ -291,7 +296,7 @@ def _is_known(detail: ErrorDetails, path: Path, shape: Shape) -> bool:
     return detail["type"] == "missing" and lost
 
 
-def _problem(detail: ErrorDetails, path: Path, positions: Positions) -> Problem:
+def _problem(detail: ErrorDetails, path: Path, positions: Positions, shape: Shape) -> Problem:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
         text = f"expected the key {quoted(str(path[-1]))}, got none"
@@ -300,6 +305,8 @@ def _problem(detail: ErrorDetails, path: Path, positions: Positions) -> Problem:
         text = f"{context['expected']} is not in this version"
         return Problem(positions.value(path), text, context["todo"], not_yet=True)
     expected, todo = _meaning(detail, context)
+    if expected == _A_MAPPING:
+        todo = shape.mapping_for(path, positions.node(path))
     text = f"expected {expected}, got {positions.came(path)}"
     return Problem(positions.value(path), text, todo)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from sluiceway.errors import Fatal, JobFileError, NotInThisVersionError, PlacedProblem
 
@@ -45,6 +46,19 @@ def quoted(text: str) -> str:
         shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
         line = "".join(shown)
     return f"`{line if len(line) <= _MAX_QUOTED else line[: _MAX_QUOTED - 3] + '...'}`"
+
+
+def undeclared(name: str, known: Iterable[str], called: str = "it") -> str:
+    """What to do about a column that is not declared: the one that was probably meant, or both.
+
+    Args:
+        name: As it is written.
+        known: Names of the declared columns, in lower case.
+        called: What the message calls the column.
+    """
+    close = get_close_matches(name[:_MAX_QUOTED].lower(), list(known), n=1)
+    todo = f"declare {called} under table.columns"
+    return f"did you mean {quoted(close[0])}? Else {todo}" if close else todo
 
 
 def job_file_error(source: str, problems: Iterable[Problem]) -> Fatal:

@@ -17,6 +17,7 @@ from sluiceway.spec.values import (
     duration,
     wrong,
 )
+from sluiceway.spec.webhook_body import check_body
 
 _PIECE = re.compile(r"yyyy|MM|dd|HH|mm")
 _ORDER = ("yyyy", "MM", "dd", "HH", "mm")
@@ -36,9 +37,13 @@ class WebhookSpec(HttpReceiverSpec):
 
     Attributes:
         hosts: Those that may be called; None is that of `url` alone.
+        body: JSON with names of an announcement in braces; None sends the announcement as it is.
+        accept: Answers beside 2xx that say that it knows.
     """
 
     hosts: Annotated[tuple[str, ...] | None, AfterValidator(_check_hosts)] = None
+    body: Annotated[str, AfterValidator(check_body)] | None = None
+    accept: tuple[Annotated[int, Field(ge=400, le=499)], ...] = ()
 
 
 class ReadyTopicSpec(Block):

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin
 
+from pydantic.fields import FieldInfo
+
 from sluiceway.plugins import plugin_names
 from sluiceway.spec import document
 from sluiceway.spec.block import Block
@@ -59,6 +61,7 @@ class Shape:
         suggested: Keys that a misspelt one was probably meant to be.
         later_in: Mappings that lost a key of a later version.
         given_later: Mappings whose one of several keys may be given elsewhere.
+        blocks: What a mapping would be, where something else stands.
     """
 
     data: Any = None
@@ -67,6 +70,37 @@ class Shape:
     suggested: set[Path] = field(default_factory=set)
     later_in: set[Path] = field(default_factory=set)
     given_later: frozenset[Path] = frozenset()
+    blocks: dict[Path, type[Block]] = field(default_factory=dict)
+
+    def mapping_for(self, path: Path, node: Node) -> str:
+        """What to do where a mapping is expected: as much of it as can be told from what came."""
+        block = self.blocks.get(path)
+        if block is None:
+            return "write keys and values"
+        given = node.text if isinstance(node, Scalar) else ""
+        choices = [*block.ONE_OF, *_plugins_of(block)]
+        inner = _meant(block, given, choices)
+        name = f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
+        shown = "" if inner is None else f", as {quoted(f'{name}{{{inner}}}')}"
+        known = choices or list(_fields(block))
+        return f"write keys and values{shown}; known here: {', '.join(known)}"
+
+
+def _meant(block: type[Block], given: str, choices: list[str]) -> str | None:
+    """What stands in the mapping that somebody has probably meant; None when nothing tells."""
+    needed = [name for name, info in _fields(block).items() if info.is_required()]
+    if given in choices:
+        return f"{given}: {{}}"
+    if given == "true" and not needed and not choices:
+        return ""
+    if len(needed) == 1 and given not in ("", "true", "false"):
+        return f"{needed[0]}: {given}"
+    return ", ".join(f"{name}: ..." for name in needed) or None
+
+
+def _fields(block: type[Block]) -> dict[str, FieldInfo]:
+    """Fields of a block by their keys in the job file."""
+    return {info.alias or name: info for name, info in block.model_fields.items()}
 
 
 def look_at_shape(
@@ -88,6 +122,8 @@ def look_at_shape(
 
 
 def _plain(shape: Shape, node: Node, path: Path, layout: Layout) -> Any:
+    if layout.kind == "block" and not isinstance(node, document.Mapping):
+        shape.blocks[path] = layout.block
     if isinstance(node, Scalar):
         if node.value is None:
             _refuse(shape, path, _nothing(node.mark))
@@ -114,7 +150,7 @@ def _value(shape: Shape, entry: Entry, path: Path, layout: Layout) -> Any:
 
 
 def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block]) -> dict[str, Any]:
-    known = {info.alias or name: info for name, info in block.model_fields.items()}
+    known = _fields(block)
     data = {}
     for entry in node.entries:
         inner = (*path, entry.key)
@@ -185,7 +221,7 @@ def _later(key: str, mark: Mark) -> Problem:
 
 
 def _unknown(shape: Shape, entry: Entry, parent: Path, block: type[Block]) -> Problem:
-    known = [info.alias or name for name, info in block.model_fields.items()]
+    known = list(_fields(block))
     known += _plugins_of(block)
     choices = [*known, *sorted(block.LATER)]
     close = get_close_matches(entry.key[:_MAX_COMPARED].lower(), choices, n=1)

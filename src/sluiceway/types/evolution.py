@@ -4,7 +4,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.types.schema import DataType, Field, ListType, MapType, StructType
+from sluiceway.types.schema import (
+    DataType,
+    Field,
+    FloatType,
+    IntegerType,
+    ListType,
+    MapType,
+    StructType,
+)
 
 Columns = tuple[tuple[str, str], ...]
 """Name and Hive type text of each column, in the catalog's order."""
@@ -109,6 +117,20 @@ def is_extension(before: str, now: str) -> bool:
         return extended(parse_hive_type(before), parse_hive_type(now)) is not None
     except ValueError:
         return _same(before, now)
+
+
+def is_wider(before: str, now: str) -> bool:
+    """Whether a type text is that of a number which holds all values of another one, exactly.
+
+    Whole numbers with more bits, or `float` to `double`: readers of old files take those up.
+    """
+    try:
+        old, new = parse_hive_type(before), parse_hive_type(now)
+    except ValueError:
+        return False
+    if isinstance(old, IntegerType) and isinstance(new, IntegerType):
+        return old.bits < new.bits
+    return isinstance(old, FloatType) and isinstance(new, FloatType) and old.bits < new.bits
 
 
 def extended(before: DataType, now: DataType) -> DataType | None:

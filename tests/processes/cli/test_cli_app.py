@@ -10,7 +10,7 @@ import typer
 
 from sluiceway import __version__
 from sluiceway.cli import app as cli
-from sluiceway.cli.app import VERBS, Verb, run_command
+from sluiceway.cli.app import GROUPS, VERBS, Verb, run_command
 from sluiceway.errors import FencedError, SluicewayError
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
@@ -48,6 +48,12 @@ def test_import_of_app_loads_nothing_heavy() -> None:
     script = f"import sys, sluiceway.cli.app; print(sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert found.stdout.strip() == b"[]"
+
+
+def test_each_verb_is_in_one_group_of_the_help() -> None:
+    listed = [name for _, names in GROUPS for name in names]
+    assert len(listed) == len(set(listed))
+    assert {verb.name for verb in VERBS} <= set(listed)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["-h"]])

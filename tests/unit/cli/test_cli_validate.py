@@ -503,3 +503,15 @@ def test_wrong_values_of_blocks_are_told_in_words_that_help(
     job.write_text(LAKE.replace(was, is_now))
     assert run_command(["validate", str(job)]) == 3
     assert told in capsys.readouterr().err
+
+
+def test_comparison_with_null_is_warned_of(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job.write_text(changed(("run: {", 'where: "status <> null"\nrun: {')))
+    assert run_command(["validate", str(job)]) == 0
+    shown = capsys.readouterr().out
+    assert "warning     where: `status <> null` is null for every row, never true: write" in shown
+    assert run_command(["validate", str(job), "-o", "json"]) == 0
+    (route,) = json.loads(capsys.readouterr().out)["routes"]
+    assert len(route["warnings"]) == 1
+    assert run_command(["validate", str(EXAMPLE), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["routes"][0]["warnings"] == []

@@ -1,9 +1,11 @@
 """`sluiceway dirty`: what is wrong with the command line is said before anything is looked at."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import typer
 
 from sluiceway.cli.app import run_command
 from sluiceway.cli.dirty import row_text
@@ -44,7 +46,8 @@ def test_job_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    ("by_driver", "dirty", "hints"), [(True, 3, 1), (True, 0, 0), (False, 3, 0)]
+    ("by_driver", "dirty", "hints"),
+    [(True, 3, 1), (True, 0, 0), (False, 3, 0), (True, 5, 1), (False, 5, 0)],
 )
 def test_rows_that_a_running_driver_found_dirty_again_are_told_with_its_job_file(
     by_driver: bool,  # noqa: FBT001
@@ -66,7 +69,10 @@ def test_rows_that_a_running_driver_found_dirty_again_are_told_with_its_job_file
     rows: Any = SimpleNamespace(log=None, fold=SimpleNamespace(lanes=lanes))
     choice: Any = SimpleNamespace(rows=5, left_out=0)
     request: Any = SimpleNamespace(kind="replay")
-    carry_out_and_tell(cast("Any", None), rows, choice, request, OutputFormat.TABLE)
+    # Nothing is mended when all are dirty again: a script hears of it.
+    in_vain = pytest.raises(typer.Exit, match="1") if dirty == 5 else nullcontext()
+    with in_vain:
+        carry_out_and_tell(cast("Any", None), rows, choice, request, OutputFormat.TABLE)
     shown = capsys.readouterr().out
     assert shown.startswith(f"done: lane aaaaaaaa, 5 rows: {5 - dirty} written, {dirty} dirty")
     assert shown.count("the job file that it was started with") == hints

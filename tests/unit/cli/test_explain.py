@@ -1,16 +1,23 @@
 """`explain`: the runbook's pages by the names of messages, also from an installed wheel."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from sluiceway.audit.dirty_rows import DirtyState
+from sluiceway.audit.partition_states import Stand
 from sluiceway.cli import runbook
 from sluiceway.cli.app import run_command
 from sluiceway.cli.runbook import pages_of, read_runbook
 from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
+from sluiceway.route.status import RouteState
+from sluiceway.service.alerts import ALERTS
+from sluiceway.types.dirty import DirtyReason
 
-RUNBOOK = (Path(__file__).parents[3] / "docs" / "runbook.md").read_text("utf-8")
+ROOT = Path(__file__).parents[3]
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text("utf-8")
 
 
 def all_errors(kind: type[SluicewayError] = SluicewayError) -> list[type[SluicewayError]]:
@@ -22,6 +29,41 @@ def test_every_error_code_has_a_page_with_text() -> None:
     codes = {each.code for each in all_errors() if each.__module__ == "sluiceway.errors"}
     assert len(codes) > 25
     assert {code for code in codes if not pages[code].text} == set()
+
+
+def test_every_reason_alert_and_state_is_explained() -> None:
+    names = {reason.value for reason in DirtyReason} | {alert.name for alert in ALERTS}
+    names |= {each.value for each in RouteState} | {each.value for each in Stand}
+    names |= {each.label for each in DirtyState}
+    assert names - read_runbook().keys() == set()
+
+
+def test_every_event_of_the_log_is_explained() -> None:
+    call = re.compile(r"\.(?:debug|info|warning|error)\(\s*\"([a-z]+_[a-z_]+|committed|fenced)\"")
+    sources = (ROOT / "src" / "sluiceway").rglob("*.py")
+    events = {name for path in sources for name in call.findall(path.read_text("utf-8"))}
+    assert len(events) > 100
+    assert events - read_runbook().keys() - {"event_name"} == set()  # Of an example.
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("`Overflow`", ["overflow of dirty rows", "Example: `300`", "What to do: make"]),
+        ("stalecommit", ["StaleCommit\n", "Rows wait"]),
+        ("waiting", ["waiting of a route", "An outage"]),
+        ("late", ["late of an hour", "late of dirty rows"]),
+        ("open", ["open of an hour", "open of a dirty row"]),
+        ("prefixes_closed", ["the watermark has passed them"]),
+        ("follower_waits", ["follower_waits of late_table", "follower_waits of tell"]),
+    ],
+)
+def test_name_is_explained_in_all_that_it_means(
+    typed: str, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["explain", typed]) == 0
+    shown = capsys.readouterr().out
+    assert [each for each in told if each not in shown] == []
 
 
 def test_page_of_several_events_is_found_by_each_of_them() -> None:

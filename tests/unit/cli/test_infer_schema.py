@@ -168,3 +168,33 @@ def test_validate_says_which_subject_and_asks_nobody(
     (found,) = json.loads(capsys.readouterr().out)["routes"]
     assert found["subject"] == {"name": "o", "version": 3, "message": None}
     assert found["columns"] is None
+
+
+def test_records_in_a_file_are_looked_at_line_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "orders.jsonl"
+    path.write_text('{"id": 1, "city": "Rome"}\n\n  {"id": 2}\r\n{"id": "no"}\n')
+    assert run_command(["infer", str(path), "--records", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "2 JSON objects of orders.jsonl" in told
+    assert "{name: id, type: bigint}" in told
+    assert "{name: city, type: string}" in told
+    change = json.dumps({"database": "d", "table": "t", "type": "insert", "data": {"id": 1}})
+    path = path.with_suffix(".ndjson")
+    path.write_text(change)
+    assert run_command(["infer", str(path)]) == 0
+    assert "format: {maxwell: {}}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("", "is empty"), ("x\n", "no record holds a json"), (None, "no such file")]
+)
+def test_file_without_a_record_is_refused(
+    text: str | None, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "orders.jsonl"
+    if text is not None:
+        path.write_text(text)
+    assert run_command(["infer", str(path)]) == 2
+    assert told in capsys.readouterr().err.lower()

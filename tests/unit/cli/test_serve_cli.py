@@ -92,3 +92,19 @@ def test_files_of_folders_are_found_once_and_names_are_ours(job: Path, token: Pa
     assert "localhost" not in access.hosts
     with pytest.raises(WrongUsageError, match="a token and TLS"):
         serve._access("10.1.2.3", None, [])
+
+
+def test_files_of_a_folder_are_looked_for_again_and_each_is_named_once(
+    job: Path, tmp_path: Path
+) -> None:
+    folders = serve._folders([tmp_path, job])
+    assert serve._job_files([tmp_path, job], folders) == [job]
+    other = tmp_path / "new.yml"
+    other.write_text("version: 1\n")
+    assert serve._job_files([tmp_path, job], folders) == [other, job]
+    other.unlink()
+    job.unlink()
+    # One that was named by itself stays, and is told to be gone.
+    assert serve._job_files([tmp_path, job], folders) == [job]
+    tmp_path.rmdir()
+    assert serve._job_files([tmp_path], folders) == []

@@ -79,8 +79,28 @@ def explain(code: str) -> Document:
 def app_of(
     *answers: FakeAnswers, access: PageAccess | None = None
 ) -> tuple[Starlette, WatchedJobs]:
-    jobs = WatchedJobs(answers, told_error, stderr_log(level="error"))
+    jobs = WatchedJobs(lambda: answers, told_error, stderr_log(level="error"))
     return page_app(jobs, access or PageAccess(), told_error, explain), jobs
+
+
+def test_jobs_come_and_go_while_the_page_is_served() -> None:
+    there = [FakeAnswers(), FakeAnswers("/other/orders.yaml")]
+    jobs = WatchedJobs(lambda: there, told_error, stderr_log(level="error"))
+    first, second = jobs.by_name.values()
+    there[:] = [FakeAnswers("/jobs/new.yaml"), FakeAnswers("/other/orders.yaml")]
+    jobs.look()
+    # One that stays keeps its name, and all that was seen of it.
+    assert list(jobs.by_name) == ["new", "orders-2"]
+    assert jobs.by_name["orders-2"] is second
+    there.append(FakeAnswers())
+    jobs.look()
+    assert list(jobs.by_name) == ["new", "orders-2", "orders"]
+    assert jobs.by_name["orders"] is not first
+    there.clear()
+    jobs.look()
+    app = page_app(jobs, PageAccess(), told_error, explain)
+    assert request(app, "/api/fleet").document["jobs"] == []
+    assert request(app, "/api/jobs/orders").status == 404
 
 
 def test_fleet_tells_each_job_and_leaves_out_what_only_its_own_page_shows() -> None:

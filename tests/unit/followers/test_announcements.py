@@ -259,6 +259,38 @@ def test_webhook_gets_the_same_key_until_it_says_2xx_and_no_redirect_is_followed
     assert _Hook.redirected == 0
 
 
+def test_webhook_gets_the_body_that_the_job_file_has_and_may_know_it_already(hook: int) -> None:
+    body = (
+        '{"dag_run_id": "{run_id}", "logical_date": null, "conf": {"hour": "{table} {prefix}", '
+        '"rows": "{rows}", "parts": "{partitions}", "{job}": [1, "n={rows} {other}"]}}'
+    )
+    rule = HttpReceiver(
+        f"http://127.0.0.1:{hook}/", "127.0.0.1", (("Authorization", "t"),), accept=(409,)
+    )
+    told = {
+        "idempotency_key": "0a-b:dt=20261120/hr=08:1",
+        "table": "ods.o",
+        "prefix": "dt=20261120/hr=08",
+        "rows": 7,
+        "partitions": ["dt=20261120/hr=08"],
+        "job": "orders",
+    }
+    _Hook.answers = [409, 404]
+    receiver = WebhookReceiver(rule, body)
+    receiver.send(Announcement("k", json.dumps(told).encode()))
+    with pytest.raises(Retriable, match="404"):
+        receiver.send(Announcement("k", json.dumps(told).encode()))
+    conf = {
+        "hour": "ods.o dt=20261120/hr=08",
+        "rows": 7,
+        "parts": ["dt=20261120/hr=08"],
+        "orders": [1, "n=7 null"],
+    }
+    run = "0a-b:dt-20261120-hr-08:1"
+    sent = {"dag_run_id": run, "logical_date": None, "conf": conf}
+    assert _Hook.seen == [("k", "t", sent)] * 2
+
+
 def test_webhook_is_told_directly_whatever_proxy_the_environment_names(
     hook: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,8 +87,54 @@ def test_exported_boards_are_whole(exported: Path) -> None:
         places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in made["panels"]}
         assert len(places) == len(board.panels)
         assert all(panel["targets"] for panel in made["panels"])
+        cells = [
+            (x, y)
+            for at in (panel["gridPos"] for panel in made["panels"])
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        ]
+        # None is over another one, or beyond the right side.
+        assert len(cells) == len(set(cells))
+        assert max(x for x, _ in cells) < 24
         names = [each["name"] for each in made["templating"]["list"]]
         assert names == ["datasource", *board.variables]
+
+
+def test_first_row_of_each_board_says_in_numbers_what_needs_somebody(exported: Path) -> None:
+    for board in BOARDS:
+        made = json.loads((exported / f"{board.uid}.json").read_text())
+        first = [panel for panel in made["panels"] if panel["gridPos"]["y"] == 0]
+        assert [panel["title"] for panel in first] == [
+            *("Routes not running", "Overdue hours", "Oldest uncommitted record", "Dirty share")
+        ]
+        assert {panel["type"] for panel in first} == {"stat"}
+        steps = [panel["fieldConfig"]["defaults"]["thresholds"]["steps"] for panel in first]
+        assert [each[-1] for each in steps] == [
+            {"color": "red", "value": value} for value in (1, 1, 900, 0.01)
+        ]
+        assert all(each[0] == {"color": "green", "value": None} for each in steps)
+
+
+def test_boards_link_to_each_other_and_to_the_page(tmp_path: Path) -> None:
+    page = "https://ingest.example:8090"
+    where = str(tmp_path / "boards")
+    assert run_command(["dashboards", "export", "--dir", where, "--page", page]) == 0
+    for board in BOARDS:
+        made = json.loads((tmp_path / "boards" / f"{board.uid}.json").read_text())
+        boards, of_page = made["links"]
+        assert (boards["type"], boards["tags"], made["tags"]) == (
+            *("dashboards", ["sluiceway"], ["sluiceway"]),
+        )
+        assert boards["includeVars"] is True
+        assert of_page["url"] == f"{page}/"
+        (table,) = [panel for panel in made["panels"] if panel["type"] == "table"]
+        links = [each["properties"][0]["value"][0] for each in table["fieldConfig"]["overrides"]]
+        assert [each["url"].partition("?")[0] for each in links] == [
+            "/d/sluiceway-job",
+            "/d/sluiceway-route",
+            f"{page}/#/job/${{__data.fields.job_name}}/hours",
+        ]
+    assert run_command(["dashboards", "export", "--dir", where, "--page", "ingest"]) == 2
 
 
 def test_exported_rules_are_well_formed(exported: Path) -> None:

@@ -71,6 +71,26 @@ def test_all_keys_are_taken() -> None:
     assert rule.topic == SideTopic((("bootstrap.servers", "k2:9092"),), "ready")
 
 
+def test_body_of_a_webhook_is_a_template_of_json() -> None:
+    body = '{"conf": {"hour": "{prefix}", "all": "{announcement}"}}'
+    rule = load(f"{{webhook: {{url: 'https://h/', accept: [409], body: '{body}'}}}}")
+    assert rule.webhook_body == body
+    assert rule.webhook == HttpReceiver("https://h/", "h", accept=(409,))
+
+
+@pytest.mark.parametrize(
+    ("hook", "says"),
+    [
+        ("body: '{conf: {prefix}}'", "expected JSON of at most 16,384 characters, with names"),
+        ('body: \'{"hour": "{hour}"}\'', "not `hour`, got"),
+        ("body: '{\"{hour}\": 1}'", "write one of {job}, {route}, {table}, {prefix},"),
+        ("accept: [302]", "expected a number of at least 400"),
+    ],
+)
+def test_body_that_no_announcement_fills_is_refused(hook: str, says: str) -> None:
+    assert says in problem_of(f"{{webhook: {{url: 'https://h/', {hook}}}}}")
+
+
 @pytest.mark.parametrize(
     ("partitions", "says"),
     [

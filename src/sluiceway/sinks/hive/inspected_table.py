@@ -69,5 +69,5 @@ class InspectedHiveTable(InspectedTable):
         return {values: self._shown(partition) for values, partition in found.items()}
 
     def _shown(self, partition: HivePartition) -> ShownPartition:
-        differences = tuple(partition.layout.differences(self._table.layout))
+        differences = tuple(partition.layout.differences(self._table.layout, narrower=True))
         return ShownPartition(partition.layout.location, differences)

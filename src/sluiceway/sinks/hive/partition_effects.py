@@ -133,7 +133,7 @@ def _columns_owed(found: HivePartition, table: HiveTable) -> tuple[HiveColumn, .
 
 def _parking_reason(found: HivePartition, desired: DesiredPartition, table: HiveTable) -> str:
     """Why the metastore's partition must be left alone; empty when it is as desired."""
-    reasons = list(found.layout.differences(table.layout))
+    reasons = list(found.layout.differences(table.layout, narrower=True))
     here = same_location(found.layout.location, desired.location)
     if not here and not _was_ours(found, desired):
         reasons.append(f"location is {found.layout.location}, expected {desired.location}")

@@ -22,7 +22,7 @@ from sluiceway.sinks.hive.table_properties import refused_property
 from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
 from sluiceway.spec.values import is_hidden_folder, partition_name_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
-from sluiceway.types.evolution import extended
+from sluiceway.types.evolution import extended, is_wider
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType, Field, Schema
 
@@ -236,7 +236,7 @@ def match_schema(
         TableMismatchError: Columns are missing or of other types; names all of them.
     """
     held = {column.name.lower(): column for column in table.layout.columns}
-    problems, fields = [], []
+    problems, fields, widened = [], [], []
     for field in expected.fields:
         column = held.pop(field.name.lower(), None)
         wanted = format_hive_type(field.type)
@@ -246,14 +246,16 @@ def match_schema(
             fields.append(replace(_renamed(field, column.name), type=longer))
         elif _folded(column.type) != _folded(wanted):
             problems.append(f"column {column.name} is {column.type}, expected {wanted}")
+            if is_wider(column.type, wanted):
+                widened.append(f"CHANGE {column.name} {column.name} {wanted}")
         else:
             fields.append(_renamed(field, column.name))
     if problems:
-        raise TableMismatchError(
-            "; ".join(problems),
-            where=str(table),
-            hint="change the table or the columns in the job file",
-        )
+        hint = "change the table or the columns in the job file"
+        if len(widened) == len(problems):
+            statements = (f"ALTER TABLE {table} {change} CASCADE" for change in widened)
+            hint = f"widen the table, docs/schema.md#a-wider-type: {'; '.join(statements)}"
+        raise TableMismatchError("; ".join(problems), where=str(table), hint=hint)
     return Schema(tuple(fields)), tuple(column.name for column in held.values())
 
 

@@ -1,0 +1,63 @@
+"""Job files and blocks that pages show are valid, and pages say a thing one way."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sluiceway.cli.job_file import inspect_checked_job
+
+DOCS = Path(__file__).parents[3] / "docs"
+_YAML = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_AROUND = """\
+version: 1
+name: page
+connections:
+  main: {kafka: {bootstrap_servers: "h:1"}}
+  hms: {metastore: {uri: "thrift://h:2"}}
+source: {connection: main, topics: [orders], start: earliest}
+format: {json: {}}
+"""
+
+
+def problems_of(text: str) -> list[str]:
+    found = inspect_checked_job(text.encode(), Path("job.yaml"))
+    return [f"{each.mark.line}: {each.text}; {each.todo}" for each in found.problems]
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://hms:9083")
+    monkeypatch.setenv("AIRFLOW_TOKEN", "Bearer x")
+
+
+def test_job_with_a_second_table_is_valid() -> None:
+    (job,) = _YAML.findall((DOCS / "second-table.md").read_text("utf-8"))
+    assert problems_of(job) == []
+
+
+def test_masks_of_personal_data_are_valid() -> None:
+    (block,) = _YAML.findall((DOCS / "personal-data.md").read_text("utf-8"))
+    inside = "table:\n  hive: {connection: hms, name: a.b}\n  partition_by: []\n"
+    assert problems_of(_AROUND + block.replace("table:\n", inside)) == []
+
+
+def test_form_of_airflow_is_valid() -> None:
+    blocks = _YAML.findall((DOCS / "job-file.md").read_text("utf-8"))
+    (hook,) = [block for block in blocks if "dag_run_id" in block]
+    table = """\
+table:
+  hive: {connection: hms, name: a.b}
+  columns: [{name: ts, type: timestamp, unit: ms}]
+  partition_by: [{name: dt, event_time: yyyyMMdd}]
+event_time: {field: ts}
+"""
+    assert problems_of(f"{_AROUND}{table}{hook}") == []
+
+
+def test_installation_is_said_once_and_the_readme_links_what_is_not_done() -> None:
+    readme = (DOCS.parent / "README.md").read_text("utf-8")
+    pages = [readme, *(path.read_text("utf-8") for path in DOCS.glob("*.md"))]
+    assert sum(page.count("pipx install") for page in pages) == 1
+    assert "[What it does not do](docs/limits.md)" in readme
