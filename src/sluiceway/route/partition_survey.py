@@ -5,11 +5,8 @@ from collections import Counter, deque
 from collections.abc import Collection
 
 from sluiceway.config.config import RouteConfig
-<<<<<<< HEAD
-from sluiceway.eventtime.readiness import PrefixBook
-=======
 from sluiceway.eventtime.prefix_periods import Period
->>>>>>> side-g
+from sluiceway.eventtime.readiness import PrefixBook
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import Figures, Labels
@@ -19,11 +16,8 @@ _LEAST_PAUSE_S = 5.0
 # A look takes at most an eight thousandth of the time, however many partitions there are.
 _REST = 8000
 _MICRO = 1_000_000
-<<<<<<< HEAD
 _EPOCHS = 2
-=======
 _MOST_OVERDUE = 20
->>>>>>> side-g
 
 
 class PartitionSurvey:
@@ -90,7 +84,6 @@ class PartitionSurvey:
         put(metrics.PARTITIONS, {(phase.value,): states[phase] for phase in PartitionPhase})
         self._figures.put_one(metrics.PARTITIONS_OPEN, states[PartitionPhase.OPEN])
         self._figures.put_one(metrics.SMALL_FILES, small)
-<<<<<<< HEAD
         self._take_waiting(fold, waiting)
         self.count_overdue()
 
@@ -107,22 +100,12 @@ class PartitionSurvey:
 
     def count_overdue(self) -> None:
         """Count by the clock alone: a route that goes round no more is overdue all the same."""
-        now_us, book, late = time.time_ns() // 1000, self._book, 0
+        now_us, book, late = time.time_ns() // 1000, self._book, list[Period]()
         if book is not None:
-            late = sum(each.end_us + self._grace_us <= now_us for each in book.open)
+            late += [each for each in book.open if each.end_us + self._grace_us <= now_us]
             # One that no row has come for is closed once all is quiet.
-            late += len(book.without_rows(now_us - self._grace_us - self._patience_us))
-        self._figures.put_one(metrics.PARTITIONS_OVERDUE, late)
-=======
-        self._tell_overdue(self._overdue(waiting))
-
-    def _overdue(self, waiting: set[str]) -> set[Period]:
-        """Prefixes that are over by the clock, of partitions that wait for their READY."""
-        if self._periods is None:
-            return set()
-        now_us = time.time_ns() // 1000
-        periods = (self._periods.of(name) for name in waiting)
-        return {each for each in periods if each and each.end_us + self._grace_us <= now_us}
+            late += book.without_rows(now_us - self._grace_us - self._patience_us)
+        self._tell_overdue(late)
 
     def _tell_overdue(self, overdue: Collection[Period]) -> None:
         """How many there are, and since when the oldest of them."""
@@ -132,7 +115,6 @@ class PartitionSurvey:
             (each.prefix,): (each.end_us + self._grace_us) / _MICRO for each in oldest
         }
         self._figures.put(metrics.PARTITION_OVERDUE_SINCE, since)
->>>>>>> side-g
 
     def _take_announced(self, fold: Fold) -> None:
         """What was announced since the last look. What this driver finds was told by another."""
