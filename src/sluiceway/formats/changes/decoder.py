@@ -33,7 +33,7 @@ from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
 from sluiceway.formats.tombstones import add_tombstones, settle_tombstones
-from sluiceway.formats.unavailable import without_unavailable
+from sluiceway.formats.unavailable import marks_of, without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.row_kinds import RowKind
@@ -113,6 +113,7 @@ class ChangeLogDecoder(RowDecoder):
         self._forms = [
             MessageForm(schema, envelope, wrapper, key, moves=moves) for wrapper in wrappers
         ]
+        self._untold_marks = marks_of(schema.fields)
         self._lenient = reads_bad_text_anywhere(schema)
         kinds = [leaf for field in schema.fields for leaf, _ in leaves(field.type, field.policy)]
         has_times = any(isinstance(kind, _TIMES) for kind in kinds)
@@ -186,7 +187,7 @@ class ChangeLogDecoder(RowDecoder):
             of_images = pc.and_(is_first, pc.equal(decoded.kinds, _IMAGE))
             decoded = replace(decoded, kinds=pc.if_else(of_images, _FIRST, decoded.kinds))
         if self._envelope is DEBEZIUM:
-            decoded = without_unavailable(decoded, payloads, self._untold)
+            decoded = without_unavailable(decoded, payloads, self._untold, self._untold_marks)
         if not len(began) or not decoded.dirty:
             return decoded
         dirty = {row.index for row in decoded.dirty}
