@@ -130,7 +130,11 @@ def _typed_readers(
         by_type[TimedNumber] = by_type[int]
     if str in by_type:
         of_walls = isinstance(data_type, _TIMES) and time_unit is None
-        by_type[WallText] = _wall_reader(by_type[str], policy) if of_walls else by_type[str]
+        needs_zone = not isinstance(data_type, DateType)
+        read_text = by_type[str]
+        by_type[WallText] = (
+            _wall_reader(read_text, policy, needs_zone=needs_zone) if of_walls else read_text
+        )
     if policy.on_impossible_time == "null" and isinstance(data_type, _TIMES):
         by_type = {of: _null_where_impossible(read) for of, read in by_type.items()}
     as_record = isinstance(data_type, MapType | StructType)
@@ -164,13 +168,13 @@ def _null_where_impossible(read: Convert) -> Convert:
     return read_or_null
 
 
-def _wall_reader(read: Convert, policy: Policy) -> Convert:
+def _wall_reader(read: Convert, policy: Policy, *, needs_zone: bool) -> Convert:
     """How a text becomes a time that is one of a clock on a wall by its schema."""
 
     def read_wall(text: WallText) -> object:
         if policy.format not in (None, "iso8601"):
             return read(text)
-        if policy.timezone is None:
+        if needs_zone and policy.timezone is None:
             raise DirtyValueError(DirtyReason.WRONG_TYPE, _NO_ZONE)
         return read(text.wall)
 

@@ -22,7 +22,7 @@ from sluiceway.convert.typed_values import Day, Instant, LocalTime, TimeOfDay
 from sluiceway.formats.contract import Decoded
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.payloads import rows_with
-from sluiceway.types.schema import Field
+from sluiceway.types.schema import Field, MapType, StructType
 
 UNAVAILABLE = "__debezium_unavailable_value"
 
@@ -46,8 +46,11 @@ _MARKS = (
     _BYTES,
     _UUID.encode("ascii"),
     _BYTES.hex().encode("ascii"),
-    *(text.rstrip("=").encode("ascii") for text in _IN_BASE64),
-    # The points in bytes, without what a search cannot look for; and one as two numbers.
+    _IN_BASE64[0].rstrip("=").encode("ascii"),
+)
+_PLACE_MARKS = (
+    *(text.rstrip("=").encode("ascii") for text in _IN_BASE64[1:]),
+    # In bytes, without what a search cannot look for; and one as two numbers.
     b"\xfc\x83\xd7\x97\xc1",
     b"\x0c\x21\xe7\xfd\xff\x7f\x66\x40",
     b"-9.9999999E7",
@@ -115,6 +118,21 @@ def _readings(text: str) -> set[int | None]:
     return {unscaled, int(number)} if number == int(number) else {unscaled}
 
 
+def marks_of(fields: Sequence[Field]) -> tuple[bytes, ...]:
+    """Bytes of which a payload has some where a value is the mark, arrays of numbers apart.
+
+    Args:
+        fields: Columns of the table.
+    """
+    objects = any(
+        len(field.path) > 1
+        or isinstance(field.type, StructType | MapType)
+        or field.policy.on_lossy == "text"
+        for field in fields
+    )
+    return (*_MARKS, *_PLACE_MARKS) if objects else _MARKS
+
+
 def untold_column(fields: Sequence[Field], message: Message) -> str | None:
     """The first column whose value is not told, or is looked for inside of one; None for none.
 
@@ -142,6 +160,7 @@ def without_unavailable(
     decoded: Decoded,
     payloads: Sequence[bytes | None],
     untold: Callable[[bytes], str | None],
+    marks: Sequence[bytes],
 ) -> Decoded:
     """Make rows dirty in which the source did not tell a value: nobody here knows it.
 
@@ -151,9 +170,10 @@ def without_unavailable(
         decoded: Of changes with kinds.
         payloads: Those that were decoded.
         untold: From a payload to the column without a value, as `untold_column`.
+        marks: As of `marks_of`.
     """
     found: dict[int, str] = {}
-    for row in _candidates(decoded, payloads):
+    for row in _candidates(decoded, payloads, marks):
         payload = payloads[row]
         name = untold(payload) if payload else None
         if name is not None:
@@ -176,9 +196,11 @@ def without_unavailable(
     )
 
 
-def _candidates(decoded: Decoded, payloads: Sequence[bytes | None]) -> list[int]:
+def _candidates(
+    decoded: Decoded, payloads: Sequence[bytes | None], marks: Sequence[bytes]
+) -> list[int]:
     """Positions of payloads that hold a mark's bytes, or an array as long as one in numbers."""
-    found = [rows_with(payloads, _MARKS)]
+    found = [rows_with(payloads, marks)]
     for column in decoded.rows.columns:
         if pa.types.is_list(column.type):
             same = pc.equal(pc.list_value_length(column), len(_BYTES))

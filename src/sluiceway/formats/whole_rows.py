@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluiceway.formats.contract import Decoded, DirtyReason, RowDecoder
-from sluiceway.formats.unavailable import untold_column, without_unavailable
+from sluiceway.formats.unavailable import marks_of, untold_column, without_unavailable
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Schema
 
@@ -29,6 +29,7 @@ class WholeRowsDecoder(RowDecoder):
     def __init__(self, inner: RowDecoder, schema: Schema, *, nulls_delete: bool) -> None:
         self._inner = inner
         self._fields = schema.fields
+        self._marks = marks_of(schema.fields)
         self._nulls_delete = nulls_delete
         self.takes_any_sequence = inner.takes_any_sequence
         self.reads_schema_header = inner.reads_schema_header
@@ -53,7 +54,7 @@ class WholeRowsDecoder(RowDecoder):
         ]
         found = _with_deletes(found, kinds, gone) if gone else found
         # Rows may be those of Debezium without its envelope (`ExtractNewRecordState`).
-        return without_unavailable(found, payloads, self._untold)
+        return without_unavailable(found, payloads, self._untold, self._marks)
 
     def _untold(self, payload: bytes) -> str | None:
         return untold_column(self._fields, self._inner.fields_of(payload))

@@ -349,6 +349,7 @@ def test_a_text_of_a_wall_clock_is_a_text_a_day_or_what_its_format_says() -> Non
     late = payload.replace(b"T10:00", b"T23:00")
     day = column("v", "date", format="iso8601", timezone="Asia/Shanghai")
     assert one(late, day) == (date(2025, 11, 20),)
+    assert one(payload, column("v", "date")) == ("bad_time", "payload.after.v")
     own = column("v", "timestamp", format="yyyy-MM-dd'T'HH:mm:ssXXX", timezone="Asia/Shanghai")
     assert one(payload, own) == (SHANGHAI + timedelta(hours=8),)
 

@@ -32,7 +32,7 @@ from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
 from sluiceway.formats.tombstones import add_tombstones, settle_tombstones
-from sluiceway.formats.unavailable import without_unavailable
+from sluiceway.formats.unavailable import marks_of, without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.row_kinds import RowKind
@@ -102,6 +102,7 @@ class ChangeLogDecoder(RowDecoder):
         self._forms = [
             MessageForm(schema, envelope, wrapper, key, moves=moves) for wrapper in wrappers
         ]
+        self._untold_marks = marks_of(schema.fields)
         self._lenient = reads_bad_text_anywhere(schema)
         self._marks = schema_marks(schema)
         of_rows = Schema(tuple(field for field in schema.fields if not from_message(field)))
@@ -173,7 +174,7 @@ class ChangeLogDecoder(RowDecoder):
             of_images = pc.and_(is_first, pc.equal(decoded.kinds, _IMAGE))
             decoded = replace(decoded, kinds=pc.if_else(of_images, _FIRST, decoded.kinds))
         if self._envelope is DEBEZIUM:
-            decoded = without_unavailable(decoded, payloads, self._untold)
+            decoded = without_unavailable(decoded, payloads, self._untold, self._untold_marks)
         if not len(began) or not decoded.dirty:
             return decoded
         dirty = {row.index for row in decoded.dirty}

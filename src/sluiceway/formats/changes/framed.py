@@ -35,7 +35,7 @@ from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
 from sluiceway.formats.typed_rows import check_columns
-from sluiceway.formats.unavailable import without_unavailable
+from sluiceway.formats.unavailable import marks_of, without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, StringType, inner_settings
@@ -89,6 +89,7 @@ class FramedChangeDecoder(RowDecoder):
         self._schema = arrow_schema(schema)
         self._collected = self._schema.append(KIND_FIELD) if key else self._schema
         columns = Schema(tuple(inner_settings(field) for field in schema.fields))
+        self._untold_marks = marks_of(columns.fields)
         self._form = MessageForm(columns, DEBEZIUM, (), key)
         self._fast_schema = _fast_schema(self._form, columns, keyed=self._keyed)
         self._fast_rows = fast_rows
@@ -139,7 +140,8 @@ class FramedChangeDecoder(RowDecoder):
         decoded = collected.decoded()
         if not self._keyed:
             return decoded
-        decoded = without_unavailable(with_kinds(decoded, self._schema), payloads, self._untold)
+        decoded = with_kinds(decoded, self._schema)
+        decoded = without_unavailable(decoded, payloads, self._untold, self._untold_marks)
         begun = tuple(
             row.index for row in decoded.dirty if self._begins(payloads[row.index] or b"")
         )
