@@ -2,10 +2,12 @@
 
 import base64
 from decimal import Decimal
+from itertools import permutations
+from typing import Any
 
 import pytest
 
-from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
+from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set, read_schema
 from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.schema import MessageType, ProtobufSchemaError, Schema
 from sluiceway.formats.registry import FormatChoice, open_decoder
@@ -225,6 +227,40 @@ def test_descriptor_set_needs_not_the_types_of_options() -> None:
     schema = Columns((Field("f1", parse_hive_type("decimal(28,9)")),))
     decoded = open_decoder(FormatChoice("protobuf", options), schema).decode([b"\x0a\x02\x08\x05"])
     assert decoded.rows.to_pylist() == [{"f1": Decimal(5)}]
+
+
+def test_files_of_a_set_come_in_any_order_and_the_last_one_is_the_schema() -> None:
+    def using(name: str, *others: str) -> Any:
+        file = file_of(f"{name}.proto", "p", "proto3")
+        file.dependency[:] = [f"{other}.proto" for other in others]
+        message = file.message_type.add(name=name.upper())
+        for number, other in enumerate(others, 1):
+            add_field(message, other, number, f".p.{other.upper()}")
+        return file
+
+    files = [using("a", "b", "c", "d"), using("d", "b", "c"), using("b", "c"), using("c")]
+    for order in permutations(files):
+        schema = read_descriptor_set(descriptor_set(order))
+        assert [one.name for one in schema.top] == [f"p.{order[-1].name[0].upper()}"]
+        assert fields(schema, "p.D") == {"b": "p.B", "c": "p.C"}
+    with pytest.raises(ProtobufSchemaError, match=r"the file a\.proto imports itself"):
+        read_descriptor_set(descriptor_set([using("a", "b"), using("b", "a")]))
+
+
+def test_descriptors_in_base64_are_schemas_as_python_registers_them() -> None:
+    used = file_of("u", "p", "proto3")
+    used.message_type.add(name="U")
+    file = file_of("root", "p", "proto3")
+    file.dependency.append("x/u.proto")
+    add_field(file.message_type.add(name="M"), "u", 1, ".p.U")
+    text, other = (base64.b64encode(each.SerializeToString()).decode() for each in (file, used))
+    schema = read_schema(text, [("x/u.proto", other)])
+    assert fields(schema) == {"u": "p.U"}
+    assert [one.name for one in schema.top] == ["p.M"]
+    with pytest.raises(ProtobufSchemaError, match=r"and x/u\.proto, which it imports, is a text"):
+        read_schema(text, [("x/u.proto", HEAD + "message U {}")])
+    assert fields(read_schema(HEAD + "message M { int32 a = 1; }")) == {"a": "int32"}
+    assert read_schema("").top == ()
 
 
 def test_messages_that_hold_each_other_too_deep_are_refused() -> None:

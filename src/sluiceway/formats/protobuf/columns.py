@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sluiceway.formats.protobuf.proto_text import compile_proto
+from sluiceway.formats.protobuf.descriptor_set import read_schema
 from sluiceway.formats.protobuf.schema import (
     FieldType,
     MessageType,
@@ -74,7 +74,7 @@ def proto_columns(
         NoColumnsError: It is no schema, or which message is meant is not said.
     """
     try:
-        return message_columns(compile_proto(text, imported), message)
+        return message_columns(read_schema(text, imported), message)
     except ProtobufSchemaError as error:
         raise NoColumnsError(f"it is no Protobuf schema: {error}") from error
 

@@ -1,11 +1,12 @@
-"""A descriptor set, as `protoc --include_imports --descriptor_set_out` writes it -> a schema."""
+"""Descriptors -> a schema: sets, as `protoc --descriptor_set_out` writes them, and single files."""
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Iterable, Iterator
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
-from sluiceway.formats.protobuf.proto_text import bundled_files
+from sluiceway.formats.protobuf.proto_text import bundled_files, compile_proto
 from sluiceway.formats.protobuf.schema import MAX_SCHEMA_BYTES, ProtobufSchemaError, Schema, link
 
 
@@ -23,10 +24,55 @@ def read_descriptor_set(data: bytes) -> Schema:
         raise ProtobufSchemaError("the file is no descriptor set") from error
     if not found.file:
         raise ProtobufSchemaError("the descriptor set is empty")
-    files = {file.name: file for file in found.file}
+    return _linked({file.name: file for file in found.file})
+
+
+def read_schema(text: str, imported: Iterable[tuple[str, str]] = ()) -> Schema:
+    """Read a schema as a registry has it: a `.proto` text, or a file's descriptor in Base64.
+
+    Called once a schema and process. Some serializers register descriptors, and some registries
+    hand them out as they came.
+
+    Args:
+        text: The schema.
+        imported: As of `compile_proto`.
+
+    Raises:
+        ProtobufSchemaError: It is neither, or a type that it uses is not there.
+    """
+    given = tuple(imported)
+    root = _serialized(text)
+    if root is None:
+        return compile_proto(text, given)
+    files: dict[str, FileDescriptorProto] = {}
+    for name, other in given:
+        file = _serialized(other)
+        if file is None:
+            raise ProtobufSchemaError(
+                f"it is a descriptor, and {name}, which it imports, is a text"
+            )
+        file.name = name
+        files.setdefault(name, file)
+    files.pop(root.name, None)
+    return _linked({**files, root.name: root})
+
+
+def _serialized(text: str) -> FileDescriptorProto | None:
+    """The descriptor that a text is in Base64; None for any other."""
+    try:
+        found = FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
+    except (ValueError, DecodeError):
+        return None
+    return found if found.name else None
+
+
+def _linked(files: dict[str, FileDescriptorProto]) -> Schema:
+    """The schema of some files, the last of which is the schema itself."""
+    root = list(files)[-1]
     missing = {name for file in files.values() for name in file.dependency} - files.keys()
     known = [file for name, file in bundled_files(missing) if name not in files] if missing else []
-    return link(map(_plain, (*map(FileDescriptorProto.FromString, known), *_in_order(files))))
+    own = map(_plain, (*map(FileDescriptorProto.FromString, known), *_in_order(files)))
+    return link(own, root)
 
 
 def _in_order(files: dict[str, FileDescriptorProto]) -> Iterator[FileDescriptorProto]:
@@ -37,15 +83,15 @@ def _in_order(files: dict[str, FileDescriptorProto]) -> Iterator[FileDescriptorP
         while stack:
             name = stack[-1]
             wanted = [one for one in files[name].dependency if one in files and one not in done]
-            if not wanted or name in done:
+            if name in done or not wanted:
                 stack.pop()
                 if name not in done:
                     done.add(name)
                     yield files[name]
-            elif len(stack) > len(files):
-                raise ProtobufSchemaError(f"the file {name} imports itself")
+            elif wanted[0] in stack:
+                raise ProtobufSchemaError(f"the file {wanted[0]} imports itself")
             else:
-                stack += wanted
+                stack.append(wanted[0])
 
 
 def _plain(file: FileDescriptorProto) -> bytes:

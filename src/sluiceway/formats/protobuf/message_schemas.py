@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.protobuf.proto_text import compile_proto
+from sluiceway.formats.protobuf.descriptor_set import read_schema
 from sluiceway.formats.protobuf.reader import MessageReader
 from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema
 from sluiceway.formats.protobuf.wire import Wire, broken, zigzag
@@ -130,6 +130,6 @@ def _parsed(number: int, registered: RegisteredSchema) -> Schema | DirtyValueErr
     if registered.kind != PROTOBUF:
         return _unknown(f"the {schema_name(number)} is {registered.kind}, not {PROTOBUF}")
     try:
-        return compile_proto(registered.text, registered.references)
+        return read_schema(registered.text, registered.references)
     except ProtobufSchemaError as error:
         return _unknown(f"the {schema_name(number)} cannot be read: {error}")

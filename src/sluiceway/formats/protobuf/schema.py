@@ -183,12 +183,12 @@ def _is_group(of: Any) -> bool:
     return bool(of.type == _GROUP and of.name == of.message_type.name.lower())
 
 
-def link(files: Iterable[bytes]) -> Schema:
+def link(files: Iterable[bytes], root: str | None = None) -> Schema:
     """Resolve the names of some files.
 
     Args:
-        files: Serialized descriptors, those that others import before them; the last one is the
-            schema itself.
+        files: Serialized descriptors, those that others import before them.
+        root: Name of the file that is the schema itself; the last one unless said.
 
     Raises:
         ProtobufSchemaError: A name is not known, is there twice, or a number is.
@@ -200,4 +200,4 @@ def link(files: Iterable[bytes]) -> Schema:
             found = pool.AddSerializedFile(file)
     except TypeError as error:
         raise ProtobufSchemaError(str(error)) from error
-    return Schema(pool, found)
+    return Schema(pool, found if root is None else pool.FindFileByName(root))
