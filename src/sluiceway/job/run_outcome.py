@@ -37,10 +37,10 @@ def outcome_problem(
         # The other routes went on, and each has its own line in the log.
         route, worst = max(halted, key=lambda each: each[1].exit_code)
         return _ended(worst, f"route {route} has halted", worst.hint)
-    for status, error in board.unfinished():
+    for status, error, was_reached in board.unfinished():
         # Of one that is to run for a time only, an outage at its end is none of its purpose.
         waits = options.until_caught_up and status.state is RouteState.WAITING
-        if error is not None and (waits or status.lag_records is None):
+        if error is not None and (waits or not was_reached):
             hint = error.hint or "nothing is lost; start it again when that is mended"
             return _ended(error, f"route {status.route} still waits", hint)
     dirty = next((each for each in board.summary().routes if _is_all_dirty(each)), None)

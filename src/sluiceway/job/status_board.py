@@ -192,12 +192,16 @@ class StatusBoard:
             for entry in self._copy()
         )
 
-    def unfinished(self) -> tuple[tuple[RouteStatus, SluicewayError | None], ...]:
-        """Routes that have neither caught up nor halted, each with what it waited for last."""
+    def unfinished(self) -> tuple[tuple[RouteStatus, SluicewayError | None, bool], ...]:
+        """Routes that have neither caught up nor halted.
+
+        Returns:
+            Each with what it waited for last, and whether its brokers were ever reached.
+        """
         now_ms = _now_ms()
         ended = (RouteState.CAUGHT_UP, RouteState.HALTED)
         return tuple(
-            (entry.status(now_ms), entry.last_error)
+            (entry.status(now_ms), entry.last_error, entry.session.meter.was_looked_at)
             for entry in self._copy()
             if entry.state not in ended
         )

@@ -159,6 +159,11 @@ class RouteMeter:
             return lag
 
     @property
+    def was_looked_at(self) -> bool:
+        """Whether brokers have told its log ends once."""
+        return self._looked > 0
+
+    @property
     def ends(self) -> Ends:
         """Of the logs that are read, as they were committed when the route was looked at last."""
         with self._lock:
