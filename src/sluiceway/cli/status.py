@@ -14,7 +14,6 @@ from sluiceway.cli.options import JobFiles, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
 from sluiceway.cli.typed_commands import typed, typed_fields, typed_text
 from sluiceway.errors import WrongUsageError
-from sluiceway.route.halt_report import RUN_AGAIN
 
 if TYPE_CHECKING:
     from sluiceway.audit.job_status import SeenJob, SeenRoute
@@ -179,6 +178,8 @@ def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:
 
 def _commands(route: "SeenRoute", report: "HaltReport") -> tuple[str, ...]:
     """Those of a halt, as they work now: a job that still runs other routes is not run twice."""
+    from sluiceway.route.halt_report import RUN_AGAIN  # noqa: PLC0415 - keeps `--help` quick
+
     if route.driver is None:
         return report.commands
     each = (_beside_driver(route) if each == RUN_AGAIN else (each,) for each in report.commands)
@@ -188,6 +189,7 @@ def _commands(route: "SeenRoute", report: "HaltReport") -> tuple[str, ...]:
 def _beside_driver(route: "SeenRoute") -> tuple[str, ...]:
     """What starts a halted route again while its driver lives."""
     from sluiceway.cluster.applications import ApplicationFolder, is_running  # noqa: PLC0415
+    from sluiceway.route.halt_report import RUN_AGAIN  # noqa: PLC0415
 
     if route.status.next_try_ms is not None:
         return ()  # The driver does, and says when.
