@@ -162,6 +162,11 @@ def test_type_that_two_references_embed_otherwise_is_refused(other: str) -> None
         parse_schema('"x.A"', [_record("A", ("c", _COLOR)), _record("B", ("c", other))])
 
 
+def test_byte_order_mark_before_a_schema_is_passed_over() -> None:
+    assert parse_schema("\ufeff" + _COLOR) == Enum(("RED", "BLUE"))
+    assert parse_schema('\ufeff"long"') == Primitive("long")
+
+
 def test_decimals_of_kafka_connect_have_scales_that_avro_has_not() -> None:
     def logical(**more: object) -> Logical | None:
         found = parse_schema(json.dumps({"type": "bytes", **more}))

@@ -129,11 +129,11 @@ def parse_schema(text: str, referenced: Iterable[str] = (), *, connect: bool = F
 def _load(text: str) -> Any:
     if len(text) > MAX_SCHEMA_CHARS:
         raise AvroSchemaError(f"the schema has more than {MAX_SCHEMA_CHARS} characters")
-    stripped = text.strip()
+    stripped = text.removeprefix("\ufeff").strip()
     if stripped in PRIMITIVES:
         return stripped
     try:
-        return json.loads(text)
+        return json.loads(stripped)
     except ValueError as error:
         raise AvroSchemaError(f"the schema is not JSON: {error}") from error
 

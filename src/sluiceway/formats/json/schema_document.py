@@ -88,7 +88,7 @@ def _load(text: str) -> Any:
     if len(text) > MAX_SCHEMA_CHARS:
         raise NoColumnsError(f"the schema has more than {MAX_SCHEMA_CHARS} characters")
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff"))
     except ValueError as error:
         raise NoColumnsError(f"it is no JSON: {error}") from error
     except RecursionError as error:
