@@ -38,8 +38,10 @@ def unfit_rows(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[Proble
         return
     why = why_no_files(route)
     if why is not None:
-        at = job.positions[number].value(("table", "hive", "file_format"))
-        yield Problem(at, f"expected a format that holds the rows: {why}", "change one of them")
+        positions, named = job.positions[number], ("table", "hive", "file_format")
+        at = positions.value(named if positions.has(named) else ("table", "columns"))
+        todo = "choose another format or name"
+        yield Problem(at, f"expected a table that holds the rows: {why}", todo)
 
 
 def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> Problem | None:

@@ -206,13 +206,14 @@ def why_no_files(spec: RouteSpec) -> str | None:
     """Why no file of the route's table could hold its rows, as far as the job file tells; or None.
 
     Called when a job file is checked, beside `why_no_rows`. A table that exists decides by itself
-    when the job file names no format.
+    when the job file names no format; names of fields are refused in all of them.
     """
-    if spec.table.hive is None or spec.table.hive.file_format is None:
+    if spec.table.hive is None:
         return None
-    return why_not_created(
-        _hive_options(spec, row_columns(spec), text_keys=has_text_keys(source_access(spec)))
-    )
+    text_keys = has_text_keys(source_access(spec))
+    options = _hive_options(spec, row_columns(spec), text_keys=text_keys)
+    named = options.file_format is not None
+    return why_not_created(options if named else replace(options, compression=None))
 
 
 def _file_rules(spec: RouteSpec) -> FileRules:

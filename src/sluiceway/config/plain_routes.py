@@ -91,7 +91,10 @@ def _is_carried(kind: DataType) -> bool:
             return isinstance(key, StringType) and _is_carried(value)
         case StructType(fields):
             names = {field.name.lower() for field in fields}
-            return len(names) == len(fields) and all(_is_carried(field.type) for field in fields)
+            # Any reader of any table reads such names.
+            plain = all(name.isascii() and name.isidentifier() for name in names)
+            carried = all(_is_carried(field.type) for field in fields)
+            return plain and carried and len(names) == len(fields)
         case _:
             return isinstance(kind, _JSON_CARRIES)
 

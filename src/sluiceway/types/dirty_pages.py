@@ -175,8 +175,8 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "partition",
         "the value cannot be a folder: longer than 255 bytes when escaped, or 256 characters; "
         "empty; NUL; Hive's own name for null; a local time that the zone does not have within "
-        "the years 0001 to 9999",
-        '`""` in a column that rows are partitioned by',
+        "the years 0001 to 9999; in a lake table a `truncate` below the least number of the type",
+        '`""` in a column that rows of a Hive table are partitioned by',
         "partition by a computed column that says what an odd value becomes",
     ),
     DirtyReason.UNREPRESENTABLE: ReasonPage(

@@ -24,7 +24,14 @@ BEYOND = {
     *("unknown_property", "no_connection", "wrong_kind_of_connection", "topic_pattern_in_list"),
     *("duration_too_short", "type_unknown", "type_of_postgres", "column_twice", "no_broker_port"),
     *("event_time_no_column", "event_time_no_unit", "time_pattern", "timezone", "table_name"),
-    *("partition_column_missing", "partition_hidden", "tab_indent", "key_twice", "unclosed"),
+    *(
+        "partition_column_missing",
+        "partition_hidden",
+        "field_name",
+        "tab_indent",
+        "key_twice",
+        "unclosed",
+    ),
     *("where_syntax", "where_unknown_column", "ready_without_time", "ratio", "master"),
     *("location", "retention_short", "default_type", "metastore_key_alone", "anchor"),
 }

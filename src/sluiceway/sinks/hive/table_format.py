@@ -217,7 +217,7 @@ def unreadable_names(
     options: HiveTableOptions, file_format: FileFormat, columns: Schema
 ) -> str | None:
     """Why readers of the catalog and the format cannot read a name, or None."""
-    in_metastore = not options.metastore.startswith(FOLDER)
+    in_metastore = options.metastore != "" and not options.metastore.startswith(FOLDER)
     return name_problem(file_format, columns, in_metastore=in_metastore)
 
 
