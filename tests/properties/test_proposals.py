@@ -27,7 +27,7 @@ VALUES = st.recursive(
 ROWS = st.lists(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4), min_size=1, max_size=4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(ROWS, st.integers(1, 30))
 def test_proposal_is_valid_and_names_each_column_that_would_make_a_record_dirty(
     rows: list[dict[str, Any]], usual: int
