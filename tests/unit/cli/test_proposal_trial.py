@@ -113,6 +113,14 @@ def test_values_that_do_not_fit_are_said_beside_the_column() -> None:
     assert "not a whole number" in found["a"].doubt
 
 
+def test_times_within_what_is_kept_as_text_need_no_zone() -> None:
+    contents = TopicContents()
+    for value in ("2026-11-20T08:00:00", 7):
+        contents.add(json.dumps({"at": ["2026-11-20T08:00:00", value]}).encode())
+    (line,) = [line for line in contents_block(contents, ["t"]).splitlines() if "name: at" in line]
+    assert "{name: at, type: string, on_lossy: text}" in line
+
+
 def test_type_that_most_records_do_not_fit_is_not_proposed() -> None:
     contents = TopicContents()
     for text in ("2026-11-20T08:00:00", "0001-01-01T00:00:00", "2026-11-20T25:00:00"):

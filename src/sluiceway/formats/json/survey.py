@@ -243,7 +243,7 @@ class JsonSurvey:
             seen.kinds["null"],
             tuple(found.doubts),
             "" if key == name or not name else key,
-            found.zoned,
+            found.zoned and "timestamp" in kind,
             tuple(found.times),
         )
 
