@@ -23,7 +23,7 @@ def export(
         typer.Option("--dir", metavar="FOLDER", help="Where to; made when it is missing."),
     ] = Path("dashboards"),
     page: Annotated[
-        str, typer.Option("--page", metavar="URL", help="Of `sluiceway serve`, for links.")
+        str, typer.Option("--page", metavar="URL", help="Where the page is served, for links.")
     ] = "http://127.0.0.1:8090/",
     output: Output = OutputFormat.TABLE,
 ) -> None:

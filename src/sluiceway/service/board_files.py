@@ -15,7 +15,7 @@ _COLUMNS = 24
 _SIZES = {PanelKind.CHART: (12, 8), PanelKind.NUMBER: (6, 4), PanelKind.TABLE: (24, 7)}
 """Width and height."""
 PAGE = "http://127.0.0.1:8090/"
-"""Where `sluiceway serve` shows jobs, unless said."""
+"""Where the page is served, unless said."""
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
@@ -24,7 +24,7 @@ def board_json(board: Board, page: str = PAGE) -> dict[str, Any]:
 
     Args:
         board: What it shows.
-        page: Address of `sluiceway serve`, which its links lead to.
+        page: Where the page is served, which its links lead to.
     """
     return {
         "uid": board.uid,
@@ -179,7 +179,7 @@ def export(folder: Path, page: str = PAGE) -> tuple[Path, ...]:
 
     Args:
         folder: Made when it is missing.
-        page: Address of `sluiceway serve`, which the boards' links lead to.
+        page: Where the page is served, which the boards' links lead to.
 
     Returns:
         What was written, boards first.

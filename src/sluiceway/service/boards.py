@@ -163,7 +163,7 @@ def _overdue_hours(scope: _Scope) -> Panel:
     return Panel(
         "Which hours are overdue",
         "s",
-        "Since when, the oldest 20 of a route; `sluiceway partitions why` says what holds one.",
+        "For how long, the oldest 20 of a route. `sluiceway partitions why JOB HOUR` says why.",
         (Query(f"sort_desc(time() - {since})", ""),),
         PanelKind.TABLE,
     )

@@ -32,12 +32,10 @@ def foreign_file(content: bytes, root: Node | None) -> Problem | None:
     """What a file is that another program reads; None for all else.
 
     Args:
-        content: The whole file.
+        content: The whole file, which has no block of a job file.
         root: Its tree; None where it is no YAML.
     """
     keys = _keys(root)
-    if keys & {"connections", "table", "routes"}:
-        return None
     found = next((what for needed, what in _KEYS if needed <= keys), None)
     if found is None:
         text = content.decode("utf-8", "replace")

@@ -13,7 +13,6 @@ from sluiceway.errors import Fatal, JobFileError
 from sluiceway.spec.checks import cross_check
 from sluiceway.spec.document import MAX_BYTES, Node, read_document
 from sluiceway.spec.document import Mapping as MappingNode
-from sluiceway.spec.foreign_files import foreign_file
 from sluiceway.spec.models import JobFileBlocks, JobSpec, RouteSpec
 from sluiceway.spec.positions import Path, Positions, places_in
 from sluiceway.spec.problems import Problem, job_file_error, quoted
@@ -147,9 +146,12 @@ def inspect_job(
         more_checks: Called for each route, also when its models refuse it.
     """
     document = read_document(content)
-    foreign = foreign_file(content, document.root)
-    if foreign is not None:
-        return InspectedJob(None, (foreign,))
+    if not _has_blocks(document.root):
+        from sluiceway.spec.foreign_files import foreign_file  # noqa: PLC0415 - seldom needed
+
+        foreign = foreign_file(content, document.root)
+        if foreign is not None:
+            return InspectedJob(None, (foreign,))
     if document.root is None:
         return InspectedJob(None, document.problems)
     root, unresolved = resolve_references(document.root, environ)
@@ -172,6 +174,12 @@ def inspect_job(
     spec = JobSpec(first.name, first.owner, first.run, specs, first.metrics)
     positions = tuple(route.positions for route in routes)
     return InspectedJob(LoadedJob(spec, positions, path), problems)
+
+
+def _has_blocks(root: Node | None) -> bool:
+    """Whether it has one of the blocks that only job files have."""
+    keys = {entry.key for entry in root.entries} if isinstance(root, MappingNode) else set()
+    return bool(keys & {"connections", "table", "routes"})
 
 
 @dataclass(frozen=True, slots=True)
