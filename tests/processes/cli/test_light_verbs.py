@@ -56,7 +56,7 @@ def test_verb_imports_nothing_that_it_does_not_need(
     ("args", "most"),
     [
         (("validate", EXAMPLE), 205),
-        (("status", EXAMPLE), 364),
+        (("status", EXAMPLE), 368),
         (("explain", "SW455"), 110),
         (("run", "--help"), 210),
     ],

@@ -25,7 +25,7 @@ LAKE = {"--metastore": None, "--iceberg": "sqlite:////d/c.db", "--warehouse": "f
         ("trips", {"--table": "ods.{topic}"}, "--table: `init` looks at one table, and `ods.{topi"),
         ("a/b", {"--table": "ods.trips"}, "TOPIC: "),
         ("trips", {**LAKE, "--warehouse": "here"}, "--iceberg and --warehouse: "),
-        ("trips", {**LAKE, "--table": "trips"}, "--table: expected `database.table`"),
+        ("trips", {**LAKE, "--table": "trips"}, "--table: expected `namespace.table`"),
     ],
 )
 def test_typed_value_is_refused_by_its_option(
