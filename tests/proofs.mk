@@ -72,6 +72,12 @@ fuzz-formats: $(STAMP) #: A million damaged payloads for each input format: no c
 types-oracle: $(STAMP) #: A million JSON values of every type against exact arithmetic: none changes silently
 	@cd tests && nice -n 10 ../$(BIN)/python -m oracle --values 1000000 --workers 2
 
+logical-types: $(STAMP) #: Every logical type of Debezium and Connect: columns added, inferred, declared; JSON, Avro, Protobuf; read by Spark and pyiceberg
+	@cd tests && ../$(BIN)/python -m logical_types
+
+real-schemas: $(STAMP) #: 466 .proto and .avsc files that packages ship: each links, or is refused with a reason
+	@cd tests && ../$(BIN)/python -m real_schemas
+
 partition-values: $(STAMP) #: A million partition values against Spark's escaping; 5,000 in real tables
 	@cd tests && nice -n 10 ../$(BIN)/python -m partition_oracle
 
