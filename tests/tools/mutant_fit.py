@@ -135,7 +135,8 @@ def _is_called(module: ModuleType, name: str) -> bool:
             return True
     # What is no module of ours may have any name in ours.
     path = Path(inspect.getfile(module))
-    short = re.escape(path.stem) if path.is_relative_to(_TESTS.parent) else r"\w+"
+    ours = any(path.is_relative_to(folder) for folder in (_TESTS, *_CALLERS))
+    short = re.escape(path.stem) if ours else r"\w+"
     called = re.compile(rf"\b{short}\.{re.escape(name)}\b")
     return called.search(_callers_text()) is not None
 
