@@ -12,7 +12,6 @@ from sluiceway.config.config import RouteConfig
 from sluiceway.errors import SluicewayError
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.observe.log import Log
-from sluiceway.route.clients import open_source
 from sluiceway.route.route_meter import Bounds, Ends
 from sluiceway.route.route_session import RouteSession
 from sluiceway.route.status import RouteState, RouteStatus
@@ -43,7 +42,7 @@ class LagWatch:
         self,
         board: StatusBoard,
         log: Log,
-        open_client: Callable[[RouteConfig], SourceClient] = open_source,
+        open_client: Callable[[RouteConfig], SourceClient],
     ) -> None:
         self._board = board
         self._log = log

@@ -226,7 +226,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
     log, progress = eyes.log, eyes.progress
     observe_and_reach = reaching(observe, log)
     sources: dict[SourceAccess, SourceClient] = {}
-    lag_watch = LagWatch(eyes.board, log)
+    lag_watch = LagWatch(eyes.board, log, open_source)
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.source], open_sink(config)
