@@ -44,15 +44,16 @@ demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it onc
 # `slow` and the others are marks that tests/tools/test_plan.py gives; docs/contributing.md explains them.
 QUICK := (not slow and not stops_servers) or promise
 REST := slow and not promise and not stops_servers
-SERVERLESS := tests/unit tests/properties tests/processes tests/faults tests/contract/test_storage_conformance.py \
-  tests/contract/test_storage_suite_faults.py $(wildcard tests/contract/test_format_*.py tests/contract/test_partitioner_*.py)
+UNITS := tests/unit tests/contract/test_storage_conformance.py tests/contract/test_storage_suite_faults.py \
+  $(wildcard tests/contract/test_format_*.py tests/contract/test_partitioner_*.py)
+GENERATED := tests/properties tests/faults tests/processes
 SERVERS := tests/integration tests/e2e tests/bad tests/contract
 SHARED_LAB = cd tests && ../$(BIN)/python -m tools.durations clear && ../$(BIN)/python -m tools.shared_lab \
   $(MAKE) --no-print-directory -C ..
 LONGEST = status=$$?; cd tests; ../$(BIN)/python -m tools.durations; exit $$status
 
 test: $(STAMP) ## What must hold, in 8 minutes: lint, types, all quick tests, one longer test for each promise
-	@( $(SHARED_LAB) -j3 serverless servers lint MARKS='$(QUICK)' ); $(LONGEST)
+	@( $(SHARED_LAB) -j4 servers units generated lint MARKS='$(QUICK)' ); $(LONGEST)
 
 test-all: ## `make test` and then the rest: slow tests, tests that stop servers, each failpoint once; 25 minutes
 	@$(MAKE) --no-print-directory test
@@ -60,13 +61,16 @@ test-all: ## `make test` and then the rest: slow tests, tests that stop servers,
 
 # What `make test` leaves out, without repeating any of it.
 test-rest: $(STAMP)
-	@( $(SHARED_LAB) -j4 servers serverless stopping faults-smoke MARKS='$(REST)' ); $(LONGEST)
+	@( $(SHARED_LAB) -j5 servers stopping faults-smoke generated units MARKS='$(REST)' ); $(LONGEST)
 
-serverless: $(STAMP)
-	@$(BIN)/pytest -q -m '$(MARKS)' $(SERVERLESS)
+units: $(STAMP)
+	@$(BIN)/pytest -q -m '$(MARKS)' $(UNITS)
+
+generated: $(STAMP)
+	@$(BIN)/pytest -q -m '$(MARKS)' $(GENERATED)
 
 servers: $(STAMP)
-	@$(BIN)/pytest -q -m '$(MARKS)' $(SERVERS) $(addprefix --ignore=,$(filter tests/contract/%,$(SERVERLESS)))
+	@$(BIN)/pytest -q -m '$(MARKS)' $(SERVERS) $(addprefix --ignore=,$(filter tests/contract/%,$(UNITS)))
 
 # They stop servers, so they have a lab of their own.
 stopping: $(STAMP)

@@ -16,6 +16,9 @@ from tools.route_runs import RouteRun
 from tools.table_proofs import spark_sql
 from tools.topic_writer import TopicWriter
 
+# One server of its own for all of them.
+pytestmark = pytest.mark.slow
+
 _SPARK_TIMEOUT_S = 500
 _TS = 1_795_161_600_000
 _LONG_AGO = _TS - 3 * 86_400_000

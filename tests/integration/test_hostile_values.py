@@ -16,6 +16,9 @@ from tools.raw_metastore import raw_client
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
+# One server of its own for all of them.
+pytestmark = pytest.mark.slow
+
 # Databases that pad texts (Derby, MySQL) take "x" and "x " for one partition name: the metastore
 # refuses the second, which docs/GUARANTEES.md says.
 PAYLOADS = tuple(each for each in hostile_payloads() if not each.endswith(" "))

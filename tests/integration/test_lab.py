@@ -22,6 +22,9 @@ from thrift.transport.TTransport import TBufferedTransport
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.lab.lab import Lab, PortTakenError, ServerState
 
+# One server of its own for all of them.
+pytestmark = pytest.mark.slow
+
 LabStarter = Callable[[Path], AbstractContextManager[Lab]]
 _BOTH_RUN = {"kafka": ServerState.RUNNING, "metastore": ServerState.RUNNING}
 

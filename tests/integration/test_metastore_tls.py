@@ -15,6 +15,9 @@ from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
 from sluiceway.types.schema import Field, IntegerType, Schema
 from tools.encrypted_metastore import EncryptedMetastore, encrypted_metastore
 
+# One server of its own for all of them.
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 20.0
 
 

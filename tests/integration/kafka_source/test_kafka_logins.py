@@ -17,6 +17,9 @@ from tools.guarded_broker import PASSWORD, GuardedBroker, guarded_broker
 from tools.route_faults import wait_until
 from tools.topic_writer import TopicWriter
 
+# One server of its own for all of them.
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 20.0
 TOPIC = "guarded"
 ROWS = [b"a", b"b", b"c"]
