@@ -41,7 +41,7 @@ $(STAMP): $(PACKAGES) $(NATIVE_SOURCES) native/install.py
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify; STORE=hdfs or s3
 	@$(BIN)/sluiceway demo --store $(or $(STORE),local)
 
-# `slow` and the others are marks that tests/tools/test_plan.py gives; docs/contributing.md explains them.
+# `slow` and the others are marks that tests/tools/test_plan.py gives; docs/contributors/tests.md explains them.
 QUICK := (not slow and not stops_servers) or promise
 REST := slow and not promise and not stops_servers
 UNITS := tests/unit tests/contract/test_storage_conformance.py tests/contract/test_storage_suite_faults.py \
