@@ -1,4 +1,4 @@
-"""A world of one seed: stores, brokers, metastore, the drivers in it, and who looks at them."""
+"""A world of one seed, with who looks at it: one file because each part acts on the others."""
 
 import random
 import sys

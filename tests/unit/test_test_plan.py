@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
+CONFORMANCE = sorted((ROOT / "src/sluiceway/conformance").glob("*.py"))
 
 
 def _item(name: str) -> pytest.Item:
@@ -119,5 +120,7 @@ def test_promises_are_few_and_each_names_a_test_of_its_own() -> None:
 @pytest.mark.parametrize("name", [*slow_names(), *(each.test for each in promises())])
 def test_named_test_exists(name: str) -> None:
     path, _, test = without_case(name).partition("::")
-    names = {getattr(node, "name", "") for node in nodes_of(ROOT / path)}
+    # Classes of a suite have their tests from the package.
+    files = [ROOT / path, *(CONFORMANCE if test.count("::") else ())]
+    names = {getattr(node, "name", "") for file in files for node in nodes_of(file)}
     assert set(test.split("::")) <= names
