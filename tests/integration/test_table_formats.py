@@ -24,6 +24,9 @@ from tools.route_runs import RouteRun
 from tools.table_proofs import spark_sql
 from tools.topic_writer import TopicWriter
 
+# A table in each format is filled for all of them.
+pytestmark = pytest.mark.slow
+
 _SPARK_TIMEOUT_S = 500
 _OLD = (typed.JULIAN, typed.FRACTION)
 # Spark's own reading of JSON has no char and no varchar.
