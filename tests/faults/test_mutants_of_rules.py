@@ -17,7 +17,7 @@ KILLED = [
     "record.term == self.term and self.fence is not None",
     "writer.LedgerWriter._follows: record_hash(before) != record.prev -> False",
     "writer.LedgerWriter._put_until_known: not self._follows(record) -> False",
-    "moved_partitions.MovedPartitions.due: is_shown -> True",
+    "moved_partitions.MovedPartitions.due: not is_shown -> False",
     "route_readiness.RouteReadiness.mark: "
     "max(view.read_at_us, before.read_at_us or 0) -> view.read_at_us",
     "route_session.RouteSession.finish: "

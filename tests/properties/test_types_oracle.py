@@ -13,7 +13,7 @@ from oracle.typed_judge import TypedFormat, run_typed_round, typed_judged, typed
 from oracle.typed_mutants import TYPED_MUTANTS
 from tools.test_plan import slow_after
 
-ROUNDS = 12
+ROUNDS = 24
 WANTED_MUTANTS = 15
 
 
