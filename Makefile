@@ -47,15 +47,15 @@ REST := slow and not promise and not stops_servers
 UNITS := tests/unit tests/contract/test_storage_conformance.py tests/contract/test_storage_suite_faults.py \
   $(wildcard tests/contract/test_format_*.py tests/contract/test_partitioner_*.py)
 GENERATED := tests/properties tests/faults tests/processes
-# What talks to servers waits more than it computes, so it runs in two processes.
+# What talks to servers waits more than it computes, so it runs in three processes.
 ROUTES := $(wildcard tests/integration/test_route*.py) tests/integration/kafka_source tests/contract tests/bad
-TABLES := tests/integration tests/e2e
+TABLES := tests/integration
 SHARED_LAB = cd tests && ../$(BIN)/python -m tools.durations clear && ../$(BIN)/python -m tools.shared_lab \
   $(MAKE) --no-print-directory -C ..
 LONGEST = status=$$?; cd tests; ../$(BIN)/python -m tools.durations; exit $$status
 
 test: $(STAMP) ## What must hold, in 8 minutes: lint, types, all quick tests, one longer test for each promise
-	@( $(SHARED_LAB) -j5 tables routes units generated lint MARKS='$(QUICK)' ); $(LONGEST)
+	@( $(SHARED_LAB) -j6 tables jobs routes units generated lint MARKS='$(QUICK)' ); $(LONGEST)
 
 test-all: ## `make test` and then the rest: slow tests, tests that stop servers, each failpoint once; 25 minutes
 	@$(MAKE) --no-print-directory test
@@ -63,7 +63,7 @@ test-all: ## `make test` and then the rest: slow tests, tests that stop servers,
 
 # What `make test` leaves out, without repeating any of it.
 test-rest: $(STAMP)
-	@( $(SHARED_LAB) -j6 tables stopping faults-smoke routes generated units MARKS='$(REST)' ); $(LONGEST)
+	@( $(SHARED_LAB) -j7 jobs tables stopping faults-smoke routes generated units MARKS='$(REST)' ); $(LONGEST)
 
 units: $(STAMP)
 	@$(BIN)/pytest -q -m '$(MARKS)' $(UNITS)
@@ -76,6 +76,9 @@ routes: $(STAMP)
 
 tables: $(STAMP)
 	@$(BIN)/pytest -q -m '$(MARKS)' $(TABLES) $(addprefix --ignore=,$(filter tests/integration/%,$(ROUTES)))
+
+jobs: $(STAMP)
+	@$(BIN)/pytest -q -m '$(MARKS)' tests/e2e
 
 # They stop servers, so they have a lab of their own.
 stopping: $(STAMP)
