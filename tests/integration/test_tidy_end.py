@@ -53,6 +53,7 @@ def test_nothing_stays(numbers: tuple[signal.Signals, ...], *, hangs: bool, unwi
         if hangs and not place:
             assert program.stdout.readline() == "unwound\n"
     told = program.stdout.read()
+    program.stdout.close()
     program.wait(30)
     assert ("unwound" in told) == (unwinds and not hangs)
     until = time.monotonic() + 30
