@@ -40,8 +40,8 @@ from sluiceway.sinks.iceberg.commit_request import CommitRequest
 PROBE_PROPERTY = "sluiceway.probe"
 KINDS = ("rest", "hive", "sql", "glue")
 Identifier = tuple[str, str]
-_TIMES_OPENED = 3
 """Namespace, with dots where it is nested, and table."""
+_TIMES_OPENED = 3
 _NOT_LISTED = (ForbiddenError, NoSuchNamespaceError, NotImplementedError)
 _REFUSED = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError)
 
