@@ -35,8 +35,8 @@ PARTITIONS = 4
 EVENTS = 200_000
 """Rows of a demo that is not asked for another number."""
 _ROWS_A_SECOND = 5_000
-# Long enough for several commits, however few the rows are.
-_SHORTEST_PRODUCE_S = 12.0
+# Rows still arrive while a driver starts, however few they are.
+_SHORTEST_PRODUCE_S = 4.0
 _START_TIMEOUT_S = 240.0
 _FINISH_TIMEOUT_S = 300.0
 _STOP_TIMEOUT_S = 60.0
@@ -231,6 +231,8 @@ class _Demo:
             self._say(f"3/6  running {self._shown_job()}; it will be killed between two commits")
             self._wait_for_a_commit(driver)
             self._kill(driver)
+            # Rows that only the second driver can commit, however fast the first one was.
+            self._let_go_on(producer)
             self._say("4/6  starting it again; it knows nothing but the table")
             driver = self._start_driver("driver-2")
             self._finish(driver, producer)
@@ -256,11 +258,13 @@ class _Demo:
                 hint="leave --dir out, or take another folder",
             )
 
-    def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+    def _start(
+        self, name: str, command: list[str], *, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         with (self._logs / f"{name}.log").open("wb") as log:
             child = subprocess.Popen(  # noqa: S603 - our own commands
                 [sys.executable, "-m", *command],
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=log,
                 stderr=log,
                 env=self._environment,
@@ -284,8 +288,15 @@ class _Demo:
                 "--topic",
                 TOPIC,
                 *counts,
+                "--wait-halfway",
             ],
+            stdin=subprocess.PIPE,
         )
+
+    def _let_go_on(self, producer: subprocess.Popen[bytes]) -> None:
+        """Let the second half of the orders follow."""
+        if producer.stdin is not None:
+            producer.stdin.close()
 
     def _records(self) -> list[Record]:
         """The ledger so far; empty before the table exists."""
@@ -401,6 +412,8 @@ class _Demo:
                 for pid in [*process_tree(child.pid), child.pid]:
                     _kill_quietly(pid)
                 child.wait()
+            if child.stdin is not None:
+                child.stdin.close()
 
 
 def process_tree(pid: int) -> list[int]:

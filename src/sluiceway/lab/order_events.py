@@ -10,7 +10,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from itertools import cycle
 from typing import Any
@@ -123,7 +123,7 @@ def order_events(
         yield payload
 
 
-def produce_orders(
+def produce_orders(  # noqa: PLR0913 - options of one program
     bootstrap_servers: str,
     topic: str,
     *,
@@ -131,6 +131,7 @@ def produce_orders(
     seconds: float,
     seed: int = 1,
     start_ms: int,
+    halfway: Callable[[], object] | None = None,
 ) -> float:
     """Produce orders at a steady pace with an idempotent producer; blocks until all are there.
 
@@ -144,6 +145,7 @@ def produce_orders(
         seconds: At least as long as this it takes; 0 is as fast as it goes.
         seed: The events' seed.
         start_ms: Their earliest event time, milliseconds since the epoch.
+        halfway: Called when the first half is acknowledged; the second half waits for its return.
 
     Returns:
         Seconds from the first event to the acknowledgement of the last.
@@ -172,11 +174,15 @@ def produce_orders(
         }
     )
     began = time.monotonic()
+    if halfway is not None:
+        half = len(events) // 2
+        seconds /= 2
+        _send_paced(producer, topic, events[:half], seconds=seconds)
+        _wait_until_acknowledged(producer, topic, refused)
+        halfway()
+        del events[:half]
     _send_paced(producer, topic, events, seconds=seconds)
-    waiting = producer.flush(FLUSH_TIMEOUT_S)
-    if waiting or refused:
-        message = f"{waiting} events are not acknowledged, {len(refused)} were refused"
-        raise SourceUnavailableError(message, where=topic, hint="; ".join(refused[:1]))
+    _wait_until_acknowledged(producer, topic, refused)
     return time.monotonic() - began
 
 
@@ -194,6 +200,13 @@ def _send_paced(
             _produce(producer, topic, key=key, payload=payload, headers=headers)
         sent = due
         producer.poll(TICK_S if sent < len(events) else 0)
+
+
+def _wait_until_acknowledged(producer: Any, topic: str, refused: list[str]) -> None:
+    waiting = producer.flush(FLUSH_TIMEOUT_S)
+    if waiting or refused:
+        message = f"{waiting} events are not acknowledged, {len(refused)} were refused"
+        raise SourceUnavailableError(message, where=topic, hint="; ".join(refused[:1]))
 
 
 def _produce(
@@ -318,6 +331,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--start-ms", type=int, help="earliest event time; default 3 h ago")
+    parser.add_argument(
+        "--wait-halfway", action="store_true", help="send the second half after a line on stdin"
+    )
     given = parser.parse_args()
     start_ms = given.start_ms
     if start_ms is None:
@@ -331,6 +347,7 @@ def main() -> int:
         seconds=given.seconds,
         seed=given.seed,
         start_ms=start_ms,
+        halfway=sys.stdin.readline if given.wait_halfway else None,
     )
     done = {
         "produced": given.count,
