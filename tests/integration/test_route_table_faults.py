@@ -155,17 +155,13 @@ def test_metastore_that_is_down_at_the_start_is_waited_for(
     fenced.goes_on.set()
     try:
         with live(run, fenced) as running:
-            time.sleep(1)
-            assert not running.ended()
+            wait = running.first_wait(capsys)
             lab.start_server("metastore")
             assert fenced.reached.wait(_TIMEOUT_S)
             running.stop()
     finally:
         lab.start_server("metastore")
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    waits = [line for line in lines if line["event"] == "route_waits"]
-    assert waits
-    assert waits[0]["code"] == "SW102"
+    assert wait["code"] == "SW102"
     assert run.rows() == offsets(0, range(5))
     run.assert_verified()
 

@@ -1,5 +1,6 @@
 """Routes that are disturbed: run beside the test, stopped at a step, crashed at a step."""
 
+import json
 import threading
 import time
 from collections import Counter
@@ -7,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
+
+import pytest
 
 from sluiceway.errors import SluicewayError
 from sluiceway.job.stop import StopSignal
@@ -108,6 +111,19 @@ class LiveRun:
         """Wait until `condition` holds, at most while the route lives."""
         wait_until(lambda: self.ended() or condition())
         assert condition(), f"the route ended: {self._error}"
+
+    def first_wait(self, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+        """Wait until it logs that it waits for a server, and return that line of its log."""
+        found: list[dict[str, object]] = []
+
+        def logged() -> bool:
+            lines = map(json.loads, capsys.readouterr().err.splitlines())
+            found.extend(line for line in lines if line["event"] == "route_waits")
+            return bool(found)
+
+        self.wait_for(logged)
+        assert not self.ended(), self._error
+        return found[0]
 
     def abandon(self) -> None:
         """Stop it, whatever it thinks of that."""
