@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluiceway.cli.proposal_trial import tried
@@ -29,6 +29,8 @@ ROWS = st.lists(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4), min_
 
 @settings(max_examples=10, deadline=None)
 @given(ROWS, st.integers(1, 30))
+@example([{"id": {"a\nb": None, "id": False}}], 1)
+@example([{"id": {"a\u2028b": None, "a\rb": 1, "id": False}}], 1)
 def test_proposal_is_valid_and_names_each_column_that_would_make_a_record_dirty(
     rows: list[dict[str, Any]], usual: int
 ) -> None:

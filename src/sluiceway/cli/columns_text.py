@@ -24,13 +24,20 @@ def column_line(
     """
     from sluiceway.types.dirty import shown  # noqa: PLC0415 - keeps `--help` quick
 
-    comment = f" # {'; '.join(notes)}" if notes else ""
+    comment = f" {as_comment('; '.join(notes))}" if notes else ""
     if not type_text:
         return f"  # - {{name: {shown(name, 100)}}}{comment}"
     more = "".join(f", {each}" for each in (*settings, *(["on_lossy: text"] * as_text)))
     kind = f'"{type_text}"' if set(type_text) & set("(<,") else type_text
     quoted = f'"{name}"' if name.lower() in _YAML_WORDS else name
     return f"  - {{name: {quoted}, type: {kind}{more}}}{comment}"
+
+
+def as_comment(text: str) -> str:
+    """A comment of YAML: keys of records stand in it, so what could end its line is escaped."""
+    return "# " + "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def columns_text(heading: Sequence[str], lines: Sequence[str]) -> str:
@@ -41,4 +48,4 @@ def columns_text(heading: Sequence[str], lines: Sequence[str]) -> str:
         lines: Of the columns; where all are comments, so is the key above them.
     """
     key = "columns:" if any(line.startswith("  - ") for line in lines) else "# columns:"
-    return "\n".join([*(f"# {each}" for each in heading), key, *lines]) + "\n"
+    return "\n".join([*map(as_comment, heading), key, *lines]) + "\n"

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sluiceway.cli.columns_text import column_line
+from sluiceway.cli.columns_text import as_comment, column_line
 from sluiceway.cli.proposed_columns import column_settings, proposed_line, quoted
 
 if TYPE_CHECKING:
@@ -148,8 +148,10 @@ class JobText:
     def text(self) -> str:
         """The whole file."""
         lines = [
-            f"# {self.topic} into {self.table}. Each key is explained in docs/job-file.md.",
-            *(f"# {note}" for note in self.notes),
+            as_comment(
+                f"{self.topic} into {self.table}. Each key is explained in docs/job-file.md."
+            ),
+            *map(as_comment, self.notes),
             "version: 1",
             f"name: {self.name}",
             "",
