@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -18,6 +19,17 @@ def _events(span: range) -> list[bytes]:
     return [event(n) for n in span]
 
 
+def _hearing(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """All that was said on standard error so far, each time that it is asked."""
+    said: list[str] = []
+
+    def heard() -> str:
+        said.append(capsys.readouterr().err)
+        return "".join(said)
+
+    return heard
+
+
 def test_broker_that_is_down_at_the_start_is_waited_for(
     new_run: NewRun,
     bootstrap_servers: str,
@@ -27,6 +39,7 @@ def test_broker_that_is_down_at_the_start_is_waited_for(
 ) -> None:
     monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.3)
     monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 2.0)
+    heard = _hearing(capsys)
     run, topic = new_run()
     TopicWriter(bootstrap_servers).write(topic, _events(range(5)))
     published = Pause(Step.PUBLISHED)
@@ -34,14 +47,14 @@ def test_broker_that_is_down_at_the_start_is_waited_for(
     lab.stop_server("kafka")
     try:
         with live(run, published) as running:
-            time.sleep(3)
+            running.wait_for(lambda: "route_waits" in heard())
             assert not running.ended()
             lab.start_server("kafka")
             assert published.reached.wait(_TIMEOUT_S)
             running.stop()
     finally:
         lab.start_server("kafka")
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    lines = [json.loads(line) for line in heard().splitlines()]
     waits = [line for line in lines if line["event"] == "route_waits"]
     assert waits
     assert waits[0]["code"] == "SW101"

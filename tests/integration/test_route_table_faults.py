@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,17 @@ def _files(root: Path) -> list[Path]:
 # ---- the metastore is away ---------------------------------------------------------------
 
 
+def _hearing(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """All that was said on standard error so far, each time that it is asked."""
+    said: list[str] = []
+
+    def heard() -> str:
+        said.append(capsys.readouterr().err)
+        return "".join(said)
+
+    return heard
+
+
 def test_metastore_that_is_down_delays_partitions_and_never_commits(
     new_run: NewRun, writer: TopicWriter, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +159,7 @@ def test_metastore_that_is_down_at_the_start_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.3)
+    heard = _hearing(capsys)
     run, topic = new_run()
     writer.write(topic, _events(range(5)))
     lab.kill_server("metastore")
@@ -155,14 +167,14 @@ def test_metastore_that_is_down_at_the_start_is_waited_for(
     fenced.goes_on.set()
     try:
         with live(run, fenced) as running:
-            time.sleep(1)
+            running.wait_for(lambda: "route_waits" in heard())
             assert not running.ended()
             lab.start_server("metastore")
             assert fenced.reached.wait(_TIMEOUT_S)
             running.stop()
     finally:
         lab.start_server("metastore")
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    lines = [json.loads(line) for line in heard().splitlines()]
     waits = [line for line in lines if line["event"] == "route_waits"]
     assert waits
     assert waits[0]["code"] == "SW102"
