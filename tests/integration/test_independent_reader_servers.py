@@ -51,7 +51,7 @@ def topic(bootstrap_servers: str, new_topic: TopicFactory) -> str:
 def _wait_until_stable(bootstrap_servers: str, topic: str) -> None:
     """A commit is answered before its markers are in the log, and readers wait for those."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while _ends(admin, topic, IsolationLevel.READ_COMMITTED) != _ends(
         admin, topic, IsolationLevel.READ_UNCOMMITTED
     ):

@@ -55,7 +55,7 @@ def _identifiers(job: LakeJob) -> set[str]:
 
 
 def _wait_for(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 180
     while not reached():
         assert time.monotonic() < until
         time.sleep(0.1)

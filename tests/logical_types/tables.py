@@ -22,6 +22,7 @@ from logical_types.encodings import (
     proto_row,
     proto_schema,
 )
+from sluiceway.cli.proposed_columns import propose
 from sluiceway.config.compile import compile_route
 from sluiceway.formats.recognise import TopicContents
 from sluiceway.formats.registry import FormatChoice, open_decoder
@@ -160,7 +161,7 @@ def _inferred(source: Source, cases: Sequence[Case]) -> _Columns:
     contents = TopicContents()
     for payload in source.payloads:
         contents.add(payload)
-    proposed = {each.name: each for each in contents.row_columns()}
+    proposed = {each.name: each for each in propose(contents, ["rows"]).columns}
     found = _Columns()
     for row, name in enumerate(column_names(cases)):
         each = proposed[name]
@@ -172,7 +173,9 @@ def _inferred(source: Source, cases: Sequence[Case]) -> _Columns:
         except ValueError as error:
             found.refused[row] = str(error)
             continue
-        policy = Policy(on_lossy="text") if each.as_text else Policy()
+        policy = Policy(
+            on_lossy="text" if each.as_text else "dirty", timezone="UTC" if each.zoned else None
+        )
         found.fields.append(Field(name, kind, policy=policy))
     return found
 
@@ -180,12 +183,13 @@ def _inferred(source: Source, cases: Sequence[Case]) -> _Columns:
 def _of_schema(schema: RegisteredSchema, cases: Sequence[Case], *, as_text: bool) -> _Columns:
     """What `columns: from_registry` takes, or `infer` prints."""
     message = "Row" if schema.kind == "PROTOBUF" else None
-    columns = {each.name: each for each in subject_columns(schema, message)}
+    columns = {each.name: each for each in subject_columns(schema, message, meant=as_text)}
     found = _Columns()
     for row, name in enumerate(column_names(cases)):
         each = columns[name]
         if each.type is not None:
-            found.fields.append(Field(name, each.type))
+            policy = Policy(timezone="UTC" if each.is_clock else None)
+            found.fields.append(Field(name, each.type, policy=policy))
         elif as_text and each.as_text:
             text = Policy(on_lossy="text")
             found.fields.append(Field(name, parse_hive_type("string"), policy=text))

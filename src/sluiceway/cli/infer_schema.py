@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluiceway.cli.columns_text import column_line, columns_text
+from sluiceway.cli.proposal_trial import refused
 from sluiceway.config.schema_formats import named_registry
 from sluiceway.errors import SchemaRegistryRefusedError, WrongUsageError
 from sluiceway.formats.avro.columns import avro_columns
@@ -89,10 +90,10 @@ def route_block(spec: "RouteSpec", config: "RouteConfig", message: str | None) -
             # Of several schemas the last one is the newest, as people write them.
             of = (AVRO_SCHEMA, AVRO_SCHEMAS)
             *_, newest = (text for name, text in options.items() if name.startswith(of))
-            return _block("the job file's schema", avro_columns(newest))
+            return _block("the job file's schema", avro_columns(newest, meant=True))
         if config.format.name == "protobuf":
             named = message or options[PROTOBUF_MESSAGE]
-            return _block(named, message_columns(given_schema(options), named))
+            return _block(named, message_columns(given_schema(options), named, meant=True))
     except (NoColumnsError, ValueError) as error:
         raise WrongUsageError(f"the job file's schema: {error}") from error
     return None
@@ -100,30 +101,41 @@ def route_block(spec: "RouteSpec", config: "RouteConfig", message: str | None) -
 
 def _of_file(name: str, data: bytes, message: str | None) -> "tuple[SchemaColumn, ...]":
     if name.endswith(DESCRIPTOR_SUFFIXES):
-        return message_columns(read_descriptor_set(data), message)
+        return message_columns(read_descriptor_set(data), message, meant=True)
     text = data.decode("utf-8")
     if name.endswith(".proto"):
-        return proto_columns(text, message)
-    return avro_columns(text) if name.endswith(".avsc") else json_schema_columns(text)
+        return proto_columns(text, message, meant=True)
+    of_schema = avro_columns if name.endswith(".avsc") else json_schema_columns
+    return of_schema(text, meant=True)
 
 
 def _of_subject(found: "SubjectVersion", message: str | None) -> str:
     try:
-        return _block(f"{found}, {found.schema.kind}", subject_columns(found.schema, message))
+        return _block(
+            f"{found}, {found.schema.kind}", subject_columns(found.schema, message, meant=True)
+        )
     except NoColumnsError as error:
         raise WrongUsageError(f"the subject {found}: {error}") from error
 
 
 def _block(name: str, columns: "tuple[SchemaColumn, ...]") -> str:
-    return columns_text([name], [_line(column) for column in columns])
+    return columns_text([name], [_that_works(column) for column in columns])
+
+
+def _that_works(column: "SchemaColumn") -> str:
+    """The column's line; a comment where no job file can have it."""
+    line = _line(column)
+    problem = refused(line)
+    return column_line(column.name, "", [f"DOUBT: {problem}"]) if problem else line
 
 
 def _line(column: "SchemaColumn") -> str:
     notes = [f"DOUBT: {note}" for note in column.notes]
+    settings = ["timezone: UTC"] if column.is_clock else []
     if column.misnamed:
         return column_line(column.name, "", [f"DOUBT: {column.misnamed}"])
     if column.type is not None:
-        return column_line(column.name, format_hive_type(column.type), notes)
+        return column_line(column.name, format_hive_type(column.type), notes, settings)
     if column.as_text:
         doubt = f"DOUBT: {column.refused}; kept as text"
         return column_line(column.name, "string", [doubt], as_text=True)

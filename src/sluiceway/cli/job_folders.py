@@ -43,7 +43,7 @@ def over_folder(args: Sequence[str], place: int, run: Run, answer_as: str) -> in
         WrongUsageError: It would be watched.
     """
     folder = Path(args[place])
-    files = sorted(each for each in folder.iterdir() if _is_job(each))
+    files = job_files_in(folder)
     if not files:
         message = "expected a job file, got a folder without *.yaml"
         raise JobFileError(message, where=str(folder), hint="check the path")
@@ -67,6 +67,14 @@ def over_folder(args: Sequence[str], place: int, run: Run, answer_as: str) -> in
 
         write_plain({"ok": not any(codes), "jobs": answers}, OutputFormat(answer_as))
     return max((code for code in codes if code != _EXIT_CHANGES), default=0) or max(codes)
+
+
+def job_files_in(folder: Path) -> list[Path]:
+    """Its job files by name, without those of tests; none where it is gone or cannot be read."""
+    try:
+        return sorted(each for each in folder.iterdir() if _is_job(each))
+    except OSError:
+        return []
 
 
 def _is_job(path: Path) -> bool:

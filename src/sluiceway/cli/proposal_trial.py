@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluiceway.config.choices import row_columns
 from sluiceway.config.compile import format_choice
+from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.spec.loader import parse_job
 from sluiceway.types.dirty import shown
@@ -85,6 +86,16 @@ def tried(form: str, lines: Sequence[str], payloads: Sequence[bytes | None]) -> 
         if own:
             found[field.name] = _trial(own, len(payloads))
     return found
+
+
+def refused(line: str) -> str:
+    """Why no job file can have a line of a `columns` block; empty when one can."""
+    try:
+        if line.startswith("  - "):
+            _read("json: {}", [line])
+    except JobFileError as error:
+        return shown(str(error), _MESSAGE_CHARS)[1:-1]
+    return ""
 
 
 def _trial(dirty: "Sequence[DirtyRow]", rows: int) -> Trial:

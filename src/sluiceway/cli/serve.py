@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sluiceway.cli.job_folders import job_files_in
 from sluiceway.errors import JobFileError, WrongUsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ app = typer.Typer()
 PORT = 8090
 _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 - refused
 _LEAST_TOKEN = 16
-_SUFFIXES = (".yaml", ".yml")
 
 
 @app.command()
@@ -151,7 +151,7 @@ def _folders(places: list[Path]) -> frozenset[Path]:
     for place in places:
         if not place.exists():
             raise JobFileError("no such file or folder", where=str(place), hint="check the path")
-        if place.is_dir() and not _inside(place):
+        if place.is_dir() and not job_files_in(place):
             raise WrongUsageError("the folder has no file *.yaml", where=str(place))
     return frozenset(place for place in places if place.is_dir())
 
@@ -164,13 +164,7 @@ def _job_files(places: list[Path], folders: frozenset[Path] | None = None) -> li
         folders: Those that were folders at the start; None looks.
     """
     folders = _folders(places) if folders is None else folders
-    files = (path for each in places for path in (_inside(each) if each in folders else [each]))
+    files = (
+        path for each in places for path in (job_files_in(each) if each in folders else [each])
+    )
     return list({path.absolute(): path for path in files}.values())
-
-
-def _inside(folder: Path) -> list[Path]:
-    """Its job files; none where it is gone or cannot be read."""
-    try:
-        return sorted(each for each in folder.iterdir() if each.suffix in _SUFFIXES)
-    except OSError:
-        return []

@@ -71,16 +71,10 @@ class TimeColumn:
 
 @dataclass(frozen=True, slots=True)
 class ValueColumn:
-    """A partition column by a column of the row.
-
-    Attributes:
-        in_files: Files hold the column too, as in lake tables: no folder has to tell an empty text
-            from null.
-    """
+    """A partition column by a column of the row."""
 
     name: str
     column: str
-    in_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +117,8 @@ class PartitionAssigner:
     Args:
         columns: The partition columns, in path order; none puts all rows into one partition.
         schema: Of the decoded rows.
-        problem: Says why a value cannot be a folder of the table.
+        problem: Says why a value cannot be a folder of the table; None where files hold what the
+            partition is of, as in lake tables, and no folder has to tell it.
 
     Raises:
         ValueError: A column is missing, or of a type whose text is not the same everywhere.
@@ -133,7 +128,7 @@ class PartitionAssigner:
         self,
         columns: Sequence[PartitionColumn],
         schema: pa.Schema,
-        problem: ValueProblem,
+        problem: ValueProblem | None,
     ) -> None:
         self._columns = tuple(columns)
         self._problem = problem
@@ -243,7 +238,11 @@ class PartitionAssigner:
                 message = self._transforms[column.name].problem(value)
                 if message is not None:
                     return column.name, message
-            if value == "" and not _tells_empty(column):
+            if self._problem is None:
+                if value is not None and "\x00" in value:
+                    return column.name, "a text with a NUL character is none of a table"
+                continue
+            if value == "":
                 # Hive's folder for it is that of null, so it would silently come back as null.
                 return column.name, "an empty text would read back as null from its folder"
             message = self._problem(column.name, value)
@@ -269,12 +268,6 @@ def _without_refused(
         found.codes[index] = -1
     ordered = tuple(dirty[index] for index in sorted(dirty))
     return PartitionAssignment(found.values, found.codes, ordered)
-
-
-def _tells_empty(column: PartitionColumn) -> bool:
-    return isinstance(column, TransformColumn) or (
-        isinstance(column, ValueColumn) and column.in_files
-    )
 
 
 def _is_by_event(column: PartitionColumn) -> TypeGuard[TimeColumn]:

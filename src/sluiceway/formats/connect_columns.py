@@ -8,8 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluiceway.convert.typed_values import Day, LocalTime
-from sluiceway.formats.connect_times import CONNECT_TIMES, DECIMAL, VARIABLE_DECIMAL
-from sluiceway.formats.schema_columns import Walk
+from sluiceway.formats.connect_times import (
+    CONNECT_TIMES,
+    DECIMAL,
+    VARIABLE_DECIMAL,
+    ZONED_TIMESTAMP,
+)
+from sluiceway.formats.schema_columns import ANY_SCALE, Walk
 from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.schema import (
     BooleanType,
@@ -28,9 +33,6 @@ from sluiceway.types.schema import (
 Node = Mapping[str, object]
 """A schema as Connect writes it in JSON."""
 
-ANY_SCALE = DecimalType(MAX_PRECISION, 18)
-"""Of decimals whose scale no schema says: 20 digits before the point, and 18 behind it."""
-
 _NUMBER = re.compile(r"-?[0-9]{1,4}", re.ASCII)
 _PLAIN: Mapping[object, DataType] = {
     "boolean": BooleanType(),
@@ -41,7 +43,7 @@ _PLAIN: Mapping[object, DataType] = {
     **dict.fromkeys(("float", "double", "float32", "float64"), FloatType(64)),
 }
 _TEXTS: Mapping[object, tuple[DataType, bool]] = {
-    "io.debezium.time.ZonedTimestamp": (TimestampType(), False),
+    ZONED_TIMESTAMP: (TimestampType(), False),
     "io.debezium.time.IsoDate": (DateType(), False),
     "io.debezium.time.IsoTimestamp": (TimestampType(), True),
 }

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sluiceway.types.dirty import shown
-from sluiceway.types.schema import DataType, Field, StructType
+from sluiceway.types.hive_types import MAX_PRECISION
+from sluiceway.types.schema import DataType, DecimalType, Field, StructType, TimestampType
 
 MAX_DEPTH = 50
 """A column's type is nested no deeper."""
 MOST_FIELDS = 10_000
 """A column's type has no more: a few records that hold each other twice would make millions."""
+
+ANY_SCALE = DecimalType(MAX_PRECISION, 18)
+"""Of decimals whose scale no schema says: 20 digits before the point, and 18 behind it."""
 
 Part = TypeVar("Part")
 
@@ -47,6 +51,7 @@ class SchemaColumn:
         misnamed: Why no column can have its name; empty when one can.
         as_text: One of text could keep them, by `on_lossy: text`.
         notes: What a person may want to decide otherwise, in words.
+        is_clock: Times in it are those of a clock on a wall, so that it needs a zone.
     """
 
     name: str
@@ -55,6 +60,7 @@ class SchemaColumn:
     misnamed: str = ""
     as_text: bool = False
     notes: tuple[str, ...] = ()
+    is_clock: bool = False
 
 
 @dataclass(slots=True)
@@ -65,11 +71,28 @@ class Walk:
         path: Names of the fields above, `[]` for items of an array and `{}` for values of a map.
         notes: Of the column that is walked over.
         fields: How many steps were taken.
+        meant: A type is what Kafka Connect means by a value, even if that needs a zone or a person
+            to confirm it; else one that takes each value as it stands.
+        is_clock: A time of a clock on a wall was met.
     """
 
     path: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     fields: int = 0
+    meant: bool = False
+    is_clock: bool = False
+
+    def clock(self) -> TimestampType:
+        """The type of a time of a clock on a wall, which is noted."""
+        if not self.is_clock:
+            self.note("a clock's on a wall: is its zone UTC?")
+        self.is_clock = True
+        return TimestampType()
+
+    def any_scale(self) -> DecimalType:
+        """The type of decimals whose scale no schema says."""
+        self.note("decimals of any scale: say precision and scale; more digits are dirty")
+        return ANY_SCALE
 
     def note(self, text: str) -> None:
         """Keep what a person may want to decide otherwise."""
@@ -117,28 +140,38 @@ class Walk:
 
 
 def columns_of(
-    fields: Sequence[tuple[str, Part]], type_of: Callable[[Walk, Part], DataType]
+    fields: Sequence[tuple[str, Part]],
+    type_of: Callable[[Walk, Part], DataType],
+    *,
+    meant: bool = False,
 ) -> tuple[SchemaColumn, ...]:
     """The columns of a record's fields, in their order.
 
     Args:
         fields: Names, and what the schema says of each.
         type_of: The type of one, by a walk that is new; raises UntypedFieldError.
+        meant: As of `Walk`.
     """
     problems = name_problems([name for name, _ in fields])
-    return tuple(_column(name, part, problems.get(name), type_of) for name, part in fields)
+    return tuple(
+        _column(name, part, problems.get(name), type_of, Walk(meant=meant)) for name, part in fields
+    )
 
 
 def _column(
-    name: str, part: Part, problem: str | None, type_of: Callable[[Walk, Part], DataType]
+    name: str,
+    part: Part,
+    problem: str | None,
+    type_of: Callable[[Walk, Part], DataType],
+    walk: Walk,
 ) -> SchemaColumn:
     misnamed = "" if problem is None else f"its name {problem}"
-    walk = Walk()
     try:
         found = walk.under(name, lambda of: type_of(walk, of), part)
     except UntypedFieldError as error:
         return SchemaColumn(name, None, str(error), misnamed, error.as_text)
-    return SchemaColumn(name, found, misnamed=misnamed, notes=tuple(walk.notes))
+    notes = tuple(walk.notes)
+    return SchemaColumn(name, found, misnamed=misnamed, notes=notes, is_clock=walk.is_clock)
 
 
 def printable(text: str) -> str:

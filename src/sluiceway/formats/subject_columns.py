@@ -11,23 +11,24 @@ KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
 
 
 def subject_columns(
-    registered: RegisteredSchema, message: str | None = None
+    registered: RegisteredSchema, message: str | None = None, *, meant: bool = False
 ) -> tuple[SchemaColumn, ...]:
     """The columns that a schema says. Called on the driver.
 
     Args:
         registered: As the registry has it.
         message: Of a Protobuf schema that declares several.
+        meant: As of `Walk`.
 
     Raises:
         NoColumnsError: It is no schema of rows.
     """
     match registered.kind:
         case "AVRO":
-            return avro_columns(registered.text, list(registered.resolved.values()))
+            return avro_columns(registered.text, list(registered.resolved.values()), meant=meant)
         case "PROTOBUF":
-            return proto_columns(registered.text, message, registered.references)
+            return proto_columns(registered.text, message, registered.references, meant=meant)
         case "JSON":
-            return json_schema_columns(registered.text, registered.resolved.items())
+            return json_schema_columns(registered.text, registered.resolved.items(), meant=meant)
         case kind:
             raise NoColumnsError(f"it is {kind}, which is not read")

@@ -15,8 +15,9 @@ class PartitionTexts:
 
     Attributes:
         values: An array of text for each column that was asked for, in that order, each as long as
-            the batch. Null is Hive's default partition. A text that cannot be a folder of the
-            table (empty, too long, NUL) makes its row dirty; any other may be what it likes.
+            the batch. Null is Hive's default partition. A text that cannot be a folder of a
+            Hive table (empty, too long), or has a NUL, makes its row dirty; any other may be what
+            it likes.
         refused: Position of a row in the batch -> why it has no partition, in words for the user.
             Such rows are dirty, and what `values` says of them is not looked at.
     """

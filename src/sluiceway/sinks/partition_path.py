@@ -3,6 +3,7 @@
 Source: Hive `FileUtils.escapePathName` and `makePartName`, Spark `ExternalCatalogUtils`.
 """
 
+import hashlib
 import re
 from collections.abc import Sequence
 
@@ -18,6 +19,11 @@ _CONTROL = [chr(code) for code in range(0x01, 0x20)]
 _ESCAPED = frozenset([*_CONTROL, "\x7f", *"\"#%'*/:=?\\{[]^"])
 _ESCAPES = str.maketrans({char: f"%{ord(char):02X}" for char in _ESCAPED})
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+# Only lake tables have these. No other text has such a folder: neither letter is escaped elsewhere.
+_NO_NULL = "%5F" + DEFAULT_PARTITION[1:]
+_SHORTENED = "%7E"
+_OWN_ESCAPES = re.compile(f"(%5F(?=_HIVE_DEFAULT_PARTITION__$)|{_SHORTENED}(?=[0-9a-f]{{64}}$))")
+_CUT_ESCAPE = re.compile("%[0-9A-F]?$")
 
 
 def escape(text: str) -> str:
@@ -33,14 +39,22 @@ def unescape(text: str) -> str:
 def partition_component(name: str, value: str | None) -> str:
     """One folder's name, `hr=08`.
 
-    Null has Hive's name for it; an empty text, which lake tables alone hold, is `hr=` as Iceberg
-    writes it.
+    Null has Hive's name for it. Lake tables alone hold an empty text, which is `hr=` as Iceberg
+    writes it; a text that spells the name for null; and one that is too long for a folder, whose
+    name ends with a digest of it.
 
     Args:
         name: Of the partition column; in lower case, as Hive does.
         value: Raw.
     """
-    return f"{escape(name.lower())}={DEFAULT_PARTITION if value is None else escape(value)}"
+    if value is None:
+        return f"{escape(name.lower())}={DEFAULT_PARTITION}"
+    plain = _plain_component(name, _NO_NULL if is_reserved_value(value) else escape(value))
+    if len(plain) <= MAX_COMPONENT_BYTES:
+        return plain.decode("utf-8", "surrogatepass")
+    end = _SHORTENED + hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+    kept = plain[: MAX_COMPONENT_BYTES - len(end)].decode("utf-8", "ignore")
+    return _CUT_ESCAPE.sub("", kept) + end
 
 
 def partition_folder(names: Sequence[str], values: Sequence[str | None]) -> str:
@@ -77,7 +91,18 @@ def parse_partition_folder(folder: str) -> tuple[tuple[str, str], ...]:
 def asked_folder(text: str) -> str:
     """The folder that a person means, whose values may be written as they are: `pc=%` too."""
     parts = (part.partition("=") for part in text.strip("/").split("/"))
-    return "/".join(f"{name}{equals}{escape(unescape(value))}" for name, equals, value in parts)
+    return "/".join(f"{name}{equals}{_asked_value(value)}" for name, equals, value in parts)
+
+
+def _asked_value(text: str) -> str:
+    """A folder's own escapes stay; what `escape` would write is written so, once."""
+    parts = _OWN_ESCAPES.split(text)
+    return "".join(part if at % 2 else escape(unescape(part)) for at, part in enumerate(parts))
+
+
+def catalog_folder(names: Sequence[str], values: Sequence[str]) -> str:
+    """`partition_folder` of values as the metastore holds them, null by Hive's name."""
+    return partition_folder(names, [None if is_reserved_value(each) else each for each in values])
 
 
 def catalog_values(values: Sequence[str | None]) -> tuple[str, ...]:
@@ -87,7 +112,11 @@ def catalog_values(values: Sequence[str | None]) -> tuple[str, ...]:
 
 def escaped_component_bytes(name: str, value: str | None) -> int:
     """Length of the folder's name in UTF-8."""
-    return len(partition_component(name, value).encode("utf-8", "surrogatepass"))
+    return len(_plain_component(name, DEFAULT_PARTITION if value is None else escape(value)))
+
+
+def _plain_component(name: str, escaped: str) -> bytes:
+    return f"{escape(name.lower())}={escaped}".encode("utf-8", "surrogatepass")
 
 
 def is_reserved_value(value: str | None) -> bool:

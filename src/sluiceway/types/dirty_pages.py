@@ -173,9 +173,10 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.BAD_PARTITION_VALUE: ReasonPage(
         "partition",
-        "the value cannot be a folder: longer than 255 bytes when escaped, or 256 characters; "
-        "empty; NUL; Hive's own name for null; a local time that the zone does not have within "
-        "the years 0001 to 9999; in a lake table a `truncate` below the least number of the type",
+        "in a Hive table the value cannot be a folder: longer than 255 bytes when escaped, or 256 "
+        "characters; empty; Hive's own name for null. In any table: NUL; a local time that the "
+        "zone does not have within the years 0001 to 9999. In a lake table: a `truncate` below "
+        "the least number of the type",
         '`""` in a column that rows of a Hive table are partitioned by',
         "partition by a computed column that says what an odd value becomes",
     ),

@@ -18,6 +18,10 @@ from sluiceway.types.schema import (
 from sluiceway.types.time_format import compile_time_format
 
 _TIMES = DateType | TimestampType | LocalTimestampType
+_CLOCK = (
+    "remove it: the number counts from 1970 in UTC; or remove `unit`, where a schema of Kafka "
+    "Connect says that it is of a clock on a wall"
+)
 _FREE = ("format", "timezone")
 
 
@@ -59,7 +63,7 @@ def policy_problems(field: Field) -> Iterator[PolicyProblem]:
                 yield PolicyProblem(key, text, "remove one of them")
     for leaf in dict.fromkeys(plain):
         if isinstance(leaf, _TIMES):
-            yield from _time_problems(field, leaf)
+            yield from _time_problems(field, leaf, has_days=DateType() in plain)
         elif isinstance(leaf, BooleanType) and field.policy.format is not None:
             yield from _boolean_problems(field.policy.format)
         elif isinstance(leaf, BinaryType) and field.policy.format is not None:
@@ -86,7 +90,7 @@ def _misplaced(
             yield PolicyProblem(key, f"a value that {shown} has", todo)
 
 
-def _time_problems(field: Field, leaf: DataType) -> Iterator[PolicyProblem]:
+def _time_problems(field: Field, leaf: DataType, *, has_days: bool) -> Iterator[PolicyProblem]:
     is_day = isinstance(leaf, DateType)
     pattern, zone = field.policy.format, field.policy.timezone
     if field.time_unit is not None:
@@ -95,6 +99,8 @@ def _time_problems(field: Field, leaf: DataType) -> Iterator[PolicyProblem]:
         if is_day and zone is None:
             todo = "add timezone: the zone whose days are meant"
             yield PolicyProblem("unit", "a `timezone` beside the unit of a day", todo)
+        elif zone is not None and not has_days:
+            yield PolicyProblem("timezone", "no `timezone` beside the `unit` of an instant", _CLOCK)
     elif pattern is not None:
         yield from _format_problems(pattern, zone, is_day=is_day)
     elif is_day and zone is not None:

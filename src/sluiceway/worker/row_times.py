@@ -125,6 +125,8 @@ def partition_assigner(
     zone = event_time.timezone if event_time is not None else "UTC"
     partitioners = _Partitioners(partitions, schema)
     columns = [_column(rule, zone, partitioners) for rule in partitions]
+    if any(rule.in_files for rule in partitions):
+        return PartitionAssigner(columns, schema, None)
     for column in columns:
         if isinstance(column, ConstantColumn):
             problem = partition_value_problem(column.name, column.value)
@@ -161,7 +163,7 @@ def _column(rule: PartitionRule, zone: str, partitioners: _Partitioners) -> Part
         return TimeColumn(rule.name, pattern, rule.kind)
     if rule.transform is not None:
         return TransformColumn(rule.name, rule.column or rule.name, rule.transform)
-    return ValueColumn(rule.name, rule.column or rule.name, in_files=rule.in_files)
+    return ValueColumn(rule.name, rule.column or rule.name)
 
 
 def _event_time_reader(rule: EventTimeRule, schema: pa.Schema) -> EventTimeReader | None:

@@ -85,7 +85,9 @@ def test_port_that_is_taken_is_told_with_what_to_do(
 def test_files_of_folders_are_found_once_and_names_are_ours(job: Path, token: Path) -> None:
     again = job.parent / "b.yml"
     again.write_text("version: 1\n")
-    (job.parent / "notes.txt").write_text("x")
+    # As `validate FOLDER` takes them: no job is described by these.
+    for name in ("notes.txt", "b.test.yaml", ".b.yml.yaml"):
+        (job.parent / name).write_text("x")
     assert list(serve._job_files([job, job.parent])) == [job, again]
     access = serve._access("10.1.2.3", token, ["Ingest.Example:8090"])
     assert {"10.1.2.3", "ingest.example"} <= access.hosts

@@ -200,6 +200,16 @@ def test_where_of_the_file_holds_for_routes_without_their_own(tmp_path: Path) ->
         ("type: timestamp, format: yyyyMMddHHQ}", "format", "a format of times"),
         ("type: timestamp, unit: ms, format: yyyyMMddHH}", "format", "no `format` beside `unit`"),
         ("type: date, timezone: UTC}", "timezone", "a `format` or `unit` beside the `timezone`"),
+        (
+            "type: timestamp, unit: ms, timezone: UTC}",
+            "timezone",
+            "no `timezone` beside the `unit` of an instant",
+        ),
+        (
+            "type: 'array<timestamp with local time zone>', unit: s, timezone: Asia/Shanghai}",
+            "timezone",
+            "no `timezone` beside the `unit` of an instant",
+        ),
         ("type: date, unit: ms}", "unit", "a `timezone` beside the unit of a day"),
         ("type: date, format: iso8601}", "format", "a `timezone` beside a format with an offset"),
         ("type: binary, format: utf16}", "format", "expected one of utf8, base64, hex"),

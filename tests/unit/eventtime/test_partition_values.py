@@ -10,12 +10,18 @@ from sluiceway.eventtime.partition_values import (
     NO_TIMES,
     ConstantColumn,
     PartitionAssigner,
+    PartitionColumn,
     RowTimes,
     TimeColumn,
     TransformColumn,
     ValueColumn,
 )
 from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.sinks.partition_path import (
+    DEFAULT_PARTITION,
+    MAX_COMPONENT_BYTES,
+    partition_folder,
+)
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.iso_time import MAX_TIME_US
 
@@ -142,12 +148,24 @@ def test_partition_by_a_time_that_is_not_given_is_refused() -> None:
         PartitionAssigner(columns, rows.schema, no_slash).assign(rows, NO_TIMES)
 
 
-def test_a_lake_table_tells_an_empty_text_from_null() -> None:
-    rows = pa.RecordBatch.from_pydict({"c": ["a", "", None, ""]})
-    for column in (ValueColumn("p", "c", in_files=True), TransformColumn("p", "c", "truncate[3]")):
-        found = PartitionAssigner([column], rows.schema, no_slash).assign(rows, NO_TIMES)
-        assert [found.values[code][0] for code in found.codes] == ["a", "", None, ""]
-        assert found.dirty == ()
+@pytest.mark.parametrize(
+    "column", [ValueColumn("p", "c"), TransformColumn("p", "c", "truncate[400]")]
+)
+def test_a_lake_table_holds_values_that_no_folder_of_hive_tells(column: PartitionColumn) -> None:
+    values = ["a", "", None, "", DEFAULT_PARTITION, "x" * 300, "/" * 100, "x" * 299]
+    rows = pa.RecordBatch.from_pydict({"c": values})
+    found = PartitionAssigner([column], rows.schema, None).assign(rows, NO_TIMES)
+    assert found.dirty == ()
+    assert [found.values[code][0] for code in found.codes] == values
+    folders = {partition_folder(["p"], each) for each in found.values}
+    assert len(folders) == len(set(values))
+    assert all(len(folder.encode()) <= MAX_COMPONENT_BYTES for folder in folders)
+
+
+def test_a_nul_of_a_partitioner_is_dirty_in_a_lake_table_too() -> None:
+    rows = pa.RecordBatch.from_pydict({"c": ["a\0b", "a"]})
+    found = PartitionAssigner([ValueColumn("p", "c")], rows.schema, None).assign(rows, NO_TIMES)
+    assert [(row.index, "NUL" in row.message) for row in found.dirty] == [(0, True)]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ import pytest
 
 from sluiceway.sinks.partition_path import (
     DEFAULT_PARTITION,
+    MAX_COMPONENT_BYTES,
+    asked_folder,
+    catalog_folder,
     catalog_values,
     escape,
     escaped_component_bytes,
@@ -54,6 +57,44 @@ def test_partition_folder_tells_null_from_an_empty_text(value: str | None, folde
     assert partition_folder(["q"], [value]) == folder
     # A metastore does not: in its tables such a text is dirty.
     assert catalog_values([value]) == (DEFAULT_PARTITION,)
+
+
+def test_partition_folder_of_the_name_for_null_is_another_than_that_of_null() -> None:
+    folder = partition_folder(["q"], [DEFAULT_PARTITION])
+    assert folder == "q=%5F_HIVE_DEFAULT_PARTITION__"
+    assert parse_partition_folder(folder) == (("q", DEFAULT_PARTITION),)
+    # What a metastore holds under that name is null.
+    assert catalog_folder(["q"], [DEFAULT_PARTITION]) == partition_folder(["q"], [None])
+
+
+@pytest.mark.parametrize("value", ["x" * 300, "\u5317" * 100, "/" * 100, "a%" * 90, "y" * 10**6])
+def test_partition_folder_of_a_long_value_is_short_and_its_own(value: str) -> None:
+    folders = {partition_folder(["q"], [each]) for each in (value, f"{value}.", f"{value}/")}
+    assert len(folders) == 3
+    for folder in folders:
+        assert len(folder.encode()) <= MAX_COMPONENT_BYTES
+        assert folder.startswith(f"q={escape(value[0])}")
+        assert asked_folder(folder) == folder
+    longest = "z" * (MAX_COMPONENT_BYTES - 2)
+    assert partition_folder(["q"], [longest]) == f"q={longest}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "folder"),
+    [
+        ("pc=%", "pc=%25"),
+        ("pc=%25/", "pc=%25"),
+        ("pc=a:b", "pc=a%3Ab"),
+        ("pc=%41", "pc=A"),
+        ("pc=%5Fx", "pc=_x"),
+        (f"pc={DEFAULT_PARTITION}", f"pc={DEFAULT_PARTITION}"),
+        ("pc=%5F_HIVE_DEFAULT_PARTITION__", "pc=%5F_HIVE_DEFAULT_PARTITION__"),
+    ],
+)
+def test_asked_folder_takes_values_as_they_are_and_as_folders_show_them(
+    asked: str, folder: str
+) -> None:
+    assert asked_folder(asked) == folder
 
 
 def test_partition_folder_joins_components_in_order() -> None:

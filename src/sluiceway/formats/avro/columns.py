@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from sluiceway.convert.typed_values import Day, LocalTime
+from sluiceway.formats.avro.reader import is_variable_decimal
 from sluiceway.formats.avro.schema import (
     BIG_DECIMAL,
+    CONNECT_PRECISION,
     Array,
     AvroSchemaError,
     Enum,
@@ -17,7 +19,12 @@ from sluiceway.formats.avro.schema import (
     Union,
     parse_schema,
 )
-from sluiceway.formats.connect_times import CONNECT_TIMES
+from sluiceway.formats.connect_times import (
+    CONNECT_TEXT_TIMES,
+    CONNECT_TIMES,
+    NANO_TIMESTAMP,
+    ZONED_TIMESTAMP,
+)
 from sluiceway.formats.schema_columns import (
     NoColumnsError,
     SchemaColumn,
@@ -49,28 +56,33 @@ _PLAIN: dict[str, DataType] = {
     "bytes": BinaryType(),
     "string": StringType(),
 }
+_TEXT_TIMES = {*CONNECT_TEXT_TIMES, ZONED_TIMESTAMP}
+_NANOS = "an instant finer than a microsecond is dirty, or by `on_lossy`"
 _WHOLE = (IntegerType(32), IntegerType(64))
 
 
-def avro_columns(text: str, referenced: Sequence[str] = ()) -> tuple[SchemaColumn, ...]:
+def avro_columns(
+    text: str, referenced: Sequence[str] = (), *, meant: bool = False
+) -> tuple[SchemaColumn, ...]:
     """The columns of a schema, in the order of its fields. Called on the driver.
 
     Args:
         text: The schema as JSON.
         referenced: Schemas of the named types that it uses, those they use before them.
+        meant: As of `Walk`.
 
     Raises:
         NoColumnsError: It is no schema, or none of a record.
     """
     try:
-        node = parse_schema(text, referenced, connect=True)
+        node = parse_schema(text, referenced, connect=True, texts=_TEXT_TIMES)
     except AvroSchemaError as error:
         raise NoColumnsError(f"it is no Avro schema: {error}") from error
     if not isinstance(node, Record):
         raise NoColumnsError("it is an Avro schema, but not of a record")
     if not node.fields:
         raise NoColumnsError(f"the record {printable(node.name)} has no fields")
-    return columns_of(node.fields, lambda walk, of: _Types(walk, node).of(of))
+    return columns_of(node.fields, lambda walk, of: _Types(walk, node).of(of), meant=meant)
 
 
 class _Types:
@@ -105,32 +117,51 @@ class _Types:
     def _logical(self, logical: Logical, plain: DataType) -> DataType:
         match logical.name:
             case "decimal":
-                # With zeros behind them where the scale is below 0.
-                digits, scale = logical.precision - min(logical.scale, 0), max(logical.scale, 0)
-                if digits > MAX_PRECISION:
-                    text = f"a decimal of {digits} digits; a column has {MAX_PRECISION}"
-                    raise self._walk.refusal(text)
-                return DecimalType(digits, scale)
+                return self._decimal(logical)
             case name if name == BIG_DECIMAL:
                 raise self._walk.refusal("a decimal of any scale: say decimal(p,s) or string")
             case "uuid":
                 return StringType()
             case "date":
                 return DateType()
-            case "timestamp-millis" | "timestamp-micros":
-                return TimestampType()
-            case "timestamp-nanos":
-                self._walk.note("an instant finer than a microsecond is dirty, or by `on_lossy`")
-                return TimestampType()
-            case "time-millis" | "time-micros":
+            case name if name.startswith("time-"):
                 raise self._walk.refusal("a time of day, and Hive has no such type")
-            case name if name.startswith("local-timestamp-"):
-                raise self._walk.refusal("a local time, and the schema does not say of which zone")
-            case _:
-                return plain
+            case name if name in _TEXT_TIMES:
+                return self._text_time(name, plain)
+            case name:
+                return self._instant(name)
+
+    def _decimal(self, logical: Logical) -> DataType:
+        # With zeros behind them where the scale is below 0.
+        digits, scale = logical.precision - min(logical.scale, 0), max(logical.scale, 0)
+        is_said = logical.precision != CONNECT_PRECISION
+        if self._walk.meant and not is_said and scale <= MAX_PRECISION:
+            self._walk.note("its precision is not said; values of more digits are dirty")
+            return DecimalType(MAX_PRECISION, scale)
+        if digits > MAX_PRECISION:
+            text = f"a decimal of {digits} digits; a column has {MAX_PRECISION}"
+            raise self._walk.refusal(text)
+        return DecimalType(digits, scale)
+
+    def _text_time(self, name: str, plain: DataType) -> DataType:
+        if not self._walk.meant:
+            return plain
+        return TimestampType() if name == ZONED_TIMESTAMP else self._walk.clock()
+
+    def _instant(self, name: str) -> DataType:
+        is_local = name.startswith("local-")
+        if is_local and not self._walk.meant:
+            raise self._walk.refusal("a local time, and the schema does not say of which zone")
+        if name.endswith("-nanos"):
+            self._walk.note(_NANOS)
+        return self._walk.clock() if is_local else TimestampType()
 
     def _connect_time(self, name: str, plain: DataType) -> DataType:
         made = CONNECT_TIMES[name](0)
+        if isinstance(made, LocalTime) and self._walk.meant:
+            if name == NANO_TIMESTAMP:
+                self._walk.note(_NANOS)
+            return self._walk.clock()
         if isinstance(made, LocalTime):
             self._walk.note("a clock's on a wall: {type: timestamp, timezone: ZONE} reads it")
             return plain
@@ -150,6 +181,8 @@ class _Types:
     def _record(self, node: Record) -> DataType:
         if any(node is each for each in self._above):
             raise self._walk.refusal(f"the record {node.name} holds itself")
+        if self._walk.meant and is_variable_decimal(node):
+            return self._walk.any_scale()
         self._above.append(node)
         found = [(name, self._walk.under(name, self.of, of)) for name, of in node.fields]
         self._above.pop()

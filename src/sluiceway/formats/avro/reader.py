@@ -164,7 +164,7 @@ class _Compiler:
             return known
         fields: list[tuple[str, Read]] = []
         read = _record(fields)
-        if self._connect and _is_variable(node):
+        if self._connect and is_variable_decimal(node):
             read = _variable_decimal(read)
         self._records[id(node)] = read
         fields += [(name, self.compile(of)) for name, of in node.fields]
@@ -368,7 +368,8 @@ def _uuid(value: object) -> object:
     return str(UUID(bytes=value)) if isinstance(value, bytes) else value
 
 
-def _is_variable(node: Record) -> bool:
+def is_variable_decimal(node: Record) -> bool:
+    """Whether Kafka Connect means a decimal with a scale of its own by a record."""
     return node.name == VARIABLE_DECIMAL and {name for name, _ in node.fields} == {"scale", "value"}
 
 

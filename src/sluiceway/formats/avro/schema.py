@@ -5,7 +5,7 @@ as it demands; a schema that is none is refused.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ _TIMES = {
 }  # fmt: skip
 _UUID_BYTES = 16
 # What its converter says of a decimal without a precision.
-_CONNECT_PRECISION = 64
+CONNECT_PRECISION = 64
 _EMPTY_FINGERPRINT = 0xC15D213AA4D7A795
 
 
@@ -106,13 +106,20 @@ class Record:
 Node = Primitive | Fixed | Enum | Array | Map | Union | Record
 
 
-def parse_schema(text: str, referenced: Iterable[str] = (), *, connect: bool = False) -> Node:
+def parse_schema(
+    text: str,
+    referenced: Iterable[str] = (),
+    *,
+    connect: bool = False,
+    texts: Container[str] = CONNECT_TEXT_TIMES,
+) -> Node:
     """Read a schema. Called once a schema and process.
 
     Args:
         text: JSON.
         referenced: Schemas of the named types that it uses, those they use before them.
         connect: Take the names that Kafka Connect gives to numbers as logical types.
+        texts: Those that it gives to texts and that are taken so too.
 
     Raises:
         AvroSchemaError: It is no schema.
@@ -120,8 +127,8 @@ def parse_schema(text: str, referenced: Iterable[str] = (), *, connect: bool = F
     names: dict[str, Node] = {}
     try:
         for other in referenced:
-            _Parser(names, connect=connect).parse(_load(other), "", 0)
-        return _Parser(names, connect=connect).parse(_load(text), "", 0)
+            _Parser(names, texts if connect else None).parse(_load(other), "", 0)
+        return _Parser(names, texts if connect else None).parse(_load(text), "", 0)
     except RecursionError as error:
         raise AvroSchemaError("the schema is nested too deep") from error
 
@@ -141,9 +148,9 @@ def _load(text: str) -> Any:
 class _Parser:
     """Reads one schema into a table of names that references share."""
 
-    def __init__(self, names: dict[str, Node], *, connect: bool) -> None:
+    def __init__(self, names: dict[str, Node], texts: Container[str] | None) -> None:
         self._names = names
-        self._connect = connect
+        self._texts = texts
 
     def parse(self, found: Any, space: str, depth: int) -> Node:
         if depth > MAX_SCHEMA_DEPTH:
@@ -191,10 +198,10 @@ class _Parser:
     def _connect_name(self, found: Mapping[str, Any], kind: str) -> Logical | None:
         """What Kafka Connect means by a number or a text, where that is a time."""
         name = found.get("connect.name")
-        if not self._connect or not isinstance(name, str):
+        if self._texts is None or not isinstance(name, str):
             return None
         number = kind in ("int", "long") and name in CONNECT_TIMES
-        text = kind == "string" and name in CONNECT_TEXT_TIMES
+        text = kind == "string" and name in self._texts
         return Logical(name) if number or text else None
 
     def _record(self, found: Mapping[str, Any], space: str, depth: int) -> Node:
@@ -280,7 +287,7 @@ def _connect_decimal(found: Mapping[str, Any], of: str) -> Logical | None:
     told = parameters.get("scale") if isinstance(parameters, dict) else None
     try:
         scale = int(found.get("scale", told))
-        precision = int(found.get("precision", _CONNECT_PRECISION))
+        precision = int(found.get("precision", CONNECT_PRECISION))
     except (TypeError, ValueError):
         return None
     if abs(scale) > MAX_DECIMAL_DIGITS:

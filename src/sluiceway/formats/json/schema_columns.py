@@ -9,10 +9,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from sluiceway.convert.typed_values import Day, Instant
-from sluiceway.formats.connect_columns import ANY_SCALE
-from sluiceway.formats.connect_times import CONNECT_TIMES, DECIMAL, VARIABLE_DECIMAL
+from sluiceway.formats.connect_times import (
+    CONNECT_TIMES,
+    DECIMAL,
+    VARIABLE_DECIMAL,
+    ZONED_TIMESTAMP,
+)
 from sluiceway.formats.json.schema_document import Documents, Place
 from sluiceway.formats.schema_columns import (
+    ANY_SCALE,
     NoColumnsError,
     SchemaColumn,
     Walk,
@@ -49,13 +54,14 @@ _PARTS = ("allOf", *_CHOICES, "then", "else")
 
 
 def json_schema_columns(
-    text: str, others: Iterable[tuple[str, str]] = ()
+    text: str, others: Iterable[tuple[str, str]] = (), *, meant: bool = False
 ) -> tuple[SchemaColumn, ...]:
     """The columns of a schema, in the order of its properties. Called on the driver.
 
     Args:
         text: The schema.
         others: Names and texts of the schemas that it refers to.
+        meant: As of `Walk`.
 
     Raises:
         NoColumnsError: It is no schema of an object with properties.
@@ -74,7 +80,9 @@ def json_schema_columns(
     if not isinstance(properties, dict) or not properties:
         raise NoColumnsError("it is no JSON Schema of an object with properties")
     fields = [(name, Place(node, top.document)) for name, node in properties.items()]
-    return columns_of(fields, lambda walk, place: _Types(walk, documents, top).of(place))
+    return columns_of(
+        fields, lambda walk, place: _Types(walk, documents, top).of(place), meant=meant
+    )
 
 
 def _check_one_place(top: Place) -> None:
@@ -186,6 +194,8 @@ class _Types:
             return DateType()
         if isinstance(made, Instant):
             return TimestampType()
+        if made is not None and self._walk.meant:
+            return self._walk.clock()
         if made is not None:
             self._walk.note("a clock's on a wall: {type: timestamp, timezone: ZONE} reads it")
         told = _CONNECT.get(str(node.get("connect.type")))
@@ -211,6 +221,8 @@ class _Types:
     def _text(self, node: Any) -> DataType:
         if node.get("connect.type") == "bytes" or node.get("contentEncoding") is not None:
             self._walk.note("bytes as text; binary with a `format` reads them")
+        if self._walk.meant and node.get("title") == ZONED_TIMESTAMP:
+            return TimestampType()
         match node.get("format"):
             case "date":
                 return DateType()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from sluiceway.formats.protobuf.descriptor_set import read_schema
+from sluiceway.formats.protobuf.reader import DATE, meant_by
 from sluiceway.formats.protobuf.schema import (
     FieldType,
     MessageType,
@@ -19,6 +20,7 @@ from sluiceway.types.schema import (
     BinaryType,
     BooleanType,
     DataType,
+    DateType,
     DecimalType,
     FloatType,
     IntegerType,
@@ -59,7 +61,11 @@ _NANOS = "an instant finer than a microsecond is dirty, or by `on_lossy`"
 
 
 def proto_columns(
-    text: str, message: str | None, imported: Iterable[tuple[str, str]] = ()
+    text: str,
+    message: str | None,
+    imported: Iterable[tuple[str, str]] = (),
+    *,
+    meant: bool = False,
 ) -> tuple[SchemaColumn, ...]:
     """The columns of a message in a `.proto` text, in the order of its fields.
 
@@ -69,17 +75,20 @@ def proto_columns(
         text: Of the schema.
         message: Full name; None takes the only one that is declared at the text's top.
         imported: Names and texts of the schemas that it imports, those they import before them.
+        meant: As of `Walk`.
 
     Raises:
         NoColumnsError: It is no schema, or which message is meant is not said.
     """
     try:
-        return message_columns(read_schema(text, imported), message)
+        return message_columns(read_schema(text, imported), message, meant=meant)
     except ProtobufSchemaError as error:
         raise NoColumnsError(f"it is no Protobuf schema: {error}") from error
 
 
-def message_columns(schema: Schema, name: str | None) -> tuple[SchemaColumn, ...]:
+def message_columns(
+    schema: Schema, name: str | None, *, meant: bool = False
+) -> tuple[SchemaColumn, ...]:
     """The columns of a message of a schema that is read already, as `proto_columns`.
 
     Raises:
@@ -90,7 +99,7 @@ def message_columns(schema: Schema, name: str | None) -> tuple[SchemaColumn, ...
     if not message.fields:
         raise NoColumnsError(f"the message {message.name} has no fields")
     fields = [(of.name, of) for of in message.fields]
-    return columns_of(fields, lambda walk, of: _Types(walk, message).of(of))
+    return columns_of(fields, lambda walk, of: _Types(walk, message).of(of), meant=meant)
 
 
 def _message(schema: Schema, name: str | None) -> MessageType:
@@ -128,6 +137,8 @@ class _Types:
             if of.name.endswith(".Timestamp"):
                 self._walk.note(_NANOS)
             return _WELL_KNOWN[of.name]
+        if self._walk.meant and meant_by(of) is not None:
+            return DateType() if of.name == DATE else self._walk.any_scale()
         if any(of is each for each in self._above):
             raise self._walk.refusal(f"the message {of.name} holds itself")
         self._above.append(of)

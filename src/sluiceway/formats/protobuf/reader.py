@@ -71,7 +71,7 @@ class MessageReader:
     ) -> None:
         known[of] = self
         self.name = of.name
-        self._meant = _meant_by(of) if connect else None
+        self._meant = meant_by(of) if connect else None
         self.is_map_entry = of.is_map_entry
         self._fields = {field.number: _Field(field, known, connect=connect) for field in of.fields}
         self._repeated = [(field.name, _is_map(field)) for field in of.fields if field.repeated]
@@ -248,15 +248,16 @@ def _day(found: Mapping[str, Any]) -> Day:
     return Day(day.toordinal() - _EPOCH_DAY)
 
 
+DATE = "google.type.Date"
 _CONNECT: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "confluent.type.Decimal": _decimal,
-    "google.type.Date": _day,
+    DATE: _day,
 }
 _VARIABLE = VARIABLE_DECIMAL.rpartition(".")[2]
 _WELL_KNOWN = _WRAPPERS | {_TIMESTAMP, _DURATION}
 
 
-def _meant_by(of: MessageType) -> Callable[[Mapping[str, Any]], Any] | None:
+def meant_by(of: MessageType) -> Callable[[Mapping[str, Any]], Any] | None:
     """What Kafka Connect means by a message; the name of a decimal of any scale has no package."""
     kinds = {field.name: field.kind for field in of.fields}
     if of.name.rpartition(".")[2] == _VARIABLE and kinds == {"scale": "int32", "value": "bytes"}:

@@ -26,7 +26,7 @@ from sluiceway.catalog.hive_table import (
     refuse_another,
 )
 from sluiceway.errors import StorageUnavailableError, TableMismatchError
-from sluiceway.sinks.partition_path import partition_folder
+from sluiceway.sinks.partition_path import catalog_folder
 from sluiceway.sinks.table_options import FOLDER
 from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import PutResult, Storage
@@ -265,7 +265,7 @@ class FolderCatalog:
     def _partition(
         self, database: str, table: str, held: _TableEntry, values: tuple[str, ...]
     ) -> "_Entry":
-        name = partition_folder([column.name for column in held.partition_columns], values)
+        name = catalog_folder([column.name for column in held.partition_columns], values)
         return self._entry(f"{self._partitions(database, table, held)}/{name}")
 
     def _folders(self, root: str, depth: int) -> Iterator[str]:

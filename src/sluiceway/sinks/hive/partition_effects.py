@@ -15,8 +15,8 @@ from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
 from sluiceway.sinks.hive.catalogs import TableCatalog
 from sluiceway.sinks.hive.table_format import file_settings
 from sluiceway.sinks.partition_path import (
+    catalog_folder,
     catalog_values,
-    partition_folder,
     partition_name_problem,
 )
 from sluiceway.storage.access import NO_STORES, Stores
@@ -70,7 +70,7 @@ def apply_partitions(
 
 def partition_name(table: HiveTable, values: tuple[str, ...]) -> str:
     """Escaped name of a partition, `dt=20261120/hr=08`, of values as the metastore has them."""
-    return partition_folder([column.name for column in table.partition_columns], values)
+    return catalog_folder([column.name for column in table.partition_columns], values)
 
 
 def _compare(
