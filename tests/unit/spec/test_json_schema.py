@@ -34,6 +34,7 @@ BEYOND = {
     ),
     *("where_syntax", "where_unknown_column", "ready_without_time", "ratio", "master"),
     *("location", "retention_short", "default_type", "metastore_key_alone", "anchor"),
+    "unit_and_zone",
 }
 
 
