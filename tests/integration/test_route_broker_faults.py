@@ -2,14 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable
 
 import pytest
 
 from sluiceway.lab.lab import Lab
 from sluiceway.observe.steps import Step
 from tools.job_files import event
-from tools.route_faults import NewRun, Pause, live, offsets
+from tools.route_faults import NewRun, Pause, hearing, live, offsets
 from tools.topic_writer import TopicWriter
 
 _TIMEOUT_S = 180.0
@@ -17,17 +16,6 @@ _TIMEOUT_S = 180.0
 
 def _events(span: range) -> list[bytes]:
     return [event(n) for n in span]
-
-
-def _hearing(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """All that was said on standard error so far, each time that it is asked."""
-    said: list[str] = []
-
-    def heard() -> str:
-        said.append(capsys.readouterr().err)
-        return "".join(said)
-
-    return heard
 
 
 def test_broker_that_is_down_at_the_start_is_waited_for(
@@ -39,7 +27,7 @@ def test_broker_that_is_down_at_the_start_is_waited_for(
 ) -> None:
     monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.3)
     monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 2.0)
-    heard = _hearing(capsys)
+    heard = hearing(capsys)
     run, topic = new_run()
     TopicWriter(bootstrap_servers).write(topic, _events(range(5)))
     published = Pause(Step.PUBLISHED)

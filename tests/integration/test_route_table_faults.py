@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from sluiceway.storage.local import LocalStorage
 from tools.job_files import COLUMNS as DECLARED
 from tools.job_files import event
 from tools.raw_metastore import raw_client, storage
-from tools.route_faults import NewRun, Pause, live, offsets
+from tools.route_faults import NewRun, Pause, hearing, live, offsets
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
@@ -86,17 +86,6 @@ def _files(root: Path) -> list[Path]:
 
 
 # ---- the metastore is away ---------------------------------------------------------------
-
-
-def _hearing(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """All that was said on standard error so far, each time that it is asked."""
-    said: list[str] = []
-
-    def heard() -> str:
-        said.append(capsys.readouterr().err)
-        return "".join(said)
-
-    return heard
 
 
 def test_metastore_that_is_down_delays_partitions_and_never_commits(
@@ -159,7 +148,7 @@ def test_metastore_that_is_down_at_the_start_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.3)
-    heard = _hearing(capsys)
+    heard = hearing(capsys)
     run, topic = new_run()
     writer.write(topic, _events(range(5)))
     lab.kill_server("metastore")

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import pytest
+
 from sluiceway.errors import SluicewayError
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.records import DataRecord, RowCounts
@@ -149,3 +151,14 @@ def counts(run: RouteRun) -> RowCounts:
 def offsets(partition: int, *ranges: range) -> list[tuple[int, int]]:
     """What `RouteRun.rows` gives for these offsets of one source partition."""
     return [(partition, offset) for span in ranges for offset in span]
+
+
+def hearing(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """All that was said on standard error so far, each time that it is asked."""
+    said: list[str] = []
+
+    def heard() -> str:
+        said.append(capsys.readouterr().err)
+        return "".join(said)
+
+    return heard
