@@ -105,11 +105,18 @@ class Story:
     bootstrap_servers: str
     metastore_uri: str
     environment: dict[str, str] = field(default_factory=dict)
+    _says: str = ""
 
     def command(self, *words: str) -> str:
         """A command of the product; it has to succeed."""
+        done = self._done(*words)
+        if done.returncode != 0:
+            raise RunFailedError(f"sluiceway {' '.join(words)}: {done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def _done(self, *words: str) -> "subprocess.CompletedProcess[str]":
         own = {"XDG_STATE_HOME": str(self.folder / "state")}
-        done = subprocess.run(
+        return subprocess.run(
             [sys.executable, "-m", "sluiceway", *words],
             env={**os.environ, **own, **self.environment},
             cwd=self.folder,
@@ -119,9 +126,6 @@ class Story:
             check=False,
             timeout=_COMMAND_TIMEOUT_S,
         )
-        if done.returncode != 0:
-            raise RunFailedError(f"sluiceway {' '.join(words)}: {done.stdout}\n{done.stderr}")
-        return done.stdout
 
     def only_job(self) -> dict[str, object]:
         """The one job that was submitted, as `list` shows it."""
@@ -137,13 +141,19 @@ class Story:
         return [line for line in lines if line.get("event") == event]
 
     def rows_read(self) -> int:
-        """That the ledger has, whoever read them."""
+        """That the ledger has, whoever read them; says what a route that waits waits for."""
         try:
-            found = json.loads(self.command("status", str(self.job.path), "-o", "json"))
-        except RunFailedError:
+            routes = json.loads(self._done("status", str(self.job.path), "-o", "json").stdout)[
+                "routes"
+            ]
+        except (ValueError, KeyError):
             # Before the first start there is no table.
             return 0
-        return sum(int(route.get("rows_read") or 0) for route in found["routes"])
+        says = "; ".join(str(route["message"]) for route in routes if route.get("code"))
+        if says != self._says:
+            tell(f"the route says: {says or 'all well'}")
+        self._says = says
+        return sum(int(route.get("rows_read") or 0) for route in routes)
 
     def wait_for_rows(self, count: int) -> None:
         """Wait until so many are committed."""
