@@ -130,17 +130,13 @@ def reason_table() -> str:
     return _table(rows)
 
 
-def reason_pages() -> str:
-    """Every reason: what it means, an example, what to do."""
-    parts = []
+def reason_help() -> str:
+    """Every reason with an example and what to do, in a line."""
+    rows = [["reason", "example", "what to do"]]
     for reason in DirtyReason:
         page = PAGES[reason]
-        meaning = page.meaning[0].upper() + page.meaning[1:]
-        parts.append(
-            f"### `{reason}`\n\nStage: {page.stages or 'none'}. {meaning}.\n\n"
-            f"Example: {page.example}.\n\nWhat to do: {page.todo}.\n"
-        )
-    return "\n".join(parts)
+        rows.append([f"`{reason}`", page.example, page.todo])
+    return _table(rows)
 
 
 def _table(rows: list[list[str]]) -> str:
@@ -181,7 +177,7 @@ BLOCKS = {
         "protobuf overview": lambda: format_overview(PROTOBUF_MATRIX),
         "typed rules": typed_rules,
     },
-    "dirty.md": {"reasons": reason_pages},
+    "guides/dirty-rows.md": {"reasons": reason_help},
     "faults.md": {"results": fault_results, "results of rocketmq": rocketmq_results},
     "metrics.md": {"metrics": metric_table, "alerts": alert_table},
 }
