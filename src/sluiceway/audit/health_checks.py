@@ -270,7 +270,11 @@ def _route(config: RouteConfig, seen: set[str]) -> Iterator[Finding]:
     state = route.table.state
     if state.warnings:
         yield Finding(
-            "table", table, Health.WARNING, "; ".join(state.warnings), "see docs/table-files.md"
+            "table",
+            table,
+            Health.WARNING,
+            "; ".join(state.warnings),
+            "see docs/guides/hive-tables.md",
         )
     else:
         found = "is as the job file says" if route.table.exists else "is created by the first run"

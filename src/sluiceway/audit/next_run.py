@@ -201,7 +201,8 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
 
 def _table_risks(route: ForeseenRoute) -> list[Risk]:
     risks = [
-        Risk(Weight.HIDES, text, "see docs/table-files.md") for text in route.table.state.warnings
+        Risk(Weight.HIDES, text, "see docs/guides/hive-tables.md")
+        for text in route.table.state.warnings
     ]
     if route.config.ready is None and any(rule.pattern for rule in route.config.partitions):
         risks.append(

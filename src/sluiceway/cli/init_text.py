@@ -148,7 +148,7 @@ class JobText:
     def text(self) -> str:
         """The whole file."""
         lines = [
-            f"# {self.topic} into {self.table}. Each key is explained in docs/job-file.md.",
+            f"# {self.topic} into {self.table}. Each key is in docs/reference/job-file.md.",
             *(f"# {note}" for note in self.notes),
             "version: 1",
             f"name: {self.name}",
