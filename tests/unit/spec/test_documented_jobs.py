@@ -46,7 +46,7 @@ def test_masks_of_personal_data_are_valid() -> None:
 
 
 def test_form_of_airflow_is_valid() -> None:
-    blocks = _YAML.findall((DOCS / "job-file.md").read_text("utf-8"))
+    blocks = _YAML.findall((DOCS / "guides/complete-hours.md").read_text("utf-8"))
     (hook,) = [block for block in blocks if "dag_run_id" in block]
     table = """\
 table:
