@@ -148,8 +148,8 @@ def test_paths_of_the_track_record_exist() -> None:
     assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
 
 
-def test_every_step_of_the_protocol_is_in_the_table_of_guarantees() -> None:
-    table = [row for row in rows(ROOT / "docs/GUARANTEES.md") if len(row) == 5]
+def test_every_step_of_the_protocol_is_in_the_table_of_promises() -> None:
+    table = [row for row in rows(ROOT / "docs/contributors/promises.md") if len(row) == 5]
     named = [row[0] for row in table]
     assert [step.name for step in Step if step.name not in named] == []
     assert [row[0] for row in table if not all(row[:4])] == []
@@ -163,3 +163,13 @@ def test_files_that_the_architecture_names_are_where_it_says() -> None:
     assert len(asked) == 12
     assert len(named) > 20
     assert [name for name in named if not (ROOT / "src/sluiceway" / name).is_file()] == []
+
+
+def test_paths_that_the_page_of_promises_names_exist() -> None:
+    named = set(
+        re.findall(
+            r"`((?:tests|src)/[\w/.]+)`", (ROOT / "docs/contributors/promises.md").read_text()
+        )
+    )
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

@@ -137,7 +137,13 @@ def _native() -> Finding:
     if native_module() is not None:
         return Finding("native", "sluiceway-native", Health.OK, "it is used")
     found = "not used: reading JSON takes about three times the CPU a record"
-    return Finding("native", "sluiceway-native", Health.WARNING, found, "see docs/native.md")
+    return Finding(
+        "native",
+        "sluiceway-native",
+        Health.WARNING,
+        found,
+        "see docs/guides/clusters-and-stores.md, The native module",
+    )
 
 
 def _master(spec: JobSpec) -> Finding:

@@ -173,7 +173,7 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
                 Weight.STOPS if over else Weight.ASIDE,
                 f"{counts.dirty:,} of {counts.read:,} records are dirty ({reasons}){what}",
                 f"`sluiceway preview JOB --route {route.config.route}` shows them; "
-                "see docs/dirty.md",
+                "see docs/guides/dirty-rows.md",
             )
         )
     if counts.read and not counts.written and not counts.dirty:
@@ -209,7 +209,7 @@ def _table_risks(route: ForeseenRoute) -> list[Risk]:
             Risk(
                 Weight.HIDES,
                 "readers see hours before they are complete",
-                "a block `ready` shows an hour when it is; see docs/event-time.md",
+                "a block `ready` shows an hour when it is; see docs/guides/complete-hours.md",
             )
         )
     return risks

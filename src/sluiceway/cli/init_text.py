@@ -196,7 +196,7 @@ class JobText:
 
 
 _LAST = (
-    "# Halt when more than a tenth of the rows does not fit; fewer are kept aside (docs/dirty.md).",
+    "# Halt when more than a tenth of the rows does not fit (docs/guides/dirty-rows.md).",
     "dirty: {max_rate: {ratio: 0.1, window: 10m}}",
     "run: {interval: 10s} # From one commit to the next.",
 )
