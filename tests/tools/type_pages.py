@@ -123,11 +123,11 @@ def _reasons(cell: Cell | FormatCell) -> str:
 
 
 def reason_help() -> str:
-    """Every reason with an example and what to do, in a line."""
-    rows = [["reason", "example", "what to do"]]
+    """Every reason with its meaning and what to do, in a line."""
+    rows = [["reason", "what is wrong", "what to do"]]
     for reason in DirtyReason:
         page = PAGES[reason]
-        rows.append([f"`{reason}`", page.example, page.todo])
+        rows.append([f"`{reason}`", page.meaning, page.todo])
     return _table(rows)
 
 
