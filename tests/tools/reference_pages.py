@@ -233,7 +233,13 @@ def _keys(block: Mapping[str, Any]) -> str:
 
 _FORMS = {"(?:ms|s|m|h|d)": "duration", "iB)": "size", "/s)": "rate"}
 """By a part of the pattern."""
-_TYPES = {"string": "text", "integer": "number", "boolean": "true/false", "null": "`null`"}
+_TYPES = {
+    "string": "text",
+    "integer": "number",
+    "number": "number",
+    "boolean": "true/false",
+    "null": "`null`",
+}
 
 
 def _form(value: Mapping[str, Any]) -> str:
