@@ -1,4 +1,4 @@
-# Each target is a benchmark: `make bench NAME=quick` runs `bench-quick`. Their figures go to docs/benchmarks.md.
+# Each target is a benchmark: `make bench NAME=quick` runs `bench-quick`. Their figures go to docs/contributors/benchmarks.md.
 
 # The native module is used only where it is asked for, so that each path has figures of its own.
 COMPARE := SLUICEWAY_NATIVE=$(if $(filter 1,$(NATIVE)),1,0) $(BIN)/python -m bench.compare

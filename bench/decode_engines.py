@@ -2,7 +2,7 @@
 
 Each engine reads the standard events as the table's columns, batches of 10,000, one thread; the
 figure is the least CPU time of some rounds. Then each reads values that a type cannot hold
-exactly, one payload at a time, and its answer is held against the one of docs/types.md.
+exactly, one payload at a time, and its answer is held against the one of docs/reference/types.md.
 
     python -m venv /tmp/engines
     /tmp/engines/bin/pip install duckdb pyarrow msgspec orjson pysimdjson arro3-core arro3-io

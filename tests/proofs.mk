@@ -118,7 +118,7 @@ e2e-cdc: $(STAMP) #: MariaDB by Debezium into keyed lake tables, driver and Conn
 	  --tables $(or $(TABLES),3) --rate $(or $(RATE),100)
 
 # It needs a database and Maven, and says so where they are missing.
-test-cdc: $(STAMP) #: docs/cdc.md on real MariaDB, Debezium and Kafka (apt-get install mariadb-server maven)
+test-cdc: $(STAMP) #: docs/guides/keyed-tables.md on real MariaDB, Debezium and Kafka (apt-get install mariadb-server maven)
 	@for each in mariadbd mvn; do PATH=$$PATH:/usr/sbin command -v $$each >/dev/null || { \
 	  echo "not run, missing: $$each (apt-get install mariadb-server maven)" >&2; exit 1; }; done
 	@PATH=$$PATH:/usr/sbin $(BIN)/pytest -q tests/cdc

@@ -1,4 +1,4 @@
-"""The fifteen minutes of docs/cdc.md: each command works as written, on a real database."""
+"""The fifteen minutes of docs/guides/keyed-tables.md: each command works, on a real database."""
 
 import importlib
 import os
@@ -18,7 +18,7 @@ from sluiceway.lab.jars import default_cache_folder
 from sluiceway.lab.lab import LabEndpoints
 from tools.page_commands import PageShell, Step, blocks_of, steps_of
 
-PAGE = "cdc.md"
+PAGE = "guides/keyed-tables.md"
 TOPIC = "cdc.shop.orders"
 FIRST, CHANGED = 3, 4
 PATIENCE_S = 180.0

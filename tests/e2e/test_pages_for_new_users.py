@@ -8,6 +8,7 @@ import pytest
 from sluiceway.lab.lab import LabEndpoints
 from tools.page_commands import PageShell, Step, blocks_of, steps_of
 
+PAGE = "guides/first-table.md"
 # What another test runs, or would stop the servers that all tests share.
 ELSEWHERE = re.compile(r"git clone|make demo|export |sluiceway lab (?:up|down)|source <")
 
@@ -28,66 +29,74 @@ def as_tested(command: str) -> str | None:
     return re.sub(r"^(sluiceway run \S+)$", r"\1 --until-caught-up", command)
 
 
-def follow(page: str, folder: Path, endpoints: LabEndpoints) -> dict[str, str]:
-    """Run a page from top to bottom; what each command wrote."""
-    shell = PageShell(folder, servers(endpoints), as_tested)
-    return {step.command: shell.run(step) for step in steps_of(page)}
+def follow(page: str, shell: PageShell, folder: Path) -> dict[str, str]:
+    """Run a page from top to bottom; what each command wrote, without its comment."""
+    answers = {}
+    for step in steps_of(page):
+        if step.command.startswith("sluiceway dirty replay shop.yaml --dry-run"):
+            # What the page says in words: the repair.
+            path = folder / "shop.yaml"
+            repaired = "{name: qty, type: int, on_lossy: truncate}"
+            path.write_text(path.read_text().replace("{name: qty, type: int}", repaired))
+        answers[step.command.partition("  #")[0].strip()] = shell.run(with_todays_hours(step))
+    return answers
+
+
+@pytest.fixture(scope="module")
+def answers(
+    lab_endpoints: LabEndpoints, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """The whole page, followed once: its programs and its job file are saved as it says."""
+    folder = tmp_path_factory.mktemp("page")
+    for name, script in zip(("orders.py", "clicks.py"), blocks_of(PAGE, "python"), strict=True):
+        (folder / name).write_text(script)
+    (job,) = blocks_of(PAGE, "yaml")
+    assert job.startswith("version: 1")
+    (folder / "shop.yaml").write_text(job)
+    return follow(PAGE, PageShell(folder, servers(lab_endpoints), as_tested), folder)
 
 
 @pytest.mark.slow
-def test_tutorial_works_as_written(lab_endpoints: LabEndpoints, tmp_path: Path) -> None:
-    (script,) = blocks_of("tutorial.md", "python")
-    (tmp_path / "clicks.py").write_text(script)
-    told = follow("tutorial.md", tmp_path, lab_endpoints)
-    found = {command.partition("  #")[0].strip(): text for command, text in told.items()}
-    assert "clicks  web.clicks  stopped" in found["sluiceway status clicks.yaml"]
-    plan = found["sluiceway plan clicks.yaml"]
+def test_table_by_a_job_file_of_ones_own_works_as_written(answers: dict[str, str]) -> None:
+    assert (
+        "  - {name: qty, type: "
+        in answers["sluiceway infer shop_orders --bootstrap-servers $SLUICEWAY_KAFKA"]
+    )
+    assert "shop.orders" in answers["sluiceway status shop.yaml"]
+    assert "not_integral qty (convert), open" in answers["sluiceway dirty show shop.yaml --limit 1"]
+    assert "clean now: 3; dirty again: 0" in answers["sluiceway dirty replay shop.yaml --dry-run"]
+    replayed = answers['sluiceway dirty replay shop.yaml --why "quantities are cut"']
+    assert "3 rows: 3 written, 0 dirty again" in replayed
+    assert answers["sluiceway verify --deep shop.yaml"].endswith("\nverified\n")
+
+
+@pytest.mark.slow
+def test_table_by_a_written_job_file_works_as_written(answers: dict[str, str]) -> None:
+    assert "clicks  web.clicks  stopped" in answers["sluiceway status clicks.yaml"]
+    plan = answers["sluiceway plan clicks.yaml"]
     assert "+ create the table web.clicks" in plan
     assert "CREATE EXTERNAL TABLE `web`.`clicks` (" in plan
     assert (
         "4 records, 4 rows, 0 dirty; nothing was written"
-        in (found["sluiceway preview clicks.yaml -n 4"])
+        in (answers["sluiceway preview clicks.yaml -n 4"])
     )
-    broken = found["sluiceway preview clicks.yaml --from next -n 2"]
+    broken = answers["sluiceway preview clicks.yaml --from next -n 2"]
     assert "clicks[0] offset 1500: not_integral took_ms (convert)" in broken
     assert "2 records, 0 rows, 2 dirty; nothing was written" in broken
-    assert "SW422: " in next(text for name, text in found.items() if "explain SW422" in name)
-    shown = found["sluiceway dirty show clicks.yaml --limit 1"]
+    assert "SW422: " in next(text for name, text in answers.items() if "explain SW422" in name)
+    shown = answers["sluiceway dirty show clicks.yaml --limit 1"]
     assert "not_integral took_ms (convert), open" in shown
-    assert "clean now: 50; dirty again: 0" in found["sluiceway dirty replay clicks.yaml --dry-run"]
-    replayed = next(text for name, text in found.items() if "--why" in name)
-    assert "50 rows: 50 written, 0 dirty again" in replayed
-    hour = next(text for name, text in found.items() if "partitions why" in name)
-    assert re.match(r"dt=\d{8}/hr=\d{2}: ", hour)
-    assert found["sluiceway serve clicks.yaml"].startswith("http://127.0.0.1:")
-    assert found["sluiceway verify --deep clicks.yaml"].endswith("\nverified\n")
-
-
-def test_first_table_works_as_written(lab_endpoints: LabEndpoints, tmp_path: Path) -> None:
-    script, *_ = blocks_of("first-table.md", "python")
-    (tmp_path / "orders.py").write_text(script)
-    job, *_ = blocks_of("first-table.md", "yaml")
-    assert job.startswith("version: 1")
-    (tmp_path / "shop.yaml").write_text(job)
-    shell = PageShell(tmp_path, servers(lab_endpoints), as_tested)
-    shell.run(Step("python orders.py", ""))
-    told = {}
-    for step in steps_of("first-table.md"):
-        if step.command.startswith("sluiceway dirty replay") and "--dry-run" in step.command:
-            # What the page says in words: the repair.
-            path = tmp_path / "shop.yaml"
-            repaired = "{name: qty, type: int, on_lossy: truncate}"
-            path.write_text(path.read_text().replace("{name: qty, type: int}", repaired))
-        told[step.command.partition("  #")[0].strip()] = shell.run(with_todays_hours(step))
     assert (
-        "  - {name: qty, type: "
-        in told["sluiceway infer shop_orders --bootstrap-servers $SLUICEWAY_KAFKA"]
+        "clean now: 50; dirty again: 0" in answers["sluiceway dirty replay clicks.yaml --dry-run"]
     )
-    assert "shop.orders" in told["sluiceway status shop.yaml"]
-    assert "not_integral qty (convert), open" in told["sluiceway dirty show shop.yaml --limit 1"]
-    assert "clean now: 3; dirty again: 0" in told["sluiceway dirty replay shop.yaml --dry-run"]
-    replayed = told['sluiceway dirty replay shop.yaml --why "quantities are cut"']
-    assert "3 rows: 3 written, 0 dirty again" in replayed
+    replayed = answers[
+        'sluiceway dirty replay clicks.yaml --why "fractions of milliseconds are cut"'
+    ]
+    assert "50 rows: 50 written, 0 dirty again" in replayed
+    hour = next(text for name, text in answers.items() if "partitions why clicks" in name)
+    assert re.match(r"dt=\d{8}/hr=\d{2}: ", hour)
+    assert answers["sluiceway serve clicks.yaml"].startswith("http://127.0.0.1:")
+    assert answers["sluiceway verify --deep clicks.yaml"].endswith("\nverified\n")
 
 
 def with_todays_hours(step: Step) -> Step:

@@ -20,7 +20,7 @@ from tools.topic_writer import TopicWriter
 pytestmark = pytest.mark.slow
 
 # Databases that pad texts (Derby, MySQL) take "x" and "x " for one partition name: the metastore
-# refuses the second, which docs/GUARANTEES.md says.
+# refuses the second, which docs/guides/guarantees.md says.
 PAYLOADS = tuple(each for each in hostile_payloads() if not each.endswith(" "))
 COLUMNS = """\
     - {name: id, type: bigint, required: true}

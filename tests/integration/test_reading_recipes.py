@@ -1,4 +1,4 @@
-"""The recipe of docs/reading.md for Spark, on a table that has seen all that changes files.
+"""The recipe of docs/guides/hive-tables.md for Spark, on a table that has seen all changes.
 
 An added column, a compacted hour, times of the years 1 and 9999, and timestamps of both kinds. The
 other recipes run in `unit/cli/test_files_cli.py`, with no server.
@@ -67,8 +67,8 @@ def test_spark_reads_all_that_has_become_of_a_table(
     writer.write(topic, [_row(4, more=_MORE), _row(5, more=None)])
     run.catch_up()
 
-    page = (Path(__file__).parents[2] / "docs" / "reading.md").read_text("utf-8")
-    code = page.split("\n## Spark SQL\n")[1].split("```python\n")[1].split("```")[0]
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "hive-tables.md").read_text("utf-8")
+    code = page.split("\n### Spark SQL\n")[1].split("```python\n")[1].split("```")[0]
     code = code.replace("thrift://127.0.0.1:9083", metastore_uri).replace(
         "ods.orders", run.job.table
     )

@@ -1,4 +1,4 @@
-"""From `int` to `bigint`: the recipe of docs/schema.md, and what readers see of old files by it."""
+"""From `int` to `bigint`: the recipe of docs/guides/hive-tables.md, and old files by it."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _COLUMNS = """\
     - {name: n, type: int}
 """
 _RECIPE = re.compile(r"```python\n( +from pymetastore.*?)```", re.DOTALL)
-_SCHEMA_PAGE = Path(__file__).parents[2] / "docs" / "schema.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "guides" / "hive-tables.md"
 _SERDE = {"spark.sql.hive.convertMetastoreParquet": "false"}
 
 
@@ -35,7 +35,7 @@ def _row(number: int, n: int, ts: int = _TS) -> bytes:
 
 def _alter_by_the_recipe(metastore_uri: str, database: str, table: str) -> None:
     """The lines of the page, for this table."""
-    (found,) = _RECIPE.findall(_SCHEMA_PAGE.read_text("utf-8"))
+    (found,) = _RECIPE.findall(_PAGE.read_text("utf-8"))
     text = re.sub(r"^   ", "", found, flags=re.MULTILINE)
     host, port = metastore_uri.removeprefix("thrift://").split(":")
     text = text.replace('"127.0.0.1", 9083', f'"{host}", {port}')

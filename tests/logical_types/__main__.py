@@ -27,7 +27,7 @@ from logical_types.readers import (
 )
 from logical_types.tables import FORMATS, WAYS, WrittenTable, sources, types_of, write_table
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "logical-types.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/logical-types.md"
 _MARK = "<!-- generated: logical types -->"
 _END = "<!-- end of generated -->"
 RIGHT, ASIDE, SILENT = "right", "dirty_with_reason", "silent"

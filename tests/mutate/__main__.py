@@ -1,4 +1,4 @@
-"""Change the code that docs/rules.md names, and see whether its proof notices; ends with JSON.
+"""Change the code that the page of rules names, and see whether its proof notices; ends with JSON.
 
 python -m mutate                      mutants of which too little is known; goes on where it stopped
 python -m mutate --only PATTERN       those whose name matches, whatever is known

@@ -24,7 +24,7 @@ def lost_rules(rules: Sequence[Rule]) -> Iterator[str]:
                 yield f"{rule.name}: {error}"
         for name in rule.tests:
             if name not in test_files() and name not in tests_of_the_design():
-                yield f"{rule.name}: docs/rules.md names {name}, and there is no such test"
+                yield f"{rule.name}: rules.md names {name}, and there is no such test"
 
 
 def lost_names(named: Iterable[str], made: Iterable[str], where: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which code docs/rules.md names for which rule, and which tests."""
+"""Which code docs/contributors/rules.md names for which rule, and which tests."""
 
 import ast
 import hashlib
@@ -12,7 +12,7 @@ from mutate.changes import Change, Function, changes_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
-TABLE = ROOT / "docs/rules.md"
+TABLE = ROOT / "docs/contributors/rules.md"
 CONFORMANCE = ROOT / "src/sluiceway/conformance"
 
 _TEST = re.compile(r"`(test_\w+)`")
@@ -83,7 +83,7 @@ class Rule:
 
 
 def read_rules(table: Path = TABLE) -> list[Rule]:
-    """All rows of docs/rules.md."""
+    """All rows of docs/contributors/rules.md."""
     rows = []
     for line in table.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -175,7 +175,7 @@ def find_functions(dotted: str) -> Iterator[tuple[str, str]]:
                 if isinstance(each, _FUNCTIONS):
                     yield path, f"{qualified}.{each.name}"
             return
-    raise LookupError(f"docs/rules.md names {dotted}, which is nowhere")
+    raise LookupError(f"docs/contributors/rules.md names {dotted}, which is nowhere")
 
 
 @cache

@@ -331,7 +331,9 @@ def dependencies() -> list[str]:
 
 
 def test_dependencies_are_explained() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \|", text_of(ROOT / "docs/dependencies.md"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([^`]+)` \|", text_of(ROOT / "docs/contributors/dependencies.md"), re.MULTILINE
+    )
     assert [name for name in dependencies() if name not in rows] == []
 
 
@@ -354,8 +356,8 @@ def test_error_codes_are_unique() -> None:
     assert [code for code, count in counts.items() if count > 1] == []
 
 
-def test_error_codes_have_a_page_in_the_runbook() -> None:
-    titles = " ".join(headings(ROOT / "docs/runbook.md"))
+def test_error_codes_are_explained() -> None:
+    titles = headings(ROOT / "docs/reference/errors.md")
     assert [code for code in error_codes() if code not in titles] == []
 
 
@@ -376,15 +378,18 @@ def warning_events() -> set[str]:
     }
 
 
-def test_warning_events_have_a_page_in_the_runbook() -> None:
+def test_warning_events_are_explained() -> None:
     events = warning_events()
     assert {"route_waits", "route_halted", "task_failed", "follower_waits"} <= events
-    titles = set(headings(ROOT / "docs/runbook.md"))
-    assert {event for event in events if f"Event `{event}`" not in titles} == set()
+    titles = headings(ROOT / "docs/reference/events.md")
+    explained = {name for title in titles for name in re.findall(r"`(\w+)`", title)}
+    assert events - explained == set()
 
 
 def test_dirty_reasons_are_explained() -> None:
-    rows = re.findall(r"^\| `([a-z_]+)` \|", text_of(ROOT / "docs/types.md"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([a-z_]+)` \|", text_of(ROOT / "docs/guides/dirty-rows.md"), re.MULTILINE
+    )
     assert [reason.value for reason in DirtyReason if reason.value not in rows] == []
 
 
@@ -402,7 +407,7 @@ def job_file_keys() -> set[str]:
 def test_job_file_keys_are_explained() -> None:
     assert issubclass(JobFileBlocks, Block)
     assert len(job_file_keys()) > 40
-    reference = text_of(ROOT / "docs/job-file.md")
+    reference = text_of(ROOT / "docs/reference/job-file.md")
     written = {part for key in re.findall(r"`([a-z0-9_.]+)`", reference) for part in key.split(".")}
     assert sorted(job_file_keys() - written) == []
 

@@ -23,7 +23,7 @@ from tools.small_files import FORMATS, SCHEMA, SmallFiles
 FLOATS = {field.name for field in SCHEMA if pa.types.is_floating(field.type)}
 
 _YEARS = (datetime.fromisoformat("0001-01-01"), datetime.fromisoformat("9999-12-31T23:59:59"))
-# What ORC and Avro can hold (docs/table-files.md); milliseconds are the finest that Avro has.
+# What ORC and Avro can hold (docs/guides/hive-tables.md); Avro has milliseconds at best.
 _MODERN = (datetime.fromisoformat("1970-01-01"), datetime.fromisoformat("2262-04-10"))
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 

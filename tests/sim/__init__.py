@@ -1,1 +1,1 @@
-"""Deterministic simulation of the driver: see docs/simulation.md."""
+"""Deterministic simulation of the driver: see docs/contributors/simulation.md."""

@@ -1,4 +1,4 @@
-"""What docs/faults.md says of the matrix's last run: made from the file of results, never typed."""
+"""What docs/contributors/faults.md says of the last run: made from the file of results."""
 
 import json
 from collections import Counter

@@ -1,7 +1,7 @@
 """Judges a ledger and the files that it names, with no code of the product.
 
 Own parser, own hashes, own sums over the ranges: what a second implementation makes of the format
-that docs/ARCHITECTURE.md describes. Rows and values are the independent reader's part.
+that docs/contributors/architecture.md describes. Rows and values are the independent reader's part.
 """
 
 import hashlib

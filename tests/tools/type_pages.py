@@ -1,4 +1,4 @@
-"""Generated blocks of the documentation, written from the data that they show.
+"""Generated pages and blocks of the documentation, written from the data that they show.
 
 `python -m tools.type_pages` writes them in place; a test compares.
 """
@@ -10,13 +10,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
-from sluiceway.observe.metrics import METRICS
-from sluiceway.service.alerts import ALERTS
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.dirty_pages import PAGES
 from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome
+from sluiceway.types.policy import ROUNDING_MODES
 from sluiceway.types.typed_matrix import AVRO_MATRIX, PROTOBUF_MATRIX, TYPED_CELLS, FormatCell
 from tools.fault_page import fault_results, rocketmq_results
+from tools.reference_pages import PAGES as PAGES_OF_CODE
+from tools.reference_pages import table as _table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _BLOCK = "<!-- generated: {name} -->\n"
@@ -121,70 +122,71 @@ def _reasons(cell: Cell | FormatCell) -> str:
     return f"{codes}{', ' if codes else ''}those of the values inside" if cell.inner else codes
 
 
-def reason_table() -> str:
-    """Every reason, in a line."""
-    rows = [["reason", "stage", "meaning"]]
+def reason_help() -> str:
+    """Every reason with its meaning and what to do, in a line."""
+    rows = [["reason", "what is wrong", "what to do"]]
     for reason in DirtyReason:
         page = PAGES[reason]
-        rows.append([f"`{reason}`", page.stages, page.meaning])
+        rows.append([f"`{reason}`", page.meaning, page.todo])
     return _table(rows)
 
 
-def reason_pages() -> str:
-    """Every reason: what it means, an example, what to do."""
-    parts = []
-    for reason in DirtyReason:
-        page = PAGES[reason]
-        meaning = page.meaning[0].upper() + page.meaning[1:]
-        parts.append(
-            f"### `{reason}`\n\nStage: {page.stages or 'none'}. {meaning}.\n\n"
-            f"Example: {page.example}.\n\nWhat to do: {page.todo}.\n"
-        )
-    return "\n".join(parts)
-
-
-def _table(rows: list[list[str]]) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    lines.insert(1, "|" + "---|" * len(rows[0]))
-    return "\n".join(lines) + "\n"
-
-
-def metric_table() -> str:
-    """Every metric with its labels, in the order of the page."""
-    rows = [["name", "kind", "labels beside those of the route", "what it says"]]
-    for metric in METRICS:
-        labels = ", ".join(f"`{label}`" for label in metric.labels)
-        own = labels if metric.of_route else f"{labels or 'none'}; of the process"
-        rows.append([f"`{metric.full_name}`", metric.kind, own, metric.help])
+def policies_in_short() -> str:
+    """What each policy changes, whatever the kind of value it comes as."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for cell in MATRIX:
+        if cell.variant.label and cell.outcome is not Outcome.NEVER:
+            key = (_general(cell.variant.label), _general(cell.rule))
+            targets = found.setdefault(key, [])
+            targets += [cell.target] if cell.target not in targets else []
+    rows = [["policy", "types", "becomes"]]
+    for (label, rule), targets in sorted(found.items()):
+        rows.append([f"`{label}`", ", ".join(f"`{one}`" for one in targets), rule])
     return _table(rows)
 
 
-def alert_table() -> str:
-    """Every alert: when it fires and how it is meant."""
-    rows = [["alert", "fires when", "for", "severity"]]
-    for alert in ALERTS:
-        expression = alert.expression.replace("|", "\\|")
-        link = f"[{alert.name}](runbook.md#{alert.anchor})"
-        rows.append([link, f"`{expression}`", alert.for_, alert.severity])
+def typed_rules_in_short() -> str:
+    """What becomes of values that JSON has not, whatever the unit and the way of rounding."""
+    rows = [["value", "policy", "type", "becomes", "else dirty"]]
+    found: dict[tuple[str, str, str], list[FormatCell]] = {}
+    for cell in sorted(TYPED_CELLS, key=lambda cell: cell.source):
+        key = (cell.source, _general(cell.variant.label), _general(cell.rule))
+        found.setdefault(key, []).append(cell)
+    for (source, label, rule), same in found.items():
+        targets = ", ".join(f"`{one}`" for one in dict.fromkeys(cell.target for cell in same))
+        codes = ", ".join(f"`{one}`" for one in dict.fromkeys(r for c in same for r in c.reasons))
+        rows.append([source, f"`{label}`" if label else "", targets, rule, codes])
     return _table(rows)
+
+
+def _general(text: str) -> str:
+    """Without the unit and the way of rounding: they change nothing else."""
+    text = re.sub(r"round\([a-z_]+\)", "round(MODE)", text)
+    text = re.sub(r"unit: (?:s|ms|us|ns)\b", "unit: UNIT", text)
+    if not text.startswith("rounded"):
+        return text
+    return re.sub(rf", (?:{'|'.join(ROUNDING_MODES)})\b", " by MODE", text)
 
 
 BLOCKS = {
-    "types.md": {
+    "reference/types.md": {
         "overview": matrix_overview,
         "rules": matrix_rules,
-        "policies": matrix_policies,
-        "reasons": reason_table,
+        "policies": policies_in_short,
+        "typed rules": typed_rules_in_short,
     },
-    "schema-formats.md": {
-        "avro overview": lambda: format_overview(AVRO_MATRIX),
-        "protobuf overview": lambda: format_overview(PROTOBUF_MATRIX),
-        "typed rules": typed_rules,
-    },
-    "dirty.md": {"reasons": reason_pages},
-    "faults.md": {"results": fault_results, "results of rocketmq": rocketmq_results},
-    "metrics.md": {"metrics": metric_table, "alerts": alert_table},
+    "guides/dirty-rows.md": {"reasons": reason_help},
+    "contributors/faults.md": {"results": fault_results, "results of rocketmq": rocketmq_results},
 }
+"""Pages that people write, with blocks in them that are made of data."""
+CELLS = Path(__file__).resolve().parents[1] / "golden" / "type_cells.md"
+"""Every cell of the matrices, too many for a page: a review reads what a change of them does."""
+
+
+def cells() -> str:
+    """Each policy, and each kind of value of Avro and Protobuf, with all outcomes."""
+    formats = (format_overview(AVRO_MATRIX), format_overview(PROTOBUF_MATRIX))
+    return "\n".join([matrix_policies(), *formats, typed_rules()])
 
 
 def main() -> int:
@@ -192,6 +194,9 @@ def main() -> int:
     for page in BLOCKS:
         path = DOCS / page
         path.write_text(generated(page, path.read_text("utf-8")), "utf-8")
+    for page, text in PAGES_OF_CODE.items():
+        (DOCS / page).write_text(text(), "utf-8")
+    CELLS.write_text(cells(), "utf-8")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""docs/faults.md cannot be greener than the file of results."""
+"""docs/contributors/faults.md cannot be greener than the file of results."""
 
 from matrix.__main__ import Kept
 from matrix.cells import Cell, all_cells

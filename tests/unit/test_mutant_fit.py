@@ -17,7 +17,7 @@ from tools.last_kills import read_kills
 from tools.mutant_fit import MisfitError, Patch, held, misfits, refuse_outdated
 
 TESTS = Path(__file__).parents[1]
-RULES = TESTS.parent / "docs/rules.md"
+RULES = TESTS.parent / "docs/contributors/rules.md"
 
 
 class _Planting:

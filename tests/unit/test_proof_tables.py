@@ -13,12 +13,12 @@ from tools.source_trees import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "src/sluiceway/conformance"
-RULES = ROOT / "docs/rules.md"
-PROTOCOL = ROOT / "docs/protocol.md"
+RULES = ROOT / "docs/contributors/rules.md"
+PROTOCOL = ROOT / "docs/contributors/protocol.md"
 _LINKED = re.compile(r"\[(\w+)\]\([^)]*\)")
 _NAMED_RULE = re.compile(r"\brules? (\d+)")
-FAILURES = ROOT / "docs/failure-coverage.md"
-TRACK_RECORD = ROOT / "docs/track-record.md"
+FAILURES = ROOT / "tests/failure_coverage.md"
+TRACK_RECORD = ROOT / "tests/track_record.md"
 FAILURE_COUNT = 98
 LEAST_COVERED = 60
 STATES = ("covered", "not applicable", "open")
@@ -106,7 +106,7 @@ def test_test_files_named_beside_rules_exist_and_hold_tests() -> None:
 def test_rules_that_code_and_pages_name_are_told_on_the_page_of_the_protocol() -> None:
     told = {int(number) for number in re.findall(r"^### Rule (\d+)$", PROTOCOL.read_text(), re.M)}
     assert told == set(range(1, 31))
-    pages = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/*.md")]
+    pages = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/**/*.md")]
     named = {int(number) for page in pages for number in _NAMED_RULE.findall(page.read_text())}
     assert len(named) > 20
     assert named - told == set()
@@ -148,18 +148,28 @@ def test_paths_of_the_track_record_exist() -> None:
     assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
 
 
-def test_every_step_of_the_protocol_is_in_the_table_of_guarantees() -> None:
-    table = [row for row in rows(ROOT / "docs/GUARANTEES.md") if len(row) == 5]
+def test_every_step_of_the_protocol_is_in_the_table_of_promises() -> None:
+    table = [row for row in rows(ROOT / "docs/contributors/promises.md") if len(row) == 5]
     named = [row[0] for row in table]
     assert [step.name for step in Step if step.name not in named] == []
     assert [row[0] for row in table if not all(row[:4])] == []
 
 
 def test_files_that_the_architecture_names_are_where_it_says() -> None:
-    page = (ROOT / "docs/ARCHITECTURE.md").read_text("utf-8")
+    page = (ROOT / "docs/contributors/architecture.md").read_text("utf-8")
     questions = page.partition("## Where would I change")[2].partition("\n## ")[0]
     asked = [line for line in questions.splitlines() if line.startswith("| ")][1:]
     named = re.findall(r"`([a-z_]+/[a-z_]+\.py)`", page)
     assert len(asked) == 12
     assert len(named) > 20
     assert [name for name in named if not (ROOT / "src/sluiceway" / name).is_file()] == []
+
+
+def test_paths_that_the_page_of_promises_names_exist() -> None:
+    named = set(
+        re.findall(
+            r"`((?:tests|src)/[\w/.]+)`", (ROOT / "docs/contributors/promises.md").read_text()
+        )
+    )
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

@@ -1,4 +1,4 @@
-"""The table of rooms in docs/ARCHITECTURE.md names files that are there, in the rooms it says."""
+"""The table of rooms in docs/contributors/architecture.md names files that exist."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ _ROW = re.compile(r"\| (?P<question>[^|]+) \| (?P<rooms>[^|]+) \| (?P<files>[^|]
 
 
 def _rows() -> list[tuple[str, list[str], list[str]]]:
-    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    text = (ROOT / "docs/contributors/architecture.md").read_text()
     section = text.partition("## Where would I change ...?")[2].partition("\n## ")[0]
     found = [_ROW.fullmatch(line) for line in section.splitlines()]
     told = [row.groupdict() for row in found if row and "`" in row["rooms"]]

@@ -137,7 +137,13 @@ def _native() -> Finding:
     if native_module() is not None:
         return Finding("native", "sluiceway-native", Health.OK, "it is used")
     found = "not used: reading JSON takes about three times the CPU a record"
-    return Finding("native", "sluiceway-native", Health.WARNING, found, "see docs/native.md")
+    return Finding(
+        "native",
+        "sluiceway-native",
+        Health.WARNING,
+        found,
+        "see docs/guides/clusters-and-stores.md, The native module",
+    )
 
 
 def _master(spec: JobSpec) -> Finding:
@@ -270,7 +276,11 @@ def _route(config: RouteConfig, seen: set[str]) -> Iterator[Finding]:
     state = route.table.state
     if state.warnings:
         yield Finding(
-            "table", table, Health.WARNING, "; ".join(state.warnings), "see docs/table-files.md"
+            "table",
+            table,
+            Health.WARNING,
+            "; ".join(state.warnings),
+            "see docs/guides/hive-tables.md",
         )
     else:
         found = "is as the job file says" if route.table.exists else "is created by the first run"

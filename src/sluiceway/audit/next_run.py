@@ -173,7 +173,7 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
                 Weight.STOPS if over else Weight.ASIDE,
                 f"{counts.dirty:,} of {counts.read:,} records are dirty ({reasons}){what}",
                 f"`sluiceway preview JOB --route {route.config.route}` shows them; "
-                "see docs/dirty.md",
+                "see docs/guides/dirty-rows.md",
             )
         )
     if counts.read and not counts.written and not counts.dirty:
@@ -201,14 +201,15 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
 
 def _table_risks(route: ForeseenRoute) -> list[Risk]:
     risks = [
-        Risk(Weight.HIDES, text, "see docs/table-files.md") for text in route.table.state.warnings
+        Risk(Weight.HIDES, text, "see docs/guides/hive-tables.md")
+        for text in route.table.state.warnings
     ]
     if route.config.ready is None and any(rule.pattern for rule in route.config.partitions):
         risks.append(
             Risk(
                 Weight.HIDES,
                 "readers see hours before they are complete",
-                "a block `ready` shows an hour when it is; see docs/event-time.md",
+                "a block `ready` shows an hour when it is; see docs/guides/complete-hours.md",
             )
         )
     return risks

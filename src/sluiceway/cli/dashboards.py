@@ -30,7 +30,7 @@ def export(
     """Write Grafana's dashboards (fleet, one job, one route) and Prometheus' alert rules.
 
     The boards are imported into Grafana by their files; the rules are named in `rule_files` of
-    prometheus.yml. What each alert means: docs/runbook.md.
+    prometheus.yml. What each alert means: `sluiceway explain ALERT`.
     """
     from sluiceway.service.board_files import export as write  # noqa: PLC0415 - quick `--help`
 

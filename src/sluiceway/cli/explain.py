@@ -1,4 +1,4 @@
-"""`sluiceway explain`: what a message means and what to do, from the runbook; offline."""
+"""`sluiceway explain`: what a message means and what to do; offline."""
 
 import sys
 from collections.abc import Mapping
@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from sluiceway.cli.answers import print_document
+from sluiceway.cli.messages import MessagePage, pages_by_name, read_messages
 from sluiceway.cli.options import Output, OutputFormat
-from sluiceway.cli.runbook import RunbookPage, read_runbook
 from sluiceway.cli.tables import print_table
 from sluiceway.errors import WrongUsageError
 
 app = typer.Typer()
 
 _MOST = 80
-_NO_NEWS = ("Field", "Level ", "Found in")
+_NO_NEWS = ("Found in",)
 
 
 @app.command()
@@ -36,13 +36,13 @@ def explain(
     Names are error codes, events of the log, alerts, reasons of dirty rows, and states of routes,
     hours and dirty rows.
 
-    The text is the runbook's, and comes with the program: no network, no job file.
+    The texts come with the program: no network, no job file.
 
     $ sluiceway explain SW455
     $ sluiceway explain route_waits
     """
     if name is None:
-        _list(read_runbook(), output)
+        _list(pages_by_name(read_messages()), output)
         return
     page = explained(name)
     if output.is_document:
@@ -51,13 +51,13 @@ def explain(
         sys.stdout.write(f"{page.title}\n\n{page.plain_text}\n")
 
 
-def explained(name: str) -> RunbookPage:
-    """The runbook's page of a code, an event, an alert, a state or a dirty reason.
+def explained(name: str) -> MessagePage:
+    """What a code, an event, an alert, a state or a dirty reason means.
 
     Raises:
         WrongUsageError: There is none.
     """
-    pages = read_runbook()
+    pages = pages_by_name(read_messages())
     folded = {known.lower(): page for known, page in pages.items()}
     wanted = name.strip().strip("[]:`").lower()
     page = folded.get(wanted)
@@ -74,12 +74,12 @@ def explained(name: str) -> RunbookPage:
     return page
 
 
-def _fields(page: RunbookPage) -> dict[str, object]:
+def _fields(page: MessagePage) -> dict[str, object]:
     return {"names": list(page.names), "title": page.title}
 
 
-def _list(pages: Mapping[str, RunbookPage], output: OutputFormat) -> None:
-    named: dict[RunbookPage, list[str]] = {}
+def _list(pages: Mapping[str, MessagePage], output: OutputFormat) -> None:
+    named: dict[MessagePage, list[str]] = {}
     for name, page in pages.items():
         named.setdefault(page, []).append(name)
     if output.is_document:
@@ -88,7 +88,7 @@ def _list(pages: Mapping[str, RunbookPage], output: OutputFormat) -> None:
     print_table([(", ".join(names), _in_short(page)) for page, names in named.items()])
 
 
-def _in_short(page: RunbookPage) -> str:
+def _in_short(page: MessagePage) -> str:
     """What an error is called; of the rest, the first sentence that says something."""
     named = page.title.partition(": ")[2]
     sentences = " ".join(page.plain_text.split()).split(". ")

@@ -431,7 +431,7 @@ def _of_table(
         else:
             raise WrongUsageError(
                 f"nothing tells how the partition column {column} of {job.table} is made",
-                hint="write the job file by hand, see docs/job-file.md, or name another table",
+                hint="write the job file by hand, docs/guides/job-file.md, or name another table",
             )
     meta = [name for name in ("_topic", "_partition", "_offset", "_timestamp") if name in held]
     by_time = any("event_time" in each for each in partitions)

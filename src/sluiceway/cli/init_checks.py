@@ -50,7 +50,7 @@ def _refuse_patterns(job: JobText) -> None:
                 f"{option}: `init` looks at one {kind}, and {quoted(given)} is a pattern",
                 hint="name one topic and its table, and put the pattern into the file that is "
                 'written, as `topics: "shop_(.*)"` with `name: "ods.{1}"`: '
-                "docs/job-file.md#source",
+                "docs/guides/sources.md",
             )
 
 

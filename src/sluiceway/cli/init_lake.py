@@ -78,7 +78,7 @@ def keyed_rows(
     if change_log == "canal":
         raise WrongUsageError(
             f"{job.topic} holds changes of Canal, whose rows a look does not tell apart",
-            hint="write the job file as docs/cdc.md has it, `From Canal`",
+            hint="write the job file as in docs/guides/keyed-tables.md, Canal",
         )
     names = _names(key)
     known = [column.name for column in proposal.columns]
@@ -138,7 +138,7 @@ def _key_format(names: Sequence[str], keys: Sequence[bytes | None]) -> list[str]
     if told or not names:
         raise WrongUsageError(
             "the records' own keys do not name their columns" if told else "no record has a key",
-            hint="name one column: --key COLUMN; or see key_order in docs/cdc.md",
+            hint="name one column: --key COLUMN; or see key_order in docs/guides/keyed-tables.md",
         )
     return ["key_order: by_partition # DOUBT: records have no key; is one in one partition always?"]
 

@@ -149,7 +149,7 @@ class JobText:
         """The whole file."""
         lines = [
             as_comment(
-                f"{self.topic} into {self.table}. Each key is explained in docs/job-file.md."
+                f"{self.topic} into {self.table}. Each key is in docs/reference/job-file.md."
             ),
             *map(as_comment, self.notes),
             "version: 1",
@@ -198,7 +198,7 @@ class JobText:
 
 
 _LAST = (
-    "# Halt when more than a tenth of the rows does not fit; fewer are kept aside (docs/dirty.md).",
+    "# Halt when more than a tenth of the rows does not fit (docs/guides/dirty-rows.md).",
     "dirty: {max_rate: {ratio: 0.1, window: 10m}}",
     "run: {interval: 10s} # From one commit to the next.",
 )

@@ -139,7 +139,7 @@ def told_error(error: SluicewayError, job: JobAnswers) -> Document:
 
 
 def told_code(code: str) -> Document:
-    """The runbook's page of a code, as a terminal gets it.
+    """What an error code means, as a terminal gets it.
 
     Raises:
         WrongUsageError: There is none.

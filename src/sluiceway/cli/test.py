@@ -53,7 +53,7 @@ def try_records(
         raise WrongUsageError(
             "there are no tests",
             where=str(place),
-            hint="begin the file with `- records: ['{}']`; see docs/job-tests.md",
+            hint="begin the file with `- records: ['{}']`; see docs/guides/operations.md",
         )
     answers: list[dict[str, Any]] = []
     for each in read_tests(place):

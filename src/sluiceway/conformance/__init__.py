@@ -1,7 +1,8 @@
 """Conformance suites: what every source, format, sink and storage must do, as pytest classes.
 
 Subclass the suite in a test module, name the class `Test...`, and say how to make the thing under
-test; see docs/plugins.md. Needs pytest (`sluiceway[conformance]`); nothing else imports this.
+test; see docs/contributors/plugins.md.
+Needs pytest (`sluiceway[conformance]`); nothing else imports this.
 """
 
 import pytest

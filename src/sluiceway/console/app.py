@@ -37,7 +37,7 @@ MOST_WHOLE = 100
 """Routes of a job that are told with their epochs and followers at once."""
 
 Explain = Callable[[str], Document]
-"""The runbook's page of an error code; WrongUsageError when there is none."""
+"""What an error code means; WrongUsageError for an unknown one."""
 
 
 def page_app(
@@ -49,7 +49,7 @@ def page_app(
         jobs: That are shown; started and closed by the caller.
         access: Who may ask.
         tell_error: Makes an error a document.
-        explain: Asked for the runbook.
+        explain: Returns what an error code means.
     """
     api = _Api(jobs, tell_error, explain)
     routes = [
@@ -91,7 +91,7 @@ class _Api:
         return _Answer({"version": __version__, "now_ms": _now_ms(), "jobs": jobs})
 
     def explain(self, request: Request) -> Response:
-        """The runbook's page of a code."""
+        """What an error code means."""
         try:
             return _Answer(dict(self._explain(request.path_params["code"])))
         except WrongUsageError as error:

@@ -1,8 +1,8 @@
 """What under stage/ may go: the garbage rule, as a function of the fold and of a listing.
 
-Only the log decides, never age and never that a slot is taken (docs/GUARANTEES.md, Garbage). What
-may go once may go for ever, because terms and epochs only rise: so an answer that is old when it
-is used is still right, beside a live driver as well as beside one that was fenced.
+Only the log decides, never age and never that a slot is taken (docs/contributors/promises.md,
+Garbage). What may go once may go for ever, because terms and epochs only rise: so an answer that is
+old when it is used is still right, beside a live driver as well as beside one that was fenced.
 """
 
 import re

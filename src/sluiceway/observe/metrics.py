@@ -1,4 +1,4 @@
-"""Every metric of a job, defined once: page, boards, alert rules and docs/metrics.md go by it."""
+"""Every metric of a job, defined once: page, boards, alert rules and the docs use it."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -83,8 +83,8 @@ def _next(event: Mapping[str, Any]) -> str:
         return f"; tries again in {event['retry_in_s']:g} s{look}"
     if look:
         return look
-    # The rest explain themselves, or their page does.
-    return f"; see docs/runbook.md, {event['event']}" if event["level"] != "info" else ""
+    # The rest explain themselves, or `explain` does.
+    return f"; `sluiceway explain {event['event']}`" if event["level"] != "info" else ""
 
 
 def _printable(value: object) -> str:

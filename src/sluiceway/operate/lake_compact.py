@@ -65,7 +65,7 @@ def _opened(config: RouteConfig, ledger: FencedLog, log: Log) -> Iterator[LakeCo
         raise NotInThisVersionError(
             "a keyed table is not compacted on demand",
             where=where,
-            hint="each publish rewrites what is due: docs/cdc.md",
+            hint="each publish rewrites what is due: docs/guides/keyed-tables.md",
         )
     sink = IcebergTableSink(config.hive, lake, dict(config.catalog.options))
     try:

@@ -1,6 +1,6 @@
 """When somebody is to be told: alert rules, from which Prometheus' file is made.
 
-Each has a paragraph in docs/runbook.md under its name.
+Each has a text in cli/messages.toml under its name.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Alert:
 
     @property
     def anchor(self) -> str:
-        """Of its paragraph in the runbook."""
+        """The anchor of its text in docs/reference/metrics.md."""
         return self.name.lower()
 
 

@@ -10,7 +10,7 @@ from sluiceway.service.alerts import ALERTS, Alert
 from sluiceway.service.boards import BOARDS, JOB_BOARD, ROUTE_BOARD, Board, Panel, PanelKind
 
 RULES_FILE = "sluiceway-rules.yml"
-_RUNBOOK = "docs/runbook.md#"
+_RUNBOOK = "docs/reference/metrics.md#"
 _COLUMNS = 24
 _SIZES = {PanelKind.CHART: (12, 8), PanelKind.NUMBER: (6, 4), PanelKind.TABLE: (24, 7)}
 """Width and height."""

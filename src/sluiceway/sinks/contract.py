@@ -315,5 +315,5 @@ class TableSink(ABC):
 def _not_looked_at(method: str) -> NotInThisVersionError:
     return NotInThisVersionError(
         "the plug-in of this table's catalog cannot be asked without a driver",
-        hint=f"`run` works; its sink has to give `{method}` (docs/plugins.md)",
+        hint=f"`run` works; its sink has to give `{method}` (docs/contributors/plugins.md)",
     )

@@ -7,7 +7,7 @@ from sluiceway.spec.problems import Mark, Problem
 
 _BEGIN = (
     "a job file of sluiceway is another one: `sluiceway init TOPIC` writes it from the topic that "
-    "it reads, see docs/first-table.md"
+    "it reads, see docs/guides/first-table.md"
 )
 _FLINK_CDC = "a pipeline of Flink CDC"
 _CONNECT = "a connector of Kafka Connect"

@@ -47,10 +47,10 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.UNKNOWN_SCHEMA: ReasonPage(
         "decode",
-        "the schema that the payload names is not to be had: the registry does not know its id, "
+        "the schema that the payload names cannot be found: the registry does not know its id, "
         "it is of another format or no schema, or the job file has none of its fingerprint",
         "the id 7 in Confluent's wire format, while the registry ends at 5",
-        "register the schema, or look whether the topic belongs to another registry; then replay",
+        "register the schema, or check whether the topic belongs to another registry; then replay",
     ),
     DirtyReason.NOT_AN_OBJECT: ReasonPage(
         "decode",
@@ -138,25 +138,24 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     DirtyReason.KEY_MISMATCH: ReasonPage(
         "decode",
         "a change of a keyed table whose record has another key than the row, or none",
-        'the record key `{"id":8}` beside `"after":{"id":7}`; no record key at all',
+        'the record key `{"id":8}` with `"after":{"id":7}`; no record key at all',
         "have the producer write the primary key as the record's key (`message.key.columns` of "
         "Debezium), or read a topic of one partition with `key_order: one_partition`; with Canal's "
         "`pkNames` other than the table's key, have `key` name those columns",
     ),
     DirtyReason.KEY_CHANGED: ReasonPage(
         "decode",
-        "an update of a keyed table's key, told as one change, which cannot be kept in order",
+        "an update of a keyed table's key, sent as one change, which cannot be kept in order",
         '`{"type":"update","data":{"id":8},"old":{"id":7}}` of Maxwell',
         "read a topic of one partition with `key_order: one_partition`, or delete and insert the "
-        "row in the database instead; Debezium tells such a change as both",
+        "row in the database instead; Debezium sends such a change as both",
     ),
     DirtyReason.ORDER_UNKNOWN: ReasonPage(
         "write",
-        "a change of a keyed table, replayed, of which nobody can tell whether a later one of its "
-        "key is in the table",
-        "a row of a topic that `offsets reset` has moved since; one behind which files of changes "
+        "a replayed change of a keyed table, and the table may have a later change of its key",
+        "a row of a topic that `offsets reset` has moved since; a row after which files of changes "
         "were removed; a `TRUNCATE`",
-        "have the source tell the row again (an update that changes nothing, or an incremental "
+        "have the source send the row again (an update that changes nothing, or an incremental "
         "snapshot), then `sluiceway dirty purge JOB`",
     ),
     DirtyReason.UNEXPECTED_FIELD: ReasonPage(
@@ -178,19 +177,19 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "zone does not have within the years 0001 to 9999. In a lake table: a `truncate` below "
         "the least number of the type",
         '`""` in a column that rows of a Hive table are partitioned by',
-        "partition by a computed column that says what an odd value becomes",
+        "partition by a computed column that replaces odd values",
     ),
     DirtyReason.UNREPRESENTABLE: ReasonPage(
         "write",
         "the table's file format cannot hold the value so that readers find it again",
         "a null in CSV; NaN in JSON; a line break in text without `escape.delim`; a day before "
         "1582-10-15 in ORC, or one of the ten before it in text; microseconds in Avro",
-        "see [table-files.md](table-files.md): give the table an escape, the column a `default`, "
-        "or take another format",
+        "give the table an escape, the column a `default`, or take another file format; see "
+        "docs/guides/hive-tables.md",
     ),
     DirtyReason.FUTURE_TIME: ReasonPage(
         "event_time",
-        "the event time is further beyond the clock than `event_time.max_future`",
+        "the event time is further ahead of the clock than `event_time.max_future`",
         "a time in the year 2106, or of a device whose clock is a day ahead",
         f"{_FIX}, or raise `max_future`; rows whose time has come by then can be replayed",
     ),
@@ -202,9 +201,9 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.LATE: ReasonPage(
         "late",
-        "the row came after its partition was closed, or too far behind newer rows, and "
+        "the row came after its partition was closed, or is much older than newer rows, and "
         "`event_time.late` is `dirty`",
         "a row of last week from a phone that was switched off",
-        "replay puts it into its own partition; see [event-time.md](event-time.md#late-rows)",
+        "replay puts it into its own partition; see docs/guides/complete-hours.md, Late rows",
     ),
 }

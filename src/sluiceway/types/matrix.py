@@ -1,7 +1,8 @@
 """The conversion matrix of JSON: which value becomes what in which type, under which policy.
 
 Data only. The decoder takes from it which kinds of values a type accepts, the check of a job file
-which policies a column may have; the tests have a case for each cell, and docs/types.md shows it.
+which policies a column may have; the tests have a case for each cell, and
+docs/reference/types.md shows it.
 """
 
 from collections.abc import Iterator

@@ -112,9 +112,9 @@ ADDED = 2**53 + 1
 
 
 def recipe(title: str) -> str:
-    """The code of a section of docs/reading.md."""
-    page = (Path(__file__).parents[3] / "docs" / "reading.md").read_text("utf-8")
-    section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    """The code of a section of docs/guides/hive-tables.md."""
+    page = (Path(__file__).parents[3] / "docs" / "guides" / "hive-tables.md").read_text("utf-8")
+    section = page.split(f"\n### {title}\n")[1].split("\n### ")[0]
     return section.split("```python\n")[1].split("```")[0]
 
 

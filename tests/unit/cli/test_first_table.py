@@ -7,7 +7,7 @@ import pytest
 
 from sluiceway.cli.app import run_command
 
-PAGE = (Path(__file__).parents[3] / "docs" / "first-table.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "first-table.md").read_text("utf-8")
 
 
 def block(language: str, beginning: str) -> str:

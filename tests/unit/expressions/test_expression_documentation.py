@@ -9,7 +9,7 @@ from sluiceway.expressions.evaluate import compile_expression
 from sluiceway.expressions.functions import FUNCTIONS, OPERATORS, Function, documentation_table
 from sluiceway.types.schema import Schema
 
-PAGE = Path(__file__).parents[3] / "docs" / "expressions.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "job-file.md"
 ROW = pa.record_batch([pa.array([1])], names=["row"])
 
 

@@ -57,4 +57,4 @@ def test_job_file_that_is_wider_is_told_what_widens_the_table(held: str, told: s
     with pytest.raises(TableMismatchError) as refused:
         match_schema(table, Schema((Field("n", parse_hive_type("bigint")),)))
     assert told in refused.value.hint
-    assert ("docs/schema.md#a-wider-type" in refused.value.hint) is (held == "int")
+    assert ("docs/guides/hive-tables.md#a-wider-type" in refused.value.hint) is (held == "int")

@@ -1,4 +1,4 @@
-"""What docs/rules.md names can be changed, and what is kept of it fits."""
+"""What docs/contributors/rules.md names can be changed, and what is kept of it fits."""
 
 import ast
 import json

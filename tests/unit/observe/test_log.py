@@ -38,7 +38,7 @@ def test_route_that_is_not_tried_again_is_told_without_a_time(
     stream = Terminal()
     stderr_log(stream=stream).error("route_halted", route="r", code="SW455", retry_in_s=None)
     assert "route halted [SW455]" in stream.getvalue()
-    assert stream.getvalue().endswith("; see docs/runbook.md, route_halted\n")
+    assert stream.getvalue().endswith("; `sluiceway explain route_halted`\n")
 
 
 def test_level_is_painted_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_line_without_a_next_step_of_its_own_names_its_page() -> None:
     log.info("committed", seq=3, read=10)
     parked, committed = stream.getvalue().splitlines()
     assert parked.endswith(
-        "partition parked: another's values=20261120/08; see docs/runbook.md, partition_parked"
+        "partition parked: another's values=20261120/08; `sluiceway explain partition_parked`"
     )
     assert committed.endswith("info    committed seq=3 read=10")
 
@@ -109,7 +109,7 @@ def test_line_for_a_watcher_is_a_sentence() -> None:
     log = stderr_log(log_format=LogFormat.TEXT, stream=out, sentences=True)
     log.warning("rows_dirty", route="a", reason="broken 3", rows=8, first_seen=2)
     assert out.getvalue().split(" ", 1)[1] == (
-        "warning a: Rows dirty: broken 3 (rows 8, first seen 2); see docs/runbook.md, rows_dirty\n"
+        "warning a: Rows dirty: broken 3 (rows 8, first seen 2); `sluiceway explain rows_dirty`\n"
     )
 
 

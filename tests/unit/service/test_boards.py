@@ -155,8 +155,8 @@ def test_alerts_are_those_of_the_design_each_with_a_situation_and_a_paragraph() 
         *("PartitionOverdue", "EpochFailing", "FollowerBehind", "RestartLoop", "NoData"),
     ]
     assert list(SITUATIONS) == names
-    runbook = (ROOT / "docs/runbook.md").read_text()
-    assert [name for name in names if f"\n### {name}\n" not in runbook] == []
+    reference = (ROOT / "docs/reference/metrics.md").read_text()
+    assert [name for name in names if f"\n### {name}\n" not in reference] == []
 
 
 def test_files_that_cannot_be_written_end_in_one_message(

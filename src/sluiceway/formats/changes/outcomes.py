@@ -95,7 +95,8 @@ class OtherMessages:
             raise SourceEmptiedError(
                 "the source's table was emptied by a TRUNCATE, which tells no keys",
                 hint="write table.on_truncate: apply where the topic has one partition, else fill "
-                "a new table from a new snapshot: docs/cdc.md, A table that was truncated",
+                "a new table from a new snapshot: docs/guides/keyed-tables.md, A table that was "
+                "truncated",
             )
         if kind == TOMBSTONE:
             if not self.tombstones_skipped:

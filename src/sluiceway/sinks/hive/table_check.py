@@ -254,7 +254,9 @@ def match_schema(
         hint = "change the table or the columns in the job file"
         if len(widened) == len(problems):
             statements = (f"ALTER TABLE {table} {change} CASCADE" for change in widened)
-            hint = f"widen the table, docs/schema.md#a-wider-type: {'; '.join(statements)}"
+            hint = (
+                f"widen the table, docs/guides/hive-tables.md#a-wider-type: {'; '.join(statements)}"
+            )
         raise TableMismatchError("; ".join(problems), where=str(table), hint=hint)
     return Schema(tuple(fields)), tuple(column.name for column in held.values())
 

@@ -158,8 +158,8 @@ class KeyedPublisher(LakePublisher):
                 "the source began to tell all of its rows again, after changes that are in the "
                 "table: rows that were deleted meanwhile are never told",
                 where=f"{self._table.where}, slots {batch.first} to {batch.last}",
-                hint="fill a new table from this snapshot on: docs/cdc.md, A snapshot that begins "
-                "again",
+                hint="fill a new table from this snapshot on: docs/guides/keyed-tables.md, "
+                "A snapshot that begins again",
             )
         begins = _begins_of_names(batch.files)
         placed = [

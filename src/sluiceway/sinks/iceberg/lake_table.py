@@ -26,7 +26,7 @@ from sluiceway.sinks.iceberg.through import (
 LEDGER_PROPERTY = "sluiceway.ledger"
 _WAYS_OUT = (
     "make our last snapshot current again (`CALL catalog.system.set_current_snapshot`), or fill "
-    "a new table: docs/iceberg.md, A table that was rolled back"
+    "a new table: docs/guides/iceberg-tables.md, A table that was rolled back"
 )
 
 HashOf = Callable[[int], str | None]

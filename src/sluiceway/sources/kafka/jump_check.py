@@ -77,7 +77,7 @@ def lost_offset(
     return OffsetsLostError(
         f"offset {offset} is gone: the log runs from {start} to {end} ({reason})",
         where=str(partition),
-        hint="retention or truncation took it; see docs/runbook.md, SW455",
+        hint="retention or truncation took it; `sluiceway explain SW455` has the ways out",
     )
 
 
@@ -130,7 +130,7 @@ def _assert_still_there(consumer: Consumer, partition: SourcePartition, begin: i
             f"nothing is known of offsets {begin} to {start}: the log now runs from {start} "
             f"to {end}",
             where=str(partition),
-            hint="retention took them while they were read; see docs/runbook.md, SW455",
+            hint="retention took them meanwhile; `sluiceway explain SW455` has the ways out",
         )
 
 

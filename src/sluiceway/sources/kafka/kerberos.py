@@ -24,7 +24,7 @@ def logged_in(options: Mapping[str, str]) -> dict[str, str]:
                 "the confluent-kafka that is installed here was built without Kerberos (GSSAPI), "
                 "as pip's own is",
                 hint="build it on librdkafka with libsasl2, on driver and workers: "
-                'docs/security.md, "Kafka with Kerberos", has the commands',
+                'docs/guides/clusters-and-stores.md, "Kafka with Kerberos", has the commands',
             )
         login = login_of(options)
         if login is not None:

@@ -73,5 +73,5 @@ def cut_failure(
         f"the log runs from {start} to {end}, the committed end is {split.start_offset}, "
         f"and {said}",
         where=where,
-        hint="see docs/runbook.md, SW455",
+        hint="`sluiceway explain SW455` has the ways out",
     ).with_report(evidence)

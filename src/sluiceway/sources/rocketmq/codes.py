@@ -1,4 +1,4 @@
-"""Codes of RocketMQ's remoting protocol that this client speaks; docs/rocketmq.md has the table."""
+"""Codes of RocketMQ's remoting protocol that this client speaks."""
 
 from enum import IntEnum
 

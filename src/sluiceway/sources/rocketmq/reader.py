@@ -365,7 +365,7 @@ class RocketMqSplitReader(SplitReader):
                     f"the row at offset {start - 1} is not the one that was read there: the topic "
                     "was created again, or the broker lost rows and others came in their place",
                     where=str(queue.split.partition),
-                    hint="see docs/runbook.md, SW455",
+                    hint="`sluiceway explain SW455` has the ways out",
                 ).with_report(
                     {
                         "committed_end": start,
@@ -411,7 +411,7 @@ class RocketMqSplitReader(SplitReader):
             raise OffsetsLostError(
                 f"offset {offset} is gone: the log runs from {first} to {last}",
                 where=str(queue.split.partition),
-                hint="retention or truncation took it; see docs/runbook.md, SW455",
+                hint="retention or truncation took it; `sluiceway explain SW455` has the ways out",
             ).with_report({"log_start": first, "log_end": last})
 
     def _bounds(self, queue: _Queue) -> tuple[int, int]:
