@@ -29,10 +29,23 @@ def as_tested(command: str) -> str | None:
     return re.sub(r"^(sluiceway run \S+)$", r"\1 --until-caught-up", command)
 
 
-def follow(page: str, shell: PageShell, folder: Path) -> dict[str, str]:
-    """Run a page from top to bottom; what each command wrote, without its comment."""
-    answers = {}
-    for step in steps_of(page):
+SECOND = "python clicks.py"
+"""The command with which the second table begins."""
+
+
+def follow(steps: list[Step], folder: Path, endpoints: LabEndpoints) -> dict[str, str]:
+    """Follow a part of the page from top to bottom, its programs and its job file saved.
+
+    Returns:
+        What each command wrote, by the command without its comment.
+    """
+    for name, script in zip(("orders.py", "clicks.py"), blocks_of(PAGE, "python"), strict=True):
+        (folder / name).write_text(script)
+    (job,) = blocks_of(PAGE, "yaml")
+    assert job.startswith("version: 1")
+    (folder / "shop.yaml").write_text(job)
+    shell, answers = PageShell(folder, servers(endpoints), as_tested), {}
+    for step in steps:
         if step.command.startswith("sluiceway dirty replay shop.yaml --dry-run"):
             # What the page says in words: the repair.
             path = folder / "shop.yaml"
@@ -42,22 +55,18 @@ def follow(page: str, shell: PageShell, folder: Path) -> dict[str, str]:
     return answers
 
 
-@pytest.fixture(scope="module")
-def answers(
-    lab_endpoints: LabEndpoints, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
-    """The whole page, followed once: its programs and its job file are saved as it says."""
-    folder = tmp_path_factory.mktemp("page")
-    for name, script in zip(("orders.py", "clicks.py"), blocks_of(PAGE, "python"), strict=True):
-        (folder / name).write_text(script)
-    (job,) = blocks_of(PAGE, "yaml")
-    assert job.startswith("version: 1")
-    (folder / "shop.yaml").write_text(job)
-    return follow(PAGE, PageShell(folder, servers(lab_endpoints), as_tested), folder)
+def parts() -> tuple[list[Step], list[Step]]:
+    """The steps of the table by hand, and those of the table by `init`."""
+    steps = steps_of(PAGE)
+    second = [step.command for step in steps].index(SECOND)
+    return steps[:second], steps[second:]
 
 
 @pytest.mark.slow
-def test_table_by_a_job_file_of_ones_own_works_as_written(answers: dict[str, str]) -> None:
+def test_table_by_a_job_file_of_ones_own_works_as_written(
+    lab_endpoints: LabEndpoints, tmp_path: Path
+) -> None:
+    answers = follow(parts()[0], tmp_path, lab_endpoints)
     assert (
         "  - {name: qty, type: "
         in answers["sluiceway infer shop_orders --bootstrap-servers $SLUICEWAY_KAFKA"]
@@ -71,7 +80,10 @@ def test_table_by_a_job_file_of_ones_own_works_as_written(answers: dict[str, str
 
 
 @pytest.mark.slow
-def test_table_by_a_written_job_file_works_as_written(answers: dict[str, str]) -> None:
+def test_table_by_a_written_job_file_works_as_written(
+    lab_endpoints: LabEndpoints, tmp_path: Path
+) -> None:
+    answers = follow(parts()[1], tmp_path, lab_endpoints)
     assert "clicks  web.clicks  stopped" in answers["sluiceway status clicks.yaml"]
     plan = answers["sluiceway plan clicks.yaml"]
     assert "+ create the table web.clicks" in plan
