@@ -54,7 +54,7 @@ def test_a_message_with_a_row_that_no_partition_takes_is_dirty_whole(
     source = CanalSource(1)
     good = {"name": "n", "amount": "1.00", "city": "Berlin"}
     source.tell("INSERT", [{"id": 1, **good}, {"id": 2, **good}])
-    source.tell("INSERT", [{"id": 3, **good}, {"id": 4, **good, "city": "x" * 4000}])
+    source.tell("INSERT", [{"id": 3, **good}, {"id": 4, **good, "city": "a\0b"}])
     source.tell("INSERT", [{"id": 5, **good}, {"id": 6, **good}])
     tell(bootstrap_servers, topic, source.take())
     job.catch_up()
