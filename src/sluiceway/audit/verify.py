@@ -16,7 +16,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_partitions import name_of
 from sluiceway.ledger.fold_state import PartitionState
-from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
+from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout, is_late_place
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
@@ -56,7 +56,8 @@ class VerifyReport:
         dirty_rows: In all dirty files, those that a lane has consumed too.
         let_go: Dirty files that are gone, as they may be: each of their rows was consumed.
         expanded: Rows beyond the first of their records, in keyed tables.
-        late_rows: In the late place; `late_files` there.
+        late_rows: In the late place, without the `brought_in`: those went on into their
+            partitions. `late_files` were put there.
         late_table: Was compared whole with the late place; None when there is nothing to compare.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
@@ -84,6 +85,7 @@ class VerifyReport:
     lanes: int = 0
     replayed: int = 0
     purged: int = 0
+    brought_in: int = 0
     partitions: int = 0
     unannounced: int = 0
     moved: int = 0
@@ -211,6 +213,13 @@ class Verifier:
 
     def _check_lane_data(self, record: LaneDataRecord) -> None:
         report, counts = self.report, record.counts
+        if self.fold.lanes.lanes[record.lane].kind == LATE:
+            report.late_rows -= int(counts.read)
+            report.brought_in += int(counts.written)
+            self._check_files(record)
+            for message in self._lanes.copy_problems(record):
+                report.add("lane", f"epoch {record.epoch}", message)
+            return
         report.replayed += int(counts.read - counts.purged)
         report.purged += int(counts.purged)
         report.filtered += int(counts.filtered)

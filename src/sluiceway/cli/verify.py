@@ -94,6 +94,7 @@ def _print(report: "VerifyReport", job_file: str) -> None:
     )
     if report.lanes:
         done = f"{report.replayed:,} dirty rows replayed, {report.purged:,} purged"
+        done += f", {report.brought_in:,} late rows brought in" if report.brought_in else ""
         write(f"lanes       {report.lanes:>12,}  {done} {_word(report, 'lane')}\n")
     how = "size, rows and checksum" if report.deep else "size and rows"
     files = report.files + report.dirty_files + report.late_files

@@ -1,9 +1,9 @@
-"""Dirty files by the slots that committed them."""
+"""Files that lanes read, by the slots that committed them: dirty ones, and those of late rows."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -20,7 +20,17 @@ def dirty_sources(ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
     }
 
 
-def find_dirty_files(
+def late_sources(ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
+    """The files of late rows that a record commits, as sources of lanes."""
+    if not isinstance(record.body, EpochRecord):
+        return {}
+    return {
+        LateSource(ledger, record.seq, file.final.rpartition("/")[2]): file
+        for file in record.body.late_files
+    }
+
+
+def find_lane_files(
     log: LedgerLog, sources: Iterable[DirtySource]
 ) -> dict[DirtySource, FileRecord]:
     """Look sources up in the records of their slots; those that are none are left out.
@@ -34,7 +44,7 @@ def find_dirty_files(
     found: dict[DirtySource, FileRecord] = {}
     for record in records_of(log, wanted):
         for ledger in ledgers:
-            found |= dirty_sources(ledger, record)
+            found |= dirty_sources(ledger, record) | late_sources(ledger, record)
     return {source: file for source, file in found.items() if source in wanted}
 
 
