@@ -54,10 +54,14 @@ class LaneCheck:
                 problems.append(f"lane {body.lane}: takes {each.source} in part")
         return problems
 
+    def files_read(self, body: LaneDataRecord) -> list[FileRecord]:
+        """The files that an epoch has read, as far as records have committed them."""
+        spans = (span for span in body.ranges if span.source in self._sources)
+        return [self._sources[span.source] for span in spans]
+
     def copy_problems(self, body: LaneDataRecord) -> list[str]:
         """Whether an epoch of a lane of late rows has the very files that it read, in place."""
-        read = [self._sources[span.source] for span in body.ranges if span.source in self._sources]
-        wanted = sorted(map(_copied, read))
+        wanted = sorted(map(_copied, self.files_read(body)))
         if wanted == sorted(map(_copied, (*body.files, *body.late_files))):
             return []
         return [f"lane {body.lane}: epoch {body.epoch} has other files than those that it read"]

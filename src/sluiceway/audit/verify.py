@@ -54,7 +54,7 @@ class VerifyReport:
 
     Attributes:
         dirty_rows: In all dirty files, those that a lane has consumed too.
-        let_go: Dirty files that are gone, as they may be: each of their rows was consumed.
+        let_go: Dirty and late files that are gone, as they may be: lanes have read all their rows.
         expanded: Rows beyond the first of their records, in keyed tables.
         late_rows: In the late place, without the `brought_in`: those went on into their
             partitions. `late_files` were put there.
@@ -132,6 +132,7 @@ class Verifier:
         self._named: dict[str, FileRecord] = {}
         self._live: dict[str, list[FileRecord]] = {}
         self._missing: dict[str, str] = {}
+        self._brought_in: set[str] = set()
         self._complete: set[str] = set()
         self._uncompared = 0
         self._uncounted = 0
@@ -179,6 +180,9 @@ class Verifier:
             if noted.committed.path in self._missing and noted.may_be_gone(expires=self.expires):
                 del self._missing[noted.committed.path]
                 report.let_go += 1
+        for path in self._brought_in & self._missing.keys():
+            del self._missing[path]
+            report.let_go += 1
         for final, message in self._missing.items():
             report.add("file_missing", final, message)
         there = [state.location for state in self.partitions() if not state.expired]
@@ -217,6 +221,8 @@ class Verifier:
             report.late_rows -= int(counts.read)
             report.brought_in += int(counts.written)
             self._check_files(record)
+            read = self._lanes.files_read(record)
+            self._brought_in |= {self._layout.final(file.final) for file in read}
             for message in self._lanes.copy_problems(record):
                 report.add("lane", f"epoch {record.epoch}", message)
             return

@@ -100,7 +100,7 @@ def _print(report: "VerifyReport", job_file: str) -> None:
     files = report.files + report.dirty_files + report.late_files
     write(f"files       {files:>12,}  {how} {_word(report, 'file')}\n")
     if report.let_go:
-        write(f"let go      {report.let_go:>12,}  dirty files of purged or replayed rows\n")
+        write(f"let go      {report.let_go:>12,}  files of which lanes have read all rows\n")
     _print_places(report)
     if report.moved:
         command = typed("sluiceway files JOB", job_file)

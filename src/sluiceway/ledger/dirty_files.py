@@ -1,6 +1,6 @@
 """Files that lanes read, by the slots that committed them: dirty ones, and those of late rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sluiceway.ledger.dirty_sources import DirtySource, LateSource
@@ -85,12 +85,12 @@ def _records(log: LedgerLog, seqs: list[int]) -> Iterable[Record]:
 
 @dataclass(frozen=True, slots=True)
 class CommittedDirty:
-    """A dirty file at its final name.
+    """A dirty file, or one of late rows, at its final name.
 
     Attributes:
         source: Its name as a source of lanes.
         record: That committed it.
-        path: Where it lies; purged rows may be gone (`upkeep.dirty_keeping`).
+        path: Where it lies; one that nobody reads again may be gone (`upkeep.dirty_keeping`).
     """
 
     source: DirtySource
@@ -107,7 +107,19 @@ def committed_dirty(layout: LedgerLayout, ledger: str, record: Record) -> list[C
         ledger: Its uuid.
         record: Of any kind.
     """
+    return _committed(layout, record, dirty_sources(ledger, record))
+
+
+def committed_for_lanes(layout: LedgerLayout, ledger: str, record: Record) -> list[CommittedDirty]:
+    """As `committed_dirty`, with the files of late rows."""
+    late = late_sources(ledger, record)
+    return _committed(layout, record, dirty_sources(ledger, record) | late)
+
+
+def _committed(
+    layout: LedgerLayout, record: Record, named: Mapping[DirtySource, FileRecord]
+) -> list[CommittedDirty]:
     return [
         CommittedDirty(source, file, record, layout.final(file.final))
-        for source, file in dirty_sources(ledger, record).items()
+        for source, file in named.items()
     ]

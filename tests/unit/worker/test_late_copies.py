@@ -52,7 +52,7 @@ class Place:
 
 def test_copy_has_the_bytes_of_the_late_file_and_a_name_of_its_own(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    first = place.add(b"one" * 9_000_000)
+    first = place.add(b"one" * 1_500_000)
     second = place.add(b"two", partition="", ending=".txt.gz")
     result = copy_late_files(place.plan(), place.storage, place.files)
     check_staged_files(place.storage, place.layout, [result])
@@ -68,6 +68,11 @@ def test_copy_has_the_bytes_of_the_late_file_and_a_name_of_its_own(tmp_path: Pat
         assert (name[:2], name.partition("-y")[2]) == ("x.", of.final.partition("-y")[2])
         assert replace(made, staged="", final="") == replace(of, staged="", final="")
     assert [(int(each.start), int(each.end)) for each in result.splits] == [(0, 3), (0, 3)]
+    again = copy_late_files(place.plan(), place.storage, place.files)
+    for made in (result, again):
+        assert made.attempt.startswith(f"{place.route.term}-9-")
+        assert {each.staged.partition("/")[0] for each in made.files} == {made.attempt}
+    assert result.attempt != again.attempt
     assert (result.counts.read, result.counts.written, result.counts.balanced()) == (6, 6, True)
 
 
@@ -89,3 +94,25 @@ def test_late_file_that_is_damaged_or_gone_is_told_and_nothing_is_named(tmp_path
     path.unlink()
     with pytest.raises(StorageUnavailableError, match=r"x\.orders"):
         copy_late_files(place.plan(), place.storage, place.files)
+
+
+class Noting(LocalStorage):
+    """Notes which folders are made durable, and how many files each had by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[tuple[str, int]] = []
+
+    def sync_folder(self, folder: str) -> None:
+        self.synced.append((folder, sum(1 for each in self.list(folder) if not each.is_dir)))
+        super().sync_folder(folder)
+
+
+def test_copies_and_their_folder_are_durable_before_a_record_names_them(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.add(b"one")
+    place.add(b"two")
+    storage = Noting()
+    result = copy_late_files(place.plan(), storage, place.files)
+    folder = place.layout.attempt(result.attempt)
+    assert storage.synced == [(folder, 2), (place.layout.stage, 0)]
