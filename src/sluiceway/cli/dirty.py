@@ -135,6 +135,8 @@ def _lane_text(lane: "Lane") -> str:
         became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
     if state.kind == "purge":
         became = f"{counts.purged:,} purged"
+    if state.kind == "late":
+        became = f"{counts.written:,} brought in"
     how = "done" if state.finished else f"{int(counts.read):,} of {_rows(state.rows)} so far"
     why = f": {record.reason}" if record.reason else ""
     return (

@@ -69,9 +69,9 @@ def test_copy_has_the_bytes_of_the_late_file_and_a_name_of_its_own(tmp_path: Pat
         assert replace(made, staged="", final="") == replace(of, staged="", final="")
     assert [(int(each.start), int(each.end)) for each in result.splits] == [(0, 3), (0, 3)]
     again = copy_late_files(place.plan(), place.storage, place.files)
-    for made in (result, again):
-        assert made.attempt.startswith(f"{place.route.term}-9-")
-        assert {each.staged.partition("/")[0] for each in made.files} == {made.attempt}
+    for answer in (result, again):
+        assert answer.attempt.startswith(f"{place.route.term}-9-")
+        assert {each.staged.partition("/")[0] for each in answer.files} == {answer.attempt}
     assert result.attempt != again.attempt
     assert (result.counts.read, result.counts.written, result.counts.balanced()) == (6, 6, True)
 
