@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
+from sluiceway.ledger.records import FenceRecord
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from tools.independent_ledger import ledger_faults
 from tools.route_faults import NewRun
@@ -20,7 +22,7 @@ from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
 
 from .test_late_rows import aside, in_table
-from .test_route_readiness import announced, prefix, row
+from .test_route_readiness import Running, announced, prefix, row, wait_for
 
 _TESTS = Path(__file__).resolve().parents[1]
 IN_ANNOUNCED = [(0, 0), (0, 1), (0, 3), (0, 4), (0, 5)]
@@ -109,6 +111,31 @@ def test_late_rows_go_into_their_hour_which_is_announced_again(
     for path in run.root().glob("_sluiceway/*/late/**/*.parquet"):
         path.unlink()
     assert run.verified().let_go == 2
+    assert_each_row_once(run, late=0)
+
+
+@pytest.mark.slow
+def test_live_driver_brings_late_rows_in_and_announces_their_hours_again(
+    run: RouteRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.upkeep.lanes._LOOK_EVERY_S", 0.2)
+    # Two processes in one here: a lease tells nothing of a process by its own number.
+    monkeypatch.setattr("sluiceway.operate.short_driver.is_alive", lambda process: True)
+
+    def fences() -> int:
+        return sum(isinstance(each.body, FenceRecord) for each in run.records())
+
+    def versions() -> dict[str, int]:
+        return {each.prefix: each.version for each in announced(run)}
+
+    before = fences()
+    with Running(run, threading.Event()):
+        wait_for(lambda: fences() > before)
+        (lane,) = replay(run, capsys)["lanes"]
+        assert (lane["read"], lane["written"]) == (3, 3)
+        wait_for(lambda: versions() == {prefix(8): 2, prefix(9): 2})
+    assert fences() == before + 1
+    assert run.rows() == IN_ANNOUNCED
     assert_each_row_once(run, late=0)
 
 

@@ -101,8 +101,13 @@ class HeldRoute:
     def note_landed(self, record: EpochRecord | ReplaceRecord) -> None:
         """An epoch is committed and published: close what its watermark has passed."""
         if self.readiness is not None and isinstance(record, EpochRecord):
-            self.readiness.note_late(record.late_in)
+            self.note_reached(record)
             self.readiness.close_due(self.owned.fold)
+
+    def note_reached(self, record: EpochRecord) -> None:
+        """What its rows have reached is to be announced again: those of a lane are no epoch's."""
+        if self.readiness is not None:
+            self.readiness.note_late(record.late_in)
 
     def note_records(self) -> None:
         """Hand what was put to the followers, and take from them how far it is published.

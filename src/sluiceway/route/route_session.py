@@ -510,6 +510,7 @@ class RouteSession:
             self._wait_published()
         else:
             self._now.wait_published(PUBLISH_MOMENT_S)
+            self._now.note_reached(record)
 
     def _wait_published(self, *, but_for_catalog: bool = False) -> None:
         """Wait until all is published, however long the store takes.
