@@ -101,11 +101,12 @@ class HeldRoute:
     def note_landed(self, record: EpochRecord | ReplaceRecord) -> None:
         """An epoch is committed and published: close what its watermark has passed."""
         if self.readiness is not None and isinstance(record, EpochRecord):
-            self.note_reached(record)
+            self.readiness.note_late(record.late_in)
             self.readiness.close_due(self.owned.fold)
 
-    def note_reached(self, record: EpochRecord) -> None:
-        """What its rows have reached is to be announced again: those of a lane are no epoch's."""
+    def publish_lane(self, record: EpochRecord, timeout_s: float) -> None:
+        """As `wait_published`, for rows that no epoch has read; they too are announced again."""
+        self.wait_published(timeout_s)
         if self.readiness is not None:
             self.readiness.note_late(record.late_in)
 
