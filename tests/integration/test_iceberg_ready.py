@@ -174,3 +174,31 @@ def test_files_status_and_plan_tell_what_the_catalog_has(
     assert (status["table"], status["rows_written"]) == (job.table, 7)
     (after,) = ask("plan", path)["routes"]
     assert (after["table_exists"], after["changes"]) == (True, [])
+
+
+@pytest.mark.slow
+def test_late_rows_that_lie_aside_are_brought_into_the_table_once(
+    bootstrap_servers: str, new_topic: TopicFactory, writer: TopicWriter, tmp_path: Path, ask: Ask
+) -> None:
+    topic = new_topic()
+    job = write_lake_job(
+        tmp_path,
+        bootstrap_servers=bootstrap_servers,
+        topic=topic,
+        partition_by=BY_EVENT_HOUR,
+        event_time=TIMES.replace("}", ", archive_window: 1h}"),
+    )
+    path = str(job.path)
+    writer.write(topic, [order(n, ts_ms=START_MS + 3 * HOUR_MS) for n in range(3)])
+    job.catch_up()
+    writer.write(topic, [order(n) for n in range(3, 7)])
+    job.catch_up()
+    assert len(job.rows("id")) == 3
+    assert ask("late", "replay", path, "--dry-run")["partitions"] == {EIGHT: 4}
+    (lane,) = ask("late", "replay", path)["lanes"]
+    assert (lane["read"], lane["written"]) == (4, 4)
+    job.catch_up()
+    assert sorted(row["id"] for row in job.load().scan().to_arrow().to_pylist()) == list(range(7))
+    assert ask("late", "replay", path)["lanes"] == []
+    report = job.verified()
+    assert (report.problems, report.rows, report.late_rows) == ([], 7, 0)

@@ -62,6 +62,9 @@ class Mutant:
         return f"{_model_name(self.bounds)}/{self.mutation.name.lower()}"
 
 
+_LATE_LANES = LaneBounds(((0, 2), (0, 2), (2, 3)), whole=True)
+"""Two requests name the same late file, and one another."""
+
 SMALL = (
     Case("files-two-parts", FilesBounds((1, 1)), 12_000),
     Case("files-retry", FilesBounds((1,), spares=1, zombies=True), 7_000),
@@ -76,6 +79,7 @@ SMALL = (
     Case("pins-created-anew", PinBounds((2,), recreations=1), 2_900),
     Case("packs", PackBounds(rows=1, crashes=1), 5_000),
     Case("lanes", LaneBounds(), 1_000),
+    Case("lanes-late", _LATE_LANES, 5_000),
     Case("lake", LakeBounds("DE", expiries=1), 500),
     Case("lake-owner", LakeBounds("DE", owner=1), 500),
     Case("lake-stomps", LakeBounds("DE", foreign=0, stomps=1), 400),
@@ -160,6 +164,7 @@ MUTANTS = (
     Mutant(Mutation.LANE_END_IN_MEMORY, _LANES),
     Mutant(Mutation.REQUEST_TWICE, _LANES),
     Mutant(Mutation.LANE_UNCHECKED, _LANES),
+    Mutant(Mutation.LATE_FILE_GOES_EARLY, _LATE_LANES),
     Mutant(Mutation.LAKE_HEAD_UNASSERTED, _LAKE),
     Mutant(Mutation.LAKE_TWO_REQUESTS, _LAKE),
     Mutant(Mutation.LAKE_RETRY_BLIND, _LAKE),

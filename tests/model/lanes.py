@@ -3,7 +3,7 @@
 One dirty file. Tools put requests for ranges of its rows, the same one again too. Drivers start,
 crash and take over; they answer requests with LANE records and then run the lanes, a few rows an
 epoch. Each record is put as in the other models, shortened to one step that fails when the slot is
-taken.
+taken. Files of late rows are taken whole, and go once their rows are in the table.
 """
 
 from dataclasses import dataclass
@@ -48,6 +48,7 @@ class State(NamedTuple):
         asked: Which requests lie there.
         written: How often each row of the dirty file is in the table.
         owners: How many lanes have taken each row.
+        gone: Rows whose late file was removed.
     """
 
     term: int
@@ -59,6 +60,7 @@ class State(NamedTuple):
     asks: int
     starts: int
     crashes: int
+    gone: tuple[bool, ...]
 
 
 _NO_LANE = Lane(-1, -1, -1)
@@ -73,12 +75,14 @@ class LaneBounds:
         asks: How often tools ask in all.
         starts: Drivers started in all, at most two at a time.
         crashes: Driver deaths.
+        whole: Each range is a file of late rows, which an epoch copies whole or not at all.
     """
 
     ranges: tuple[tuple[int, int], ...] = ((0, 2), (1, 3))
     asks: int = 3
     starts: int = 2
     crashes: int = 1
+    whole: bool = False
 
 
 class LaneModel:
@@ -102,6 +106,7 @@ class LaneModel:
             asks=bounds.asks,
             starts=bounds.starts,
             crashes=bounds.crashes,
+            gone=(False,) * rows,
         )
 
     def canonical(self, state: State) -> State:
@@ -114,6 +119,8 @@ class LaneModel:
             if state.asks and not there:
                 after = state._replace(asked=_set(state.asked, number, new=True))
                 yield f"ask {number}", after._replace(asks=state.asks - 1)
+        if self._bounds.whole:
+            yield from self._remove(state)
         for number, driver in enumerate(state.drivers):
             if driver.phase == "off":
                 if state.starts:
@@ -155,6 +162,16 @@ class LaneModel:
             taken = _add(state.owners, start, stop)
             yield f"t{driver.term} LANE {request}", after._replace(lanes=lanes, owners=taken)
 
+    def _remove(self, state: State) -> Steps[State]:
+        """Whoever tidies up removes a late file; never the log's business."""
+        for number, lane in enumerate(state.lanes):
+            early = self._mutation is Mutation.LATE_FILE_GOES_EARLY
+            over = lane != _NO_LANE and (early or lane.end == lane.stop)
+            if over and not any(state.gone[lane.start : lane.stop]):
+                inside = range(lane.start, lane.stop)
+                gone = tuple(was or row in inside for row, was in enumerate(state.gone))
+                yield f"remove file {number}", state._replace(gone=gone)
+
     def _overlaps(self, state: State, request: int) -> bool:
         if self._mutation is Mutation.LANES_OVERLAP:
             return False
@@ -166,7 +183,10 @@ class LaneModel:
             if lane == _NO_LANE:
                 continue
             since = self._end(driver, number_of, lane)
-            for upto in range(since + 1, lane.stop + 1):
+            if any(state.gone[since : lane.stop]):
+                continue
+            first = lane.stop if self._bounds.whole else since + 1
+            for upto in range(max(first, since + 1), lane.stop + 1):
                 read = driver._replace(phase="read", lane=number_of, since=since, upto=upto)
                 yield f"t{driver.term} read {number_of} to {upto}", _with(state, number, read)
 
@@ -194,6 +214,9 @@ class LaneModel:
             return f"DOUBLE: rows of the dirty file are in the table {state.written} times"
         if any(count > 1 for count in state.owners):
             return f"rule 14: rows belong to {state.owners} lanes"
+        lost = [row for row, gone in enumerate(state.gone) if gone and not state.written[row]]
+        if lost:
+            return f"LOST: the late file of rows {lost} is gone, and they are in no partition"
         return None
 
     def at_rest(self, state: State) -> str | None:

@@ -61,6 +61,7 @@ class Mutation(StrEnum):
     LANE_END_IN_MEMORY = "how far a lane is its driver knows, and no record"
     REQUEST_TWICE = "a request that is found again opens its lane again"
     LANE_UNCHECKED = "LANE_DATA is put whatever term and end the log has"
+    LATE_FILE_GOES_EARLY = "a late file goes when a lane has taken it, copied or not"
 
     # Lake tables: requests, lineage, other writers.
     LAKE_HEAD_UNASSERTED = "a request does not assert the head of main"

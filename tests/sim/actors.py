@@ -238,6 +238,12 @@ def purge_rows(world: World) -> None:
         _beset(world, operators.start(world, "purge", operators.purge))
 
 
+def bring_in(world: World) -> None:
+    """`late replay`, in the same way."""
+    if any(file.kind == "late" for file in world.monitor.fold.lanes.files.values()):
+        _beset(world, operators.start(world, "bring_in", operators.bring_in))
+
+
 def _beset(world: World, process: Process) -> None:
     if world.rng.random() < 0.3:
         process.crash_in = world.rng.randrange(1, 120)
@@ -375,6 +381,7 @@ ACTORS = (
     Actor(accept_identity, 3),
     Actor(replay_rows, 4),
     Actor(purge_rows, 1),
+    Actor(bring_in, 3),
     Actor(compact, 6),
     Actor(disturb_command, 2),
     Actor(spoil_advice, 2),

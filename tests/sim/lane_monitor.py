@@ -1,4 +1,7 @@
-"""What has become of every dirty row: open, in a lane, replayed or purged; in one of them, once."""
+"""What has become of every dirty row: open, in a lane, replayed or purged; in one of them, once.
+
+Of late rows likewise: aside, in a lane, or brought into their partition.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,6 +12,7 @@ from sim.broker import CLEAN, DIRTY, repaired
 
 Row = tuple[int, int]
 OPEN, REPLAYED, PURGED = "open", "replayed", "purged"
+BROUGHT_IN = "brought in"
 Require = Callable[[object, str, str], None]
 
 
@@ -20,15 +24,18 @@ class Named(Protocol):
 
 @dataclass(slots=True)
 class DirtyFile:
-    """Rows of a committed dirty file, and where each is: a state, or the lane that has it."""
+    """Rows of a committed dirty or late file, and where each is: a state, or the lane with it."""
 
     seq: int
     rows: list[Row]
     where: list[str]
     named: Named
+    kind: str = "dirty"
 
     def settle(self) -> None:
         """Let it go once nobody can read a row of it again, and rows of it were given up."""
+        if {*self.where} == {BROUGHT_IN}:
+            self.named.dead = BROUGHT_IN
         if PURGED in self.where and {*self.where} <= {REPLAYED, PURGED}:
             self.named.dead = "let go of"
 
@@ -50,13 +57,17 @@ class Lanes:
     written: Counter[Row] = field(default_factory=Counter)
     again: Counter[Row] = field(default_factory=Counter)
 
-    def add_file(self, seq: int, final: str, rows: list[Row], named: Named) -> None:
-        """A record commits a dirty file."""
-        self.files[final.rpartition("/")[2]] = DirtyFile(seq, rows, [OPEN] * len(rows), named)
+    def add_file(
+        self, seq: int, final: str, rows: list[Row], named: Named, kind: str = "dirty"
+    ) -> None:
+        """A record commits a dirty file, or one of late rows."""
+        name, where = final.rpartition("/")[2], [OPEN] * len(rows)
+        self.files[name] = DirtyFile(seq, rows, where, named, kind)
 
     def let_go(self) -> Counter[Row]:
-        """Rows of the files that need not be there any more."""
-        gone = (file.rows for file in self.files.values() if file.named.dead)
+        """Rows of the dirty files that need not be there any more."""
+        dirty = (file for file in self.files.values() if file.kind == "dirty")
+        gone = (file.rows for file in dirty if file.named.dead)
         return Counter(row for rows in gone for row in rows)
 
     def open_lane(self, body: dict[str, Any], seq: int, require: Require) -> None:
@@ -65,6 +76,9 @@ class Lanes:
         ranges = []
         for each in body["ranges"]:
             name, start, stop = self._place(each, seq, "stop", require)
+            kind = self.files[name].kind
+            fits = kind == "late" if body["kind"] == "late" else kind == "dirty"
+            require(fits, "rule 14", f"slot {seq}: a {body['kind']} of {each['source']}")
             where = self.files[name].where
             free = all(place == OPEN for place in where[start:stop])
             require(free, "rule 14", f"slot {seq} takes rows that are taken: {each}, {where}")
@@ -75,10 +89,12 @@ class Lanes:
     def _place(
         self, each: dict[str, Any], seq: int, last: str, require: Require
     ) -> tuple[str, int, int]:
-        ledger, slot, name = each["source"].removeprefix("dirty:").split("/")
+        kind, _, source = each["source"].partition(":")
+        ledger, slot, name = source.split("/")
         file = self.files.get(name)
         start, stop = int(each["start"]), int(each[last])
-        there = file is not None and (ledger, int(slot)) == (self.ledger, file.seq)
+        known = (kind, ledger, int(slot))
+        there = file is not None and known == (file.kind, self.ledger, file.seq)
         require(there, "rule 14", f"slot {seq} reads {each['source']}, which is none")
         whole = file is not None and 0 <= start < stop <= len(file.rows)
         require(whole, "rule 14", f"slot {seq} reads rows that are none: {each}")
@@ -101,11 +117,17 @@ class Lanes:
             inside = [(low, high) for of, low, high in ranges if of == name and low <= start < high]
             before = inside and body["lane"] not in file.where[inside[0][0] : start]
             require(before, "I2", f"slot {seq} leaves rows out: {span}")
-            file.where[start:end] = [PURGED if kind == "purge" else REPLAYED] * (end - start)
+            state = {"purge": PURGED, "late": BROUGHT_IN}.get(kind, REPLAYED)
+            file.where[start:end] = [state] * (end - start)
             file.settle()
+            if kind == "late":
+                found[CLEAN] += file.rows[start:end]
             for row in file.rows[start:end] if kind == "replay" else ():
                 found[repaired(*row)].append(row)
         self._check_counts(body, kind, found, seq, require)
+        if kind == "late":
+            # They were clean rows before, of the stream.
+            return found
         self.written.update(found[CLEAN])
         self.again.update(found[DIRTY])
         return found
@@ -151,8 +173,9 @@ class Lanes:
         rest: Counter[Row] = Counter(self.written)
         for file in self.files.values():
             for row, place in zip(file.rows, file.where, strict=True):
-                places[place if place in (OPEN, REPLAYED, PURGED) else "under way"] += 1
-                if place != REPLAYED:
+                known = (OPEN, REPLAYED, PURGED, BROUGHT_IN)
+                places[place if place in known else "under way"] += 1
+                if place != REPLAYED and file.kind == "dirty":
                     rest[row] += 1
         require(not places["under way"], "end", f"lanes are not finished: {dict(places)}")
         require(rest == of_stream, "end", "dirty rows are in no place, or in two")

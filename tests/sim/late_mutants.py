@@ -1,12 +1,17 @@
 """Wrong variants of what becomes of late rows."""
 
+from dataclasses import replace
 from typing import Any
 
 from sluiceway.ledger import placing
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.lane_records import LATE, LaneDataRecord
+from sluiceway.ledger.lane_state import LaneBook, LaneState
 from sluiceway.ledger.layout import is_late_place
 from sluiceway.schedule.epoch_times import EpochDates
 from sluiceway.sources.contract import Split
+from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.lanes import Lanes
 from sluiceway.worker.plan import EpochTimes
 
 
@@ -21,3 +26,25 @@ def without_closed(
 def files_in_time(record: Any) -> tuple[FileRecord, ...]:
     """Only files that readers see get their final names."""
     return tuple(file for file in placing.all_files(record) if not is_late_place(file.final))
+
+
+def taken_unless_late(self: LaneBook, source: str, start: int, stop: int) -> bool:
+    """Late rows are brought in again, whoever has brought them in."""
+    return not source.startswith("late:") and _IS_TAKEN(self, source, start, stop)
+
+
+_IS_TAKEN = LaneBook.is_taken
+
+
+def record_without_late_rows(
+    self: Lanes, lane: LaneState, result: Any, schema: str
+) -> LaneDataRecord:
+    """Late rows of a lane count as filtered, and their copies are nobody's."""
+    record = _RECORD(self, lane, result, schema)
+    if lane.kind != LATE:
+        return record
+    counts = replace(record.counts, written=BigInt(0), filtered=record.counts.written)
+    return replace(record, counts=counts, files=())
+
+
+_RECORD = Lanes._record

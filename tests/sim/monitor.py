@@ -435,7 +435,7 @@ class Monitor:
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
-        late = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
+        late = self._late_files(body, seq, own, kept)
         fold.mark(body, seq, self.seen)
         reached = fold.places.data(body, clean, seq, self.root)
         fold.places.late(late, seq)
@@ -462,6 +462,14 @@ class Monitor:
             self.fold.lanes.add_file(seq, file.final, file_rows(file.content), file)
         return found
 
+    def _late_files(
+        self, body: dict[str, Any], seq: int, own: str, kept: dict[str, bytes] | None
+    ) -> list[tuple[NamedFile, str]]:
+        found = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
+        for file, _ in found:
+            self.fold.lanes.add_file(seq, file.final, file_rows(file.content), file, "late")
+        return found
+
     def _lane_data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
         fold, body = self.fold, plain["body"]
         _require(body["epoch"] > fold.epoch, "I9", f"slot {seq} has epoch {body['epoch']}")
@@ -470,7 +478,7 @@ class Monitor:
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
-        late = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
+        late = self._late_files(body, seq, own, kept)
         fold.places.data({**body, "closed": []}, clean, seq, self.root)
         fold.places.late(late, seq)
         if kept is None:

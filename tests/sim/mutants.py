@@ -36,6 +36,7 @@ from sluiceway.job import loop
 from sluiceway.job.loop import JobLoop
 from sluiceway.ledger import (
     fold_data,
+    fold_lanes,
     fold_partitions,
     fold_sources,
     fold_watermark,
@@ -265,6 +266,9 @@ def _apply_once(applier: CatalogFollower, through: int) -> tuple[list[Any], tupl
 _APPLY = CatalogFollower._apply
 
 
+_LATE_ROWS = frozenset({"append_rows", "background", "bring_in"})
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """A wrong variant; `what` it does.
@@ -487,6 +491,11 @@ MUTANTS = (
            ((EpochDates, "for_splits", late.without_closed),)),
     Mutant("late-not-published", "the files of late rows stay staged",
            ((files, "all_files", late.files_in_time),)),
+    Mutant("late-brought-in-twice", "a lane takes late rows, whoever has brought them in",
+           ((LaneBook, "is_taken", late.taken_unless_late),), often=_LATE_ROWS),
+    Mutant("late-lost-on-the-way", "late rows that a lane has read are in no file of it",
+           ((Lanes, "_record", late.record_without_late_rows),
+            (fold_lanes, "_check_sums", _nothing)), often=_LATE_ROWS),
     Mutant("idle-by-timer", "a quiet source partition is idle, whatever its log holds",
            ((watermark, "_status", ready.idle_by_the_clock),)),
     Mutant("idle-at-once", "a source partition with nothing to read is idle at once",

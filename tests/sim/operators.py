@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sim.broker import SimSource
 from sim.scheduler import Process
 from sluiceway.audit.dirty_rows import DirtyFile, DirtyRows, DirtyState
+from sluiceway.audit.late_choice import LateFiles, choose_late
 from sluiceway.errors import (
     FencedError,
     LeaseHeldError,
@@ -161,6 +162,25 @@ def replay(world: "World") -> None:
 def purge(world: "World") -> None:
     """`sluiceway dirty purge`."""
     _lane(world, PURGE)
+
+
+def bring_in(world: "World") -> None:
+    """`sluiceway late replay`, of some late rows; now and then of what somebody has taken."""
+    rng, rows = world.rng, LateFiles.read(_log(world))
+    choice = choose_late(rows)
+    found = choice.ranges
+    if rng.random() < 0.2:
+        found = tuple(LaneRange(name, BigInt(0), file.rows) for name, file in rows.files.items())
+    chosen = tuple(each for each in found if rng.random() < 0.8)
+    if rng.random() < 0.3:
+        world.scheduler.wait(None, rng.random() * 20)
+    if not chosen:
+        return
+    request = replace(choice.request(rows, "operator@host", ""), ranges=chosen)
+    done = replays.carry_out(
+        world.route(), _log(world), request, lambda lane, elsewhere: None, world.command_log()
+    )
+    world.seen["brought_in"] += done.rows
 
 
 def _lane(world: "World", kind: str) -> None:

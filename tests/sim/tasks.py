@@ -11,6 +11,7 @@ from sim.readiness import event_time_us
 from sim.scheduler import Process, Scheduler
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.offset_sum import offset_sum
 from sluiceway.ledger.records import RowCounts
@@ -22,7 +23,7 @@ from sluiceway.sources.kafka.log_cuts import LogCut
 from sluiceway.sources.kafka.progress import SplitProgress
 from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker import answers
+from sluiceway.worker import answers, lane_task
 from sluiceway.worker.places import LatePlace
 from sluiceway.worker.plan import LatePolicy, SplitResult, TaskPlan, TaskResult
 from sluiceway.worker.staged_files import StagedFiles
@@ -341,6 +342,16 @@ def run_lane_task(
         consumer_reused=False,
         failure=None,
     )
+
+
+def copy_late_files(
+    cluster: Cluster, plan: TaskPlan, storage: Storage, files: Sequence[FileRecord]
+) -> TaskResult:
+    """One epoch of a lane of late rows, in the driver: one file, or all that there are."""
+    rng = cluster.scheduler.rng
+    deadline_s = 0.0 if rng.random() < 0.4 else 3600.0
+    cluster.scheduler.wait(None, rng.random())
+    return lane_task.copy_late_files(replace(plan, deadline_s=deadline_s), storage, files)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.readiness import minute_of
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
-from sim.tasks import RowsFormat, SimRunner, run_lane_task
+from sim.tasks import RowsFormat, SimRunner, copy_late_files, run_lane_task
 from sim.watched import WatchedLocalStorage
 from sim.weather import Rates, Weather
 from sluiceway.config.config import CompiledJob, RouteConfig
@@ -52,6 +52,7 @@ from sluiceway.ledger import (
     upkeep,
     writer,
 )
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.operate import operator_record, replay, short_driver
@@ -480,6 +481,10 @@ def _run_lane_task(
     return run_lane_task(_world(), plan, storage, paths, judge)
 
 
+def _copy_late_files(plan: TaskPlan, storage: Storage, files: Sequence[FileRecord]) -> TaskResult:
+    return copy_late_files(_world(), plan, storage, files)
+
+
 def _no_problem(*arguments: object) -> None:
     """Types of columns are not simulated."""
     del arguments
@@ -527,6 +532,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (short_driver, "is_alive", _is_alive),
     (FollowerRunner, "_turn", _watched_turn),
     (lanes, "run_lane_task", _run_lane_task),
+    (lanes, "copy_late_files", _copy_late_files),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
@@ -542,7 +548,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (tenure, "LOOK_EVERY_S", 1.0),
     (steady_clock, "BELIEVE_AFTER_S", BELIEVE_AFTER_S),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
-    (dirty_keeping, "READERS_GRACE_S", 4.0),
+    (dirty_keeping, "READERS_GRACE_S", 0.0),
     (desk, "BEGIN", (_begin_background,)),
     (background, "ProcessRewriter", _rewriter),
     (compactor, "MOST_IN_A_GROUP", 2),

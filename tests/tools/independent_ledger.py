@@ -151,6 +151,9 @@ def _take_lane_ranges(log: _Log, seq: int, body: dict[str, Any]) -> None:
     counts = {name: int(value) for name, value in body["counts"].items()}
     read = 0
     for span in body["ranges"]:
+        if span["source"].startswith("late:"):
+            name = span["source"].rpartition("/")[2]
+            log.removed |= {final for final in log.files if final.endswith(f"/{name}")}
         left = log.lanes[body["lane"]][span["source"]]
         wanted = list(range(int(span["start"]), int(span["end"])))
         _hold(bool(wanted) and left[: len(wanted)] == wanted, f"slot {seq}: {span} does not follow")

@@ -117,7 +117,9 @@ def _read(place: LedgerPlace, report: VerifyReport) -> _Ledger:
     report.rows, report.dirty_rows = int(counts.written), int(counts.dirty)
     report.filtered, report.skipped = int(counts.filtered), int(counts.skipped)
     report.expanded = int(counts.expanded)
-    report.late_rows, report.offsets = int(counts.late), int(counts.read)
+    brought_in = int(ledger.fold.lanes.late.written)
+    report.late_rows, report.offsets = int(counts.late) - brought_in, int(counts.read)
+    report.rows, report.brought_in = report.rows + brought_in, brought_in
     return ledger
 
 

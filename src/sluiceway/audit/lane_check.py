@@ -1,4 +1,4 @@
-"""Do lanes read dirty files that there are, and do their files hold the rows that they read?"""
+"""Do lanes read files that there are, and do their files hold the rows that they read?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,9 +13,11 @@ from sluiceway.audit.offset_check import (
     table_origins,
 )
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.ledger.dirty_files import dirty_sources
+from sluiceway.ledger.dirty_files import dirty_sources, late_sources
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
+from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
+from sluiceway.ledger.layout import is_late_place, late_folder
+from sluiceway.ledger.places import partition_in
 from sluiceway.ledger.records import Record
 from sluiceway.spec.log_key import SourceKey
 from sluiceway.storage.contract import Storage
@@ -26,14 +28,14 @@ Origins = dict[SourceKey, str]
 
 @dataclass(slots=True)
 class LaneCheck:
-    """The dirty files of one ledger, as its records are read in order."""
+    """The dirty and late files of one ledger, as its records are read in order."""
 
     storage: Storage
     _sources: dict[str, FileRecord] = field(default_factory=dict)
 
     def note(self, ledger: str, record: Record) -> None:
-        """Keep the dirty files that a record commits. Called for each record, after its check."""
-        found = dirty_sources(ledger, record)
+        """Keep the files that a record commits for lanes. Called for each, after its check."""
+        found = dirty_sources(ledger, record) | late_sources(ledger, record)
         self._sources |= {str(source): file for source, file in found.items()}
 
     def opening_problems(self, body: LaneRecord) -> list[str]:
@@ -48,7 +50,21 @@ class LaneCheck:
                     f"lane {body.lane}: takes rows up to {each.stop} of {each.source}, which has "
                     f"{file.rows}"
                 )
+            elif body.kind == LATE and each.stop < file.rows:
+                problems.append(f"lane {body.lane}: takes {each.source} in part")
         return problems
+
+    def files_read(self, body: LaneDataRecord) -> list[FileRecord]:
+        """The files that an epoch has read, as far as records have committed them."""
+        spans = (span for span in body.ranges if span.source in self._sources)
+        return [self._sources[span.source] for span in spans]
+
+    def copy_problems(self, body: LaneDataRecord) -> list[str]:
+        """Whether an epoch of a lane of late rows has the very files that it read, in place."""
+        wanted = sorted(map(_copied, self.files_read(body)))
+        if wanted == sorted(map(_copied, (*body.files, *body.late_files))):
+            return []
+        return [f"lane {body.lane}: epoch {body.epoch} has other files than those that it read"]
 
     def row_problems(
         self, body: LaneDataRecord, columns: OriginColumns, places: Mapping[str, str]
@@ -99,3 +115,10 @@ class LaneCheck:
             except StorageUnavailableError:
                 return None
         return wanted
+
+
+def _copied(file: FileRecord) -> tuple[str, int, int, str]:
+    """What a copy of a file has in common with it: partition, rows, bytes."""
+    late = is_late_place(file.final)
+    folder = late_folder(file.final) if late else file.final.rpartition("/")[0]
+    return partition_in(folder), int(file.rows), int(file.size_bytes), file.crc32c

@@ -7,12 +7,12 @@ tell; else the log is read from the first of these times on.
 from collections import Counter
 from collections.abc import Mapping
 
+from sluiceway.ledger.dirty_files import late_sources
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.places import prefixes
-from sluiceway.ledger.records import DataRecord
 
 
 def rows_aside(log: LedgerLog, fold: Fold) -> Mapping[str, int]:
@@ -29,18 +29,24 @@ def rows_aside(log: LedgerLog, fold: Fold) -> Mapping[str, int]:
     late = {name: each for name, each in fold.closed.items() if each.late_rows}
     if not late or not (fold.late_rows.side or fold.lanes.counts.late):
         return {}
-    if not (fold.late_rows.reopen or fold.lanes.counts.written):
+    if not (fold.late_rows.reopen or fold.lanes.counts.written or fold.lanes.late.read):
         return {name: each.late_rows for name, each in late.items()}
-    found: Counter[str] = Counter()
+    ledger = "" if fold.first_fence is None else fold.first_fence.ledger
+    lying: dict[str, tuple[list[str], int]] = {}
     first = min(each.closed_seq for each in late.values())
     for record, _ in log.records(first):
         if record.seq >= fold.next_seq:
             break
-        if not isinstance(record.body, DataRecord | LaneDataRecord):
-            continue
-        for file in record.body.late_files:
-            for prefix in prefixes(late_folder(file.final)):
-                # As the ledger's own sum: what came before it was closed is not among it.
-                if prefix in late and record.seq >= late[prefix].closed_seq:
-                    found[prefix] += int(file.rows)
+        for source, file in late_sources(ledger, record).items():
+            above = prefixes(late_folder(file.final))
+            # As the ledger's own sum: what came before it was closed is not among it.
+            closed = [name for name in above if name in late]
+            closed = [name for name in closed if record.seq >= late[name].closed_seq]
+            lying[str(source)] = closed, int(file.rows)
+        if isinstance(record.body, LaneDataRecord):
+            for span in record.body.ranges:
+                lying.pop(span.source, None)
+    found: Counter[str] = Counter()
+    for closed, rows in lying.values():
+        found.update(dict.fromkeys(closed, rows))
     return found

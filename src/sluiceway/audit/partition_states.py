@@ -235,7 +235,7 @@ def _stand(
     if closed is not None and closed.version:
         ready_seq = closed.ready_seq
         # One that has only moved has the same rows.
-        late = any(state.last_seq > max(ready_seq, state.moved_seq) for state in there)
+        late = any(state.has_rows_since(ready_seq) for state in there)
         return Stand.LATE if late else Stand.READY
     waits = rule.announces and period is not None
     if waits and period is not None and now_us > period.end_us + rule.due_us:

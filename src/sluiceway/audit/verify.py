@@ -16,7 +16,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_partitions import name_of
 from sluiceway.ledger.fold_state import PartitionState
-from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
+from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout, is_late_place
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
@@ -54,9 +54,10 @@ class VerifyReport:
 
     Attributes:
         dirty_rows: In all dirty files, those that a lane has consumed too.
-        let_go: Dirty files that are gone, as they may be: each of their rows was consumed.
+        let_go: Dirty and late files that are gone, as they may be: lanes have read all their rows.
         expanded: Rows beyond the first of their records, in keyed tables.
-        late_rows: In the late place; `late_files` there.
+        late_rows: In the late place, without the `brought_in`: those went on into their
+            partitions. `late_files` were put there.
         late_table: Was compared whole with the late place; None when there is nothing to compare.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
@@ -84,6 +85,7 @@ class VerifyReport:
     lanes: int = 0
     replayed: int = 0
     purged: int = 0
+    brought_in: int = 0
     partitions: int = 0
     unannounced: int = 0
     moved: int = 0
@@ -130,6 +132,7 @@ class Verifier:
         self._named: dict[str, FileRecord] = {}
         self._live: dict[str, list[FileRecord]] = {}
         self._missing: dict[str, str] = {}
+        self._brought_in: set[str] = set()
         self._complete: set[str] = set()
         self._uncompared = 0
         self._uncounted = 0
@@ -177,6 +180,9 @@ class Verifier:
             if noted.committed.path in self._missing and noted.may_be_gone(expires=self.expires):
                 del self._missing[noted.committed.path]
                 report.let_go += 1
+        for path in self._brought_in & self._missing.keys():
+            del self._missing[path]
+            report.let_go += 1
         for final, message in self._missing.items():
             report.add("file_missing", final, message)
         there = [state.location for state in self.partitions() if not state.expired]
@@ -211,6 +217,15 @@ class Verifier:
 
     def _check_lane_data(self, record: LaneDataRecord) -> None:
         report, counts = self.report, record.counts
+        if self.fold.lanes.lanes[record.lane].kind == LATE:
+            report.late_rows -= int(counts.read)
+            report.brought_in += int(counts.written)
+            self._check_files(record)
+            read = self._lanes.files_read(record)
+            self._brought_in |= {self._layout.final(file.final) for file in read}
+            for message in self._lanes.copy_problems(record):
+                report.add("lane", f"epoch {record.epoch}", message)
+            return
         report.replayed += int(counts.read - counts.purged)
         report.purged += int(counts.purged)
         report.filtered += int(counts.filtered)

@@ -72,6 +72,7 @@ VERBS = (
     Verb("partitions", "Show partitions; wait for them.", "sluiceway.cli.partitions"),
     Verb("files", "List the files of a table.", "sluiceway.cli.files"),
     Verb("dirty", "Show rows that could not be converted; replay them.", "sluiceway.cli.dirty"),
+    Verb("late", "Bring late rows into their partitions.", "sluiceway.cli.late"),
     Verb("compact", "Merge small files of partitions.", "sluiceway.cli.compact"),
     Verb("maintain", "Merge small files, expire old snapshots.", "sluiceway.cli.maintain"),
     Verb("serve", "Show jobs, hours and dirty rows in a browser.", "sluiceway.cli.serve"),
@@ -96,7 +97,7 @@ GROUPS = (
     ("Check before a run", ("validate", "doctor", "plan", "preview", "test")),
     ("Run", ("run", "submit", "list", "logs", "restart", "stop", "pack", "k8s")),
     ("Look", ("status", "serve", "partitions", "files", "ledger", "verify", "dashboards")),
-    ("Mend and keep", ("dirty", "offsets", "compact", "maintain", "gc")),
+    ("Mend and keep", ("dirty", "late", "offsets", "compact", "maintain", "gc")),
     ("Help", ("explain", "schema", "completion", "version")),
 )
 """How the help lists the commands, in the order in which somebody needs them."""

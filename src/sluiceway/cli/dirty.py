@@ -48,9 +48,9 @@ _Older = Annotated[
     str | None,
     typer.Option("--older-than", help="Only rows whose record time is longer ago, as 30d."),
 ]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-_Why = Annotated[str, typer.Option("--why", help="Kept in the ledger.")]
+Why = Annotated[str, typer.Option("--why", help="Kept in the ledger.")]
 
 _MAX_WHY = 500
 _MOST_PATH_CHARS = 80
@@ -135,6 +135,8 @@ def _lane_text(lane: "Lane") -> str:
         became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
     if state.kind == "purge":
         became = f"{counts.purged:,} purged"
+    if state.kind == "late":
+        became = f"{counts.written:,} brought in"
     how = "done" if state.finished else f"{int(counts.read):,} of {_rows(state.rows)} so far"
     why = f": {record.reason}" if record.reason else ""
     return (
@@ -195,7 +197,7 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
     wanted = _filter(reason, field, partition, slots, older_than)
     states = {each for each in DirtyState if state in (each.label, "all")}
     wanted = replace(wanted, offsets=frozenset(offset or ()), states=frozenset(states))
-    rows = _read(_only_route(job_file, route))
+    rows = _read(only_route(job_file, route))
     found = chosen_rows(rows, wanted)
     shown = 0
     for row in islice(found, limit):
@@ -270,8 +272,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one option a filter
     partition: _Partitions = None,
     slots: _Slots = None,
     older_than: _Older = None,
-    why: _Why = "",
-    dry_run: _DryRun = False,
+    why: Why = "",
+    dry_run: DryRun = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Read open dirty rows once more, through the job file as it is now; each row once, ever.
@@ -296,8 +298,8 @@ def purge(  # noqa: PLR0913, PLR0917 - one option a filter
     partition: _Partitions = None,
     slots: _Slots = None,
     older_than: _Older = None,
-    why: _Why = "",
-    dry_run: _DryRun = False,
+    why: Why = "",
+    dry_run: DryRun = False,
     yes: _Yes = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -323,10 +325,8 @@ def _lane(  # noqa: PLR0913 - what both commands have
 ) -> None:
     from sluiceway.audit.dirty_choice import choose  # noqa: PLC0415
 
-    if len(why) > _MAX_WHY or (why and not why.isprintable()):
-        most = f"expected one line of at most {_MAX_WHY} characters"
-        raise typer.BadParameter(most, param_hint="--why")
-    config = _only_route(job_file, route)
+    check_why(why)
+    config = only_route(job_file, route)
     rows = _read(config)
     choice = choose(rows, wanted)
     operator = f"{getpass.getuser()}@{socket.gethostname()}"
@@ -418,7 +418,23 @@ def _routes(job_file: Path, route: str | None) -> "Sequence[RouteConfig]":
     return routes if route is None else (pick_route(routes, route),)
 
 
-def _only_route(job_file: Path, route: str | None) -> "RouteConfig":
+def check_why(why: str) -> None:
+    """Refuse a reason that the ledger would not keep as one line.
+
+    Raises:
+        typer.BadParameter: Says what is expected.
+    """
+    if len(why) > _MAX_WHY or (why and not why.isprintable()):
+        most = f"expected one line of at most {_MAX_WHY} characters"
+        raise typer.BadParameter(most, param_hint="--why")
+
+
+def only_route(job_file: Path, route: str | None) -> "RouteConfig":
+    """The route that a command is about.
+
+    Raises:
+        SluicewayError: The job file is not valid, or there are several routes and none is named.
+    """
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
 
     return pick_route(_routes(job_file, route), route)

@@ -1,4 +1,4 @@
-"""What `dirty replay` and `dirty purge` say and do."""
+"""What `dirty replay`, `dirty purge` and `late replay` say and do."""
 
 import sys
 from dataclasses import asdict
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sluiceway.audit.dirty_choice import Choice
     from sluiceway.audit.dirty_rows import DirtyRows
+    from sluiceway.audit.late_choice import LateChoice, LateFiles
     from sluiceway.config.config import RouteConfig
     from sluiceway.ledger.lane_state import LaneState
     from sluiceway.upkeep.requests import LaneRequest
@@ -68,8 +69,8 @@ def _by(reasons: dict[str, int]) -> str:
 
 def carry_out_and_tell(
     config: "RouteConfig",
-    rows: "DirtyRows",
-    choice: "Choice",
+    rows: "DirtyRows | LateFiles",
+    choice: "Choice | LateChoice",
     request: "LaneRequest",
     output: OutputFormat,
 ) -> None:
@@ -101,7 +102,9 @@ def carry_out_and_tell(
         if watch.by_driver and any(lane.counts.dirty for lane in done):
             sys.stdout.write(_AS_STARTED)
         if not done:
-            sys.stdout.write("nothing to do: there is no such open row\n")
+            none = "there is no such open row"
+            none = "no such late row lies aside" if request.kind == "late" else none
+            sys.stdout.write(f"nothing to do: {none}\n")
         elif choice.left_out:
             sys.stdout.write("there are more rows than one request holds; repeat the command\n")
     _refuse_in_vain(done)
@@ -124,14 +127,16 @@ _AS_STARTED = (
 def _tell_lane(lane: "LaneState") -> None:
     counts = lane.counts
     became = f"{counts.purged:,} given up"
-    if lane.kind == "replay":
+    if lane.kind == "late":
+        became = f"{counts.written:,} brought into their partitions"
+    elif lane.kind == "replay":
         became = f"{counts.written:,} written, {counts.dirty:,} dirty again"
         if counts.superseded:
             became += f", {counts.superseded:,} superseded by later changes"
-        if counts.late:
-            became += f", {counts.late:,} of sealed times put aside"
         if counts.filtered or counts.skipped:
             became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
+    if counts.late:
+        became += f", {counts.late:,} of sealed times put aside"
     sys.stdout.write(f"done: lane {lane.lane[:8]}, {counted(counts.read, 'row')}: {became}\n")
 
 

@@ -57,7 +57,7 @@ def show(
 
 def describe(record: "Record") -> str:
     """What a record says, in a sentence."""
-    from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord  # noqa: PLC0415
+    from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord  # noqa: PLC0415
     from sluiceway.ledger.operator_records import (  # noqa: PLC0415
         ResetRecord,
         SourceChangeRecord,
@@ -90,7 +90,9 @@ def describe(record: "Record") -> str:
         rows = sum(int(each.stop - each.start) for each in body.ranges)
         why = f": {body.reason}" if body.reason else ""
         opened = f"{body.operator} opens lane {body.lane[:8]}"
-        return f"{opened}, {body.kind} of {rows:,} dirty rows{why}"
+        what = f"{rows:,} late rows into their partitions"
+        what = what if body.kind == LATE else f"{body.kind} of {rows:,} dirty rows"
+        return f"{opened}, {what}{why}"
     if isinstance(body, LaneDataRecord):
         return _describe_lane_data(body)
     return _describe_partitions(body)
@@ -111,6 +113,8 @@ def _describe_lane_data(body: Any) -> str:
     counts = body.counts
     files = counted(len(body.files), "file")
     became = f"{counts.written:,} written, {counts.dirty:,} dirty again in {files}"
+    if body.ranges[0].source.startswith("late:"):
+        became = f"{counts.written:,} brought in, in {files}"
     if counts.superseded:
         became += f", {counts.superseded:,} superseded by later changes"
     if counts.late:

@@ -94,12 +94,13 @@ def _print(report: "VerifyReport", job_file: str) -> None:
     )
     if report.lanes:
         done = f"{report.replayed:,} dirty rows replayed, {report.purged:,} purged"
+        done += f", {report.brought_in:,} late rows brought in" if report.brought_in else ""
         write(f"lanes       {report.lanes:>12,}  {done} {_word(report, 'lane')}\n")
     how = "size, rows and checksum" if report.deep else "size and rows"
     files = report.files + report.dirty_files + report.late_files
     write(f"files       {files:>12,}  {how} {_word(report, 'file')}\n")
     if report.let_go:
-        write(f"let go      {report.let_go:>12,}  dirty files of purged or replayed rows\n")
+        write(f"let go      {report.let_go:>12,}  files of which lanes have read all rows\n")
     _print_places(report)
     if report.moved:
         command = typed("sluiceway files JOB", job_file)

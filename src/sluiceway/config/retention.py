@@ -62,11 +62,7 @@ def expired_by_age(fold: FoldState, rule: RetentionRule, now_us: int) -> list[st
 
 def _is_announced(fold: FoldState, prefix: str, state: PartitionState) -> bool:
     closed = fold.closed.get(prefix)
-    return (
-        closed is not None
-        and closed.version > 0
-        and state.last_seq <= max(closed.ready_seq, state.moved_seq)
-    )
+    return closed is not None and closed.version > 0 and not state.has_rows_since(closed.ready_seq)
 
 
 def _reached_us(fold: FoldState, *, announced: bool) -> int | None:

@@ -1,9 +1,9 @@
-"""Dirty files by the slots that committed them."""
+"""Files that lanes read, by the slots that committed them: dirty ones, and those of late rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -20,7 +20,17 @@ def dirty_sources(ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
     }
 
 
-def find_dirty_files(
+def late_sources(ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
+    """The files of late rows that a record commits, as sources of lanes."""
+    if not isinstance(record.body, EpochRecord):
+        return {}
+    return {
+        LateSource(ledger, record.seq, file.final.rpartition("/")[2]): file
+        for file in record.body.late_files
+    }
+
+
+def find_lane_files(
     log: LedgerLog, sources: Iterable[DirtySource]
 ) -> dict[DirtySource, FileRecord]:
     """Look sources up in the records of their slots; those that are none are left out.
@@ -34,7 +44,7 @@ def find_dirty_files(
     found: dict[DirtySource, FileRecord] = {}
     for record in records_of(log, wanted):
         for ledger in ledgers:
-            found |= dirty_sources(ledger, record)
+            found |= dirty_sources(ledger, record) | late_sources(ledger, record)
     return {source: file for source, file in found.items() if source in wanted}
 
 
@@ -75,12 +85,12 @@ def _records(log: LedgerLog, seqs: list[int]) -> Iterable[Record]:
 
 @dataclass(frozen=True, slots=True)
 class CommittedDirty:
-    """A dirty file at its final name.
+    """A dirty file, or one of late rows, at its final name.
 
     Attributes:
         source: Its name as a source of lanes.
         record: That committed it.
-        path: Where it lies; purged rows may be gone (`upkeep.dirty_keeping`).
+        path: Where it lies; one that nobody reads again may be gone (`upkeep.dirty_keeping`).
     """
 
     source: DirtySource
@@ -97,7 +107,19 @@ def committed_dirty(layout: LedgerLayout, ledger: str, record: Record) -> list[C
         ledger: Its uuid.
         record: Of any kind.
     """
+    return _committed(layout, record, dirty_sources(ledger, record))
+
+
+def committed_for_lanes(layout: LedgerLayout, ledger: str, record: Record) -> list[CommittedDirty]:
+    """As `committed_dirty`, with the files of late rows."""
+    late = late_sources(ledger, record)
+    return _committed(layout, record, dirty_sources(ledger, record) | late)
+
+
+def _committed(
+    layout: LedgerLayout, record: Record, named: Mapping[DirtySource, FileRecord]
+) -> list[CommittedDirty]:
     return [
         CommittedDirty(source, file, record, layout.final(file.final))
-        for source, file in dirty_sources(ledger, record).items()
+        for source, file in named.items()
     ]

@@ -46,9 +46,27 @@ def file_origin(route: str, name: str) -> FileOrigin | None:
     return None if found is None else FileOrigin(int(found[1]), int(found[2]))
 
 
+def renamed_file(route: str, name: str, origin: FileOrigin) -> str:
+    """A name that no other file has for a copy of a file of the route. Called once a copy.
+
+    Args:
+        route: The route's name.
+        name: Of the file, without its folder; prefix, suffix and ending are kept.
+        origin: Of the epoch that copies it.
+
+    Raises:
+        ValueError: It is no name of the route's.
+    """
+    found = _pattern(route).fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name!r} is no file of the route {route}")
+    middle = f"{origin.term}-{origin.epoch}-0-{uuid4().hex}"
+    return f"{name[: found.start(1)]}{middle}{name[found.start(3) :]}"
+
+
 @cache
 def _pattern(route: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?:{PREFIX.pattern})?{re.escape(route)}-(\d+)-(\d+)-\d+-[0-9a-f]{{32}}"
-        rf"(?:{SUFFIX.pattern})?\..+"
+        rf"((?:{SUFFIX.pattern})?\..+)"
     )

@@ -1,12 +1,13 @@
-"""LANE and LANE_DATA: each dirty row is consumed by one lane, once (commit rule 14)."""
+"""LANE and LANE_DATA: each dirty or late row is consumed by one lane, once (commit rule 14)."""
 
 from sluiceway.ledger import fold_partitions
-from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.fold_data import check_late_places, check_own_files
 from sluiceway.ledger.fold_rules import require
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.lane_records import (
     LANE_KINDS,
+    LATE,
     PURGE,
     LaneDataRecord,
     LaneRange,
@@ -35,7 +36,7 @@ def check_opening(fold: FoldState, body: LaneRecord, seq: int) -> None:
     require(bool(body.ranges), _RULE, f"{slot} opens a lane without rows")
     own: dict[str, int] = {}
     for each in body.ranges:
-        _check_source(fold, each, seq)
+        _check_source(fold, body.kind, each, seq)
         where = f"{slot}: rows [{each.start}, {each.stop}) of {each.source}"
         require(0 <= each.start < each.stop, _RULE, f"{where} are none")
         free = not fold.lanes.is_taken(each.source, int(each.start), int(each.stop))
@@ -45,13 +46,19 @@ def check_opening(fold: FoldState, body: LaneRecord, seq: int) -> None:
         own[each.source] = int(each.stop)
 
 
-def _check_source(fold: FoldState, each: LaneRange, seq: int) -> None:
-    where = f"slot {seq} reads {each.source}"
+def source_kind(kind: str) -> type[DirtySource]:
+    """What lanes of a kind read."""
+    return LateSource if kind == LATE else DirtySource
+
+
+def _check_source(fold: FoldState, kind: str, each: LaneRange, seq: int) -> None:
+    where, read = f"slot {seq} reads {each.source}", source_kind(kind)
     try:
-        source = DirtySource.parse(each.source)
+        source = read.parse(each.source)
     except ValueError:
-        require(False, _RULE, f"{where}, which is no dirty file")  # noqa: FBT003
+        require(False, _RULE, f"{where}, which is no {read.KIND} file")  # noqa: FBT003
         return
+    require(kind != LATE or each.start == 0, _RULE, f"{where} from row {each.start} on")
     ledger = fold.first_fence.ledger if fold.first_fence is not None else ""
     own = str(source) == each.source and source.ledger == ledger
     require(own and source.seq < seq, _RULE, f"{where}, which is none of this ledger's")
@@ -86,6 +93,8 @@ def check_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> No
         place = lane.place(span)
         require(place is not None, "I2", f"{where} does not begin at a committed end")
         require(span.end > span.start and place not in places, "I2", f"{where} comes twice")
+        whole = lane.kind != LATE or place is None or span.end == lane.ranges[place].stop
+        require(whole, _RULE, f"{where} is not the whole file")
         places.add(place)
     require(bool(places), _RULE, f"{slot} consumes nothing of lane {body.lane}")
     _check_sums(lane, body, slot)
@@ -108,6 +117,8 @@ def _check_sums(lane: LaneState, body: LaneDataRecord, slot: str) -> None:
     require(late == counts.late, "P6", f"{slot} has {counts.late} late, files {late}")
     purged = counts.read if lane.kind == PURGE else 0
     require(counts.purged == purged, "P6", f"{slot} purges {counts.purged} in a {lane.kind}")
+    moved = (counts.written + counts.late, counts.expanded) == (counts.read, 0)
+    require(lane.kind != LATE or moved, "P6", f"{slot} loses late rows: {counts}")
 
 
 def take_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> None:
@@ -120,10 +131,14 @@ def take_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> Non
         if place is not None:
             lane.ends[place] = int(span.end)
     lane.counts = lane.counts.plus(body.counts)
-    fold.lanes.counts = fold.lanes.counts.plus(body.counts)
+    if lane.kind == LATE:
+        fold.lanes.late = fold.lanes.late.plus(body.counts)
+    else:
+        fold.lanes.counts = fold.lanes.counts.plus(body.counts)
     if lane.finished:
         # What it took stays taken; its plan is over.
         lane.ranges, lane.ends = (), []
-    fold_partitions.take_places(fold, body, record)
+    # Rows of the late place were counted as late when they came.
+    fold_partitions.take_places(fold, body, record, counts_late=lane.kind != LATE)
     fold.unpublished[record.seq] = body
     fold.data_records += 1

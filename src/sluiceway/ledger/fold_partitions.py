@@ -88,12 +88,17 @@ def check_late(reached: set[str], body: EpochRecord, slot: str) -> None:
     )
 
 
-def take_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
+def take_places(
+    fold: FoldState, body: EpochRecord, record: Record, *, counts_late: bool = True
+) -> None:
     """The files are in their partitions, and what was closed is closed."""
     for prefix in body.closed:
         fold.closed[prefix] = ClosedPrefix(record.seq)
-    for file in body.files:
-        _count_late(fold, _add_file(fold, file, record.seq), file)
+    names = [_add_file(fold, file, record.seq) for file in body.files]
+    if not counts_late:
+        return
+    for name, file in zip(names, body.files, strict=True):
+        _count_late(fold, name, file)
     for file in body.late_files:
         _count_late(fold, late_folder(file.final), file)
 

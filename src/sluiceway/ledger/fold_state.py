@@ -172,6 +172,10 @@ class PartitionState:
         """As its first rows find it."""
         return cls(values, folder, seq, seq, location=folder, moved_seq=seq, placed_seq=seq)
 
+    def has_rows_since(self, seq: int) -> bool:
+        """Whether rows have come behind slot `seq`: one that has only moved since has the same."""
+        return self.last_seq > max(seq, self.moved_seq if self.version else seq)
+
     def move(self, location: str, seq: int) -> None:
         """It goes on elsewhere, without a file yet."""
         self.location = location

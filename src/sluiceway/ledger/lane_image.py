@@ -1,8 +1,9 @@
 """Lanes as the side file of a SNAPSHOT holds them."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from sluiceway.ledger.lane_records import LaneCounts, LaneRange
+from sluiceway.ledger.lane_records import NO_LANE_ROWS, LaneCounts, LaneRange
 from sluiceway.ledger.lane_state import LaneBook, LaneState
 from sluiceway.types.strict_json import BigInt
 
@@ -34,9 +35,12 @@ class _Taken:
 class LaneImage:
     """All lanes, as strict JSON holds them."""
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"late"})
+
     lanes: tuple[_Lane, ...]
     taken: tuple[_Taken, ...]
     counts: LaneCounts
+    late: LaneCounts = NO_LANE_ROWS
 
 
 def lane_image(book: LaneBook) -> LaneImage:
@@ -60,6 +64,7 @@ def lane_image(book: LaneBook) -> LaneImage:
             for source, intervals in sorted(book.taken.items())
         ),
         counts=book.counts,
+        late=book.late,
     )
 
 
@@ -83,4 +88,5 @@ def lane_book(image: LaneImage) -> LaneBook:
             for each in image.taken
         },
         counts=image.counts,
+        late=image.late,
     )

@@ -1,4 +1,4 @@
-"""Records of lanes: dirty rows that are read once more, or given up (commit rule 14)."""
+"""Records of lanes: dirty rows read once more or given up, late rows brought in (rule 14)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,17 +8,18 @@ from sluiceway.types.strict_json import BigInt
 
 REPLAY = "replay"
 PURGE = "purge"
-LANE_KINDS = (REPLAY, PURGE)
+LATE = "late"
+LANE_KINDS = (REPLAY, PURGE, LATE)
 
 _NONE = BigInt(0)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRange:
-    """Rows `[start, stop)` of one dirty file.
+    """Rows `[start, stop)` of one dirty file, or all of a late one.
 
     Attributes:
-        source: A `DirtySource` as text.
+        source: A `DirtySource` as text; in a lane of the kind `late` a `LateSource`.
     """
 
     source: str
@@ -32,7 +33,8 @@ class LaneRecord:
 
     Attributes:
         lane: Its id, made of what was asked for; the same request never opens a second one.
-        kind: `replay` (through the job file as it is now) or `purge` (given up, no output).
+        kind: `replay` (through the job file as it is now), `purge` (given up, no output) or `late`
+            (out of the late place, as they are, into their own partitions).
         operator: `user@host`.
         reason: In the operator's words.
     """

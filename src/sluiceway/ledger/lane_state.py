@@ -52,12 +52,13 @@ class LaneBook:
     Attributes:
         lanes: By id, also those that are finished: their requests are never carried out again.
         taken: Source -> intervals `[start, stop)` of rows, rising, that belong to a lane.
-        counts: Of all lanes together.
+        counts: Of all lanes of dirty rows together, and `late` of those of late rows.
     """
 
     lanes: dict[str, LaneState] = field(default_factory=dict)
     taken: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     counts: LaneCounts = NO_LANE_ROWS
+    late: LaneCounts = NO_LANE_ROWS
 
     def open_lanes(self) -> list[LaneState]:
         """Lanes that have rows left, oldest first."""

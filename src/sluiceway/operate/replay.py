@@ -1,4 +1,4 @@
-"""`dirty replay` and `dirty purge`: ask the route's driver, or be it for a short while (P8)."""
+"""`dirty replay`, `dirty purge`, `late replay`: ask the driver, or be it for a short while (P8)."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import LeaseHeldError, RequestRefusedError, StateConflictError
-from sluiceway.ledger.dirty_files import find_dirty_files
+from sluiceway.ledger.dirty_files import find_lane_files
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import LaneRange
@@ -64,7 +64,7 @@ def try_rows(config: RouteConfig, log: LedgerLog, fold: Fold, ranges: Sequence[L
     ledger = fold.first_fence.ledger if fold.first_fence is not None else ""
     plan = table_plan(config, state, LedgerTerm(ledger, fold.term, log.layout))
     sources = [DirtySource.parse(each.source) for each in ranges]
-    files = find_dirty_files(log, sources)
+    files = find_lane_files(log, sources)
     counts, reasons, superseded = NO_ROWS, dict[str, int](), 0
     for each, source in zip(ranges, sources, strict=True):
         left = each
@@ -132,7 +132,7 @@ def follow(config: RouteConfig, ledger: LedgerLog, lane: str, watch: Watch, log:
         refused = None if found is not None else take_answer(ledger.storage, ledger.layout, lane)
         if refused is not None:
             raise RequestRefusedError(
-                refused, hint="nothing was changed; look again with `sluiceway dirty list JOB`"
+                refused, hint="nothing was changed; look again with --dry-run"
             )
         if found is None and not asked:
             raise RequestRefusedError(

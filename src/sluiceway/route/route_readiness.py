@@ -371,7 +371,6 @@ def _changed_since_ready(fold: Fold) -> set[str]:
         prefix = fold.closed_above(state.folder)
         if prefix is None or fold.closed[prefix].version == 0:
             continue
-        # A partition that has only moved has the same rows.
-        if state.last_seq > max(fold.closed[prefix].ready_seq, state.moved_seq):
+        if state.has_rows_since(fold.closed[prefix].ready_seq):
             changed.add(prefix)
     return changed

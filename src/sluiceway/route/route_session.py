@@ -509,7 +509,7 @@ class RouteSession:
         if isinstance(record, ReplaceRecord):
             self._wait_published()
         else:
-            self._now.wait_published(PUBLISH_MOMENT_S)
+            self._now.publish_lane(record, PUBLISH_MOMENT_S)
 
     def _wait_published(self, *, but_for_catalog: bool = False) -> None:
         """Wait until all is published, however long the store takes.

@@ -1,5 +1,7 @@
 """Lets go of dirty rows: those that are older than they are kept, and the files of purged ones.
 
+Likewise of files of late rows, once copies of them are in their partitions.
+
 Only the log decides that a dirty file may go: when lanes have consumed each of its rows, no lane
 can ever read it again. Nothing here writes the log; what is too old is asked for as `dirty purge`
 asks for it.
@@ -12,10 +14,16 @@ from typing import Final, Protocol
 
 from sluiceway.config.dirty_limits import prepared_ms
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.ledger.dirty_files import CommittedDirty, committed_dirty, records_of
-from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.dirty_files import (
+    CommittedDirty,
+    committed_dirty,
+    committed_for_lanes,
+    records_of,
+)
+from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.lane_records import PURGE, LaneRange, LaneRecord
+from sluiceway.ledger.fold_lanes import source_kind
+from sluiceway.ledger.lane_records import LATE, PURGE, LaneRange, LaneRecord
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
 from sluiceway.schedule.steady_clock import process_clock
@@ -35,13 +43,15 @@ class LanesSeen:
 
     Attributes:
         published_through: All files of records below this slot are at their final names.
+        snapshot_through: Below it no start looks at files, whatever this driver knows of them.
         taken: Source -> rows that belong to lanes.
         unfinished: Sources of lanes that have rows left.
-        purges: (id, slot) of the finished lanes that gave rows up.
+        purges: (id, slot) of the finished lanes that gave rows up, or brought late ones in.
     """
 
     ledger: str
     published_through: int
+    snapshot_through: int
     taken: Mapping[str, Intervals]
     unfinished: frozenset[str]
     purges: tuple[tuple[str, int], ...]
@@ -53,12 +63,13 @@ class LanesSeen:
         return cls(
             ledger="" if fold.first_fence is None else fold.first_fence.ledger,
             published_through=fold.published_through,
+            snapshot_through=fold.snapshot_through,
             taken={source: tuple(each) for source, each in book.taken.items()},
             unfinished=frozenset(each.source for lane in book.open_lanes() for each in lane.ranges),
             purges=tuple(
                 (lane.lane, lane.seq)
                 for lane in book.lanes.values()
-                if lane.kind == PURGE and lane.finished
+                if lane.kind in (PURGE, LATE) and lane.finished
             ),
         )
 
@@ -143,9 +154,10 @@ class DirtyKeeper:
                 continue
             found = self._log.read_slot(seq)
             if found is not None and isinstance(found[0].body, LaneRecord):
-                sources = {DirtySource.parse(each.source) for each in found[0].body.ranges}
+                body = found[0].body
+                sources = {source_kind(body.kind).parse(each.source) for each in body.ranges}
                 for record in records_of(self._log, sources):
-                    for committed in committed_dirty(self._log.layout, seen.ledger, record):
+                    for committed in committed_for_lanes(self._log.layout, seen.ledger, record):
                         if committed.source in sources:
                             self._take(committed)
             self._purges_seen.add(lane)
@@ -183,7 +195,8 @@ class DirtyKeeper:
                 self._asked = None
             return
         ranges: list[LaneRange] = []
-        for source, found in sorted(self._files.items()):
+        dirty = ((s, f) for s, f in self._files.items() if not isinstance(s, LateSource))
+        for source, found in sorted(dirty):
             if source.seq < self._aged_through:
                 ranges += open_ranges(str(source), int(found.file.rows), seen)
         if not ranges:
@@ -208,7 +221,8 @@ class DirtyKeeper:
         fed = seen.published_through if self._fed_through is None else self._fed_through()
         due = []
         for source, found in self._files.items():
-            if source.seq >= fed or not seen.consumed(str(source), int(found.file.rows)):
+            through = seen.snapshot_through if isinstance(source, LateSource) else fed
+            if source.seq >= through or not seen.consumed(str(source), int(found.file.rows)):
                 continue
             if now - self._since.setdefault(source, now) >= READERS_GRACE_S:
                 due.append(found)
@@ -217,7 +231,7 @@ class DirtyKeeper:
             # It was dropped: its copies are nobody's. The feeder may make it anew before the next
             # pass, so that is asked again.
             table = None
-        for found in sorted(due, key=lambda each: each.source):
+        for found in sorted(due, key=lambda each: (each.source.seq, each.source.file)):
             if stopped():
                 return
             try:
@@ -228,11 +242,12 @@ class DirtyKeeper:
                 self._eyes.info("garbage_left", path=found.path, error=str(error))
                 continue
             del self._files[found.source], self._since[found.source]
-            self._eyes.info("dirty_file_removed", path=found.path, rows=int(found.file.rows))
+            event = f"{found.source.KIND}_file_removed"
+            self._eyes.info(event, path=found.path, rows=int(found.file.rows))
 
     def _drop(self, found: CommittedDirty, table: DirtyCopies | None) -> None:
         self._log.check_held()
-        if table is not None:
+        if table is not None and not isinstance(found.source, LateSource):
             table.drop(found)
         self._log.storage.remove(found.path)
 

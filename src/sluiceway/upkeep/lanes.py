@@ -1,4 +1,4 @@
-"""Lanes of one route while its driver lives: requests are taken in, dirty rows read once more.
+"""Lanes of one route while its driver lives: requests are taken in, rows read once more.
 
 Everything goes through the driver's one ordered writer, between epochs of the stream (rule 14,
 P8). An epoch of a lane is short. It runs on an executor where there are several, else in the
@@ -26,12 +26,13 @@ from sluiceway.errors import (
     TaskFailedError,
     UnknownOutcome,
 )
-from sluiceway.ledger.dirty_files import find_dirty_files
+from sluiceway.ledger.dirty_files import find_lane_files
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_lanes import check_opening
+from sluiceway.ledger.fold_lanes import check_opening, source_kind
 from sluiceway.ledger.lane_records import (
+    LATE,
     NO_LANE_ROWS,
     PURGE,
     LaneCounts,
@@ -62,7 +63,7 @@ from sluiceway.upkeep.requests import (
     put_answer,
 )
 from sluiceway.worker.answers import check_staged_files
-from sluiceway.worker.lane_task import run_lane_task
+from sluiceway.worker.lane_task import copy_late_files, run_lane_task
 from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult
 from sluiceway.worker.replayed_changes import SUPERSEDED
 
@@ -279,18 +280,20 @@ class Lanes:
             check_opening(fold, request.record(), fold.next_seq)
         except InvariantError as error:
             return error.message
-        sources = {each.source: DirtySource.parse(each.source) for each in request.ranges}
+        sources = _sources(request.kind, request.ranges)
         try:
-            found = find_dirty_files(self._owned.log, sources.values())
+            found = find_lane_files(self._owned.log, sources)
         except LedgerCorruptError as error:
             # An old record that no epoch and no start reads: it does not halt the route.
             return f"its rows cannot be looked up: {error.message}"
-        for each in request.ranges:
-            file = found.get(sources[each.source])
+        for each, source in zip(request.ranges, sources, strict=True):
+            file = found.get(source)
             if file is None:
                 return f"no record has committed {each.source}"
             if each.stop > file.rows:
                 return f"{each.source} has {file.rows} rows, asked for are rows up to {each.stop}"
+            if request.kind == LATE and each.stop < file.rows:
+                return f"{each.source} has {file.rows} rows, which only go together"
         return ""
 
     # Epochs of a lane
@@ -313,28 +316,29 @@ class Lanes:
         self._on_executor = False
         if lane.kind == PURGE:
             return _purged(lane, epoch, ranges, route.schema_version)
-        files = find_dirty_files(self._owned.log, map(_source, ranges))
-        result = self._replay(route, lane_plan(route, epoch, ranges), ranges, files)
+        sources = _sources(lane.kind, ranges)
+        found = find_lane_files(self._owned.log, sources)
+        files = [found[source] for source in sources]
+        result = self._replay(lane.kind, route, lane_plan(route, epoch, ranges), files)
         self._judged_at = owned_slot if route.key is not None else None
         check_staged_files(self._owned.storage, self._owned.layout, [result])
         self._hooks.observe(Step.PREPARED)
         return self._record(lane, result, route.schema_version)
 
     def _replay(
-        self,
-        route: RoutePlan,
-        plan: TaskPlan,
-        ranges: Sequence[LaneRange],
-        files: dict[DirtySource, FileRecord],
+        self, kind: str, route: RoutePlan, plan: TaskPlan, files: Sequence[FileRecord]
     ) -> TaskResult:
-        paths = [self._owned.layout.final(files[_source(each)].final) for each in ranges]
-        # Who judges changes of keyed rows reads the driver's own log.
-        tasks = self._tasks if route.key is None else None
+        paths = [self._owned.layout.final(file.final) for file in files]
+        # Who judges changes of keyed rows reads the driver's own log; what is copied as it is
+        # needs no executor.
+        tasks = self._tasks if route.key is None and kind != LATE else None
         result = None if tasks is None else tasks.run(plan, paths)
         self._on_executor = result is not None
         if result is not None:
             return result
         try:
+            if kind == LATE:
+                return copy_late_files(plan, self._owned.storage, files)
             with judging(route, self._owned.log) as judge:
                 return run_lane_task(plan, self._owned.storage, paths, judge=judge)
         except SluicewayError:
@@ -456,5 +460,5 @@ def lane_plan(plan: RoutePlan, epoch: int, ranges: Sequence[LaneRange]) -> TaskP
     return TaskPlan(route=plan, epoch=epoch, task=0, splits=splits, deadline_s=_EPOCH_S)
 
 
-def _source(each: LaneRange) -> DirtySource:
-    return DirtySource.parse(each.source)
+def _sources(kind: str, ranges: Sequence[LaneRange]) -> list[DirtySource]:
+    return [source_kind(kind).parse(each.source) for each in ranges]

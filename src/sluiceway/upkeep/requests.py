@@ -27,12 +27,12 @@ _ANSWER = re.compile(r"[0-9a-f]{32}\.answer\.json|\.[0-9a-f]{32}\.answer\.json\.
 
 @dataclass(frozen=True, slots=True)
 class LaneRequest:
-    """Dirty rows to be replayed or purged.
+    """Dirty rows to be replayed or purged, or late ones to be brought in.
 
     Attributes:
         version: Of this form.
         ledger: Uuid of the ledger that the rows are of.
-        kind: `replay` or `purge`.
+        kind: `replay`, `purge` or `late`.
         operator: `user@host`.
         reason: In the operator's words.
     """

@@ -1,22 +1,34 @@
-"""One epoch of a replay: dirty rows through the same pipeline as rows of the queue.
+"""One epoch of a lane: dirty rows through the same pipeline as rows of the queue, or late files.
 
 Runs in the driver's process, beside its epochs: what is replayed is little, and needs no cluster.
 """
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from uuid import uuid4
 
+from sluiceway.errors import FileLostError, StorageUnavailableError
+from sluiceway.ledger.file_names import FileOrigin, renamed_file
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.layout import late_folder
+from sluiceway.ledger.offset_sum import ZERO
+from sluiceway.ledger.records import NO_ROWS
 from sluiceway.observe.failpoints import reach
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sources.contract import Split, SplitEnd
-from sluiceway.storage.contract import Storage
+from sluiceway.storage.checksum import stream_crc32c
+from sluiceway.storage.contract import FileSeal, Storage
+from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.answers import TaskTimes, finished_result
 from sluiceway.worker.dirty_reader import DirtyBatch, read_dirty_rows
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import TaskPlan, TaskResult
+from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
+
+_COPIED_BYTES = 4 << 20
 
 
 def run_lane_task(
@@ -77,3 +89,104 @@ def _take(pipeline: RowPipeline, batches: Iterator[DirtyBatch], end: int, deadli
         if time.monotonic() >= deadline:
             break
     return end
+
+
+def copy_late_files(plan: TaskPlan, storage: Storage, files: Sequence[FileRecord]) -> TaskResult:
+    """Copy files of the late place for their own partitions, in order, until the deadline.
+
+    The bytes stay as they are, so no value can change: they were written with the table's columns.
+
+    Args:
+        plan: Each split is a whole file.
+        storage: Of the table.
+        files: That of each split.
+
+    Returns:
+        Which were copied, at least the first one; all of their rows are written.
+
+    Raises:
+        FileLostError: A file is not the one that was committed.
+        StorageUnavailableError: The store failed; the attempt is thrown away.
+    """
+    route, deadline = plan.route, time.monotonic() + plan.deadline_s
+    attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
+    folder = route.layout.attempt(attempt)
+    storage.expect_files(folder)
+    copies: list[FileRecord] = []
+    for file in files:
+        if not copies or time.monotonic() < deadline:
+            copies.append(_copied(plan, storage, file, attempt))
+    storage.sync_folder(folder)
+    storage.sync_folder(route.layout.stage)
+    reach("lane.close", plan.epoch)
+    rows = BigInt(sum(int(file.rows) for file in copies))
+    return TaskResult(
+        ledger=route.ledger,
+        term=route.term,
+        epoch=plan.epoch,
+        task=plan.task,
+        attempt=attempt,
+        splits=tuple(
+            _whole_or_none(split, copied=index < len(copies))
+            for index, split in enumerate(plan.splits)
+        ),
+        files=tuple(copies),
+        dirty_files=(),
+        counts=replace(NO_ROWS, read=rows, written=rows),
+        dirty_reasons={},
+        timings_ms={},
+        consumer_reused=False,
+        failure=None,
+    )
+
+
+def _copied(plan: TaskPlan, storage: Storage, file: FileRecord, attempt: str) -> FileRecord:
+    """The record of a copy, of which every byte was looked at (commit rule 28)."""
+    layout, origin = plan.route.layout, FileOrigin(plan.route.term, plan.epoch)
+    path = layout.final(file.final)
+    name = renamed_file(layout.route, path.rpartition("/")[2], origin)
+    staged = f"{attempt}/{name}"
+    seal = _copy(storage, path, layout.attempt(staged))
+    if not seal.attested:
+        with storage.open_read(layout.attempt(staged)) as stream:
+            seal = FileSeal(seal.size_bytes, stream_crc32c(stream))
+    if (seal.size_bytes, seal.crc32c) != (file.size_bytes, file.crc32c):
+        raise FileLostError(
+            f"it has {seal.size_bytes} bytes with the checksum {seal.crc32c}, "
+            f"committed were {file.size_bytes} with {file.crc32c}",
+            where=path,
+            hint="bring it back from a backup; `sluiceway verify JOB --deep` lists all that differ",
+        )
+    folder = late_folder(file.final)
+    return replace(file, staged=staged, final=f"{folder}/{name}" if folder else name)
+
+
+def _copy(storage: Storage, path: str, target: str) -> FileSeal:
+    writer = storage.create_staged(target)
+    try:
+        with storage.open_read(path) as stream:
+            while chunk := stream.read(_COPIED_BYTES):
+                writer.handle().write(chunk)
+        return writer.seal()
+    except OSError as error:
+        writer.abort()
+        raise StorageUnavailableError(f"cannot be copied: {error}", where=path) from error
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _whole_or_none(split: Split, *, copied: bool) -> SplitResult:
+    start = split.start_offset
+    end = split.stop_offset if copied and split.stop_offset is not None else start
+    return SplitResult(
+        topic=split.partition.topic,
+        partition=split.partition.partition,
+        start=BigInt(start),
+        end=BigInt(end),
+        rows=BigInt(end - start),
+        gaps=BigInt(0),
+        end_epoch=None,
+        max_event_time_us=None,
+        offset_sum=ZERO,
+    )

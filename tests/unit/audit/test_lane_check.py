@@ -1,5 +1,6 @@
 """What `verify` finds of lanes that are not what they say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,9 +9,11 @@ import pytest
 
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns
-from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.lane_records import (
+    LATE,
+    NO_LANE_ROWS,
     LaneCounts,
     LaneDataRecord,
     LaneRange,
@@ -20,7 +23,7 @@ from sluiceway.ledger.lane_records import (
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
-from tools.ledger_records import LEDGER, data, fence, fold_of, record, sources, span
+from tools.ledger_records import LEDGER, data, fence, fold_of, record, sources, span, with_late
 
 ORIGIN = OriginColumns("_topic", "_partition", "_offset")
 
@@ -120,3 +123,32 @@ def test_lane_of_rows_that_were_never_committed_is_found(lane: _Lane) -> None:
     assert opened(lane.name, 5) == []
     assert "which has 5" in opened(lane.name, 6)[0]
     assert "no record has committed" in opened(lane.name.replace(".parquet", "x"), 1)[0]
+
+
+def test_late_rows_that_were_brought_in_are_the_very_files_that_lay_aside() -> None:
+    fold = fold_of(fence(), sources(0))
+    came = with_late(data(1, 0, span(0, 0, 10)), 5)
+    check = LaneCheck(LocalStorage())
+    check.note(LEDGER, record(fold, came))
+    (late,) = came.late_files
+    source = str(LateSource(LEDGER, fold.next_seq, late.final.rpartition("/")[2]))
+    opening = LaneRecord("a", LATE, "me@host", "", (LaneRange(source, BigInt(0), BigInt(5)),))
+    assert check.opening_problems(opening) == []
+    part = replace(opening, ranges=(LaneRange(source, BigInt(0), BigInt(4)),))
+    assert check.opening_problems(part) == [f"lane a: takes {source} in part"]
+    copy = replace(late, final="dt=20261120/hr=08/x.parquet", staged="1-1-a/x.parquet")
+    spans = (LaneSpan(source, BigInt(0), BigInt(5)),)
+    body = LaneDataRecord("a", 1, spans, (copy,), (), NO_LANE_ROWS, "s", {}, {}, ())
+    assert check.copy_problems(body) == []
+    # Compaction has moved the hour; its time was sealed.
+    moved = f"dt=20261120/_sluiceway-7-{'a' * 32}/hr=08/x.parquet"
+    assert check.copy_problems(replace(body, files=(replace(copy, final=moved),))) == []
+    assert check.copy_problems(replace(body, files=(), late_files=(late,))) == []
+    wrong = ["a: epoch 1 has other files than those that it read"]
+    for files in (
+        (),
+        (copy, copy),
+        (replace(copy, crc32c="ffffffff"),),
+        (replace(copy, final="dt=20261120/hr=09/x.parquet"),),
+    ):
+        assert check.copy_problems(replace(body, files=files)) == [f"lane {wrong[0]}"]

@@ -7,11 +7,20 @@ from typing import Any
 import pytest
 
 from sluiceway.audit.late_aside import rows_aside
+from sluiceway.audit.late_choice import LateChoice, LateFiles, choose_late
 from sluiceway.audit.partition_states import TimeRule, seen_prefixes
 from sluiceway.cli.app import run_command
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.ledger.lane_records import (
+    LATE,
+    NO_LANE_ROWS,
+    LaneDataRecord,
+    LaneRange,
+    LaneRecord,
+    LaneSpan,
+)
 from sluiceway.ledger.late_records import LateRows
-from sluiceway.ledger.placing import placed
+from sluiceway.ledger.placing import placed, placed_lane
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, span
 from tools.table_on_disk import TableOnDisk, table_on_disk
@@ -80,3 +89,89 @@ def test_list_shows_both(table: TableOnDisk, capsys: pytest.CaptureFixture[str])
     assert run_command(["partitions", "list", str(table.job)]) == 0
     (line,) = (each for each in capsys.readouterr().out.splitlines() if SEVEN in each[:20])
     assert "3 in it, 9 aside" in line
+
+
+def bring_in(table: TableOnDisk, chosen: tuple[LaneRange, ...], lane: str = "a") -> None:
+    """Open a lane of these files, and commit copies of them."""
+    rows, fold = LateFiles.read(table.log), table.writer.fold
+    table.writer.commit(LaneRecord(lane, LATE, "u@h", "", chosen))
+    files = []
+    for each in chosen:
+        partition = rows.files[each.source].final.split("/late/")[1].rpartition("/")[0]
+        files.append(table._file(fold.last_epoch + 1, partition, int(each.stop)))
+    count = BigInt(sum(int(each.stop) for each in chosen))
+    body = LaneDataRecord(
+        lane=lane,
+        epoch=fold.last_epoch + 1,
+        ranges=tuple(LaneSpan(each.source, each.start, each.stop) for each in chosen),
+        files=tuple(files),
+        dirty_files=(),
+        counts=replace(NO_LANE_ROWS, read=count, written=count),
+        schema="s",
+        dirty_reasons={},
+        timings_ms={},
+        late_in=(),
+    )
+    table.writer.commit(lambda now: placed_lane(body, now))
+    table.writer.note_published()
+
+
+def chosen(table: TableOnDisk, *wanted: str) -> LateChoice:
+    return choose_late(LateFiles.read(table.log), wanted)
+
+
+def test_rows_that_were_brought_in_lie_aside_no_more_and_are_not_chosen_again(
+    table: TableOnDisk,
+) -> None:
+    come_late(table, SEVEN, 9, aside=True)
+    come_late(table, SEVEN, 2, aside=True)
+    come_late(table, EIGHT, 5, aside=True)
+    assert chosen(table).partitions == {SEVEN: 11, EIGHT: 5}
+    first = chosen(table, SEVEN)
+    bring_in(table, first.ranges[:1])
+    assert told(table) == "9 in it, 2 aside"
+    # What came before its hour was closed is none of its late rows, brought in or not.
+    bring_in(table, chosen(table, EIGHT).ranges, lane="b")
+    assert (chosen(table).partitions, told(table)) == ({SEVEN: 2}, "9 in it, 2 aside")
+    bring_in(table, chosen(table, "dt=20261120").ranges, lane="c")
+    assert (chosen(table).rows, told(table)) == (0, "11 in it")
+    assert chosen(table, "dt=2026112").ranges == ()
+
+
+def test_rows_of_dropped_partitions_and_sealed_times_stay_aside(table: TableOnDisk) -> None:
+    come_late(table, SEVEN, 9, aside=True)
+    come_late(table, EIGHT, 5, aside=True)
+    rows = LateFiles.read(table.log)
+    rows.fold.partitions[SEVEN].expired = True
+    rows.fold.sealed[EIGHT] = 3
+    found = choose_late(rows)
+    assert (found.ranges, found.dropped, found.sealed, found.left_out) == ((), 9, 5, False)
+
+
+def test_more_files_than_a_request_holds_are_told(
+    table: TableOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.audit.late_choice.MOST_RANGES", 1)
+    come_late(table, SEVEN, 9, aside=True)
+    assert not chosen(table).left_out
+    come_late(table, SEVEN, 2, aside=True)
+    found = chosen(table)
+    assert (len(found.ranges), found.rows, found.left_out) == (1, 9, True)
+
+
+def test_plan_tells_rows_by_partition_and_changes_nothing(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    come_late(table, SEVEN, 9, aside=True)
+    before = table.writer.fold.next_seq
+    capsys.readouterr()
+    assert run_command(["late", "replay", str(table.job), "--dry-run"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [
+        "9 late rows would go into 1 partition",
+        f"  {SEVEN}: 9",
+        "nothing was changed",
+    ]
+    assert run_command(["late", "replay", str(table.job), "--partition", EIGHT]) == 0
+    assert capsys.readouterr().out == "nothing to do: no such late row lies aside\n"
+    assert table.log.fold().next_seq == before

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.ledger import _describe_data, _describe_lane_data, describe
-from sluiceway.ledger.lane_records import LaneCounts, LaneDataRecord, LaneSpan
+from sluiceway.ledger.lane_records import (
+    LATE,
+    LaneCounts,
+    LaneDataRecord,
+    LaneRange,
+    LaneRecord,
+    LaneSpan,
+)
 from sluiceway.ledger.records import SnapshotRecord
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import fence, fold_of, record
@@ -69,3 +76,17 @@ def test_rows_of_a_replay_that_are_put_aside_are_told() -> None:
     assert _describe_lane_data(body).endswith(
         "9 rows of slot 5, 4 written, 2 dirty again in 0 files, 3 of sealed times put aside"
     )
+
+
+def test_late_rows_that_are_brought_in_are_told_from_dirty_ones() -> None:
+    numbers = [BigInt(count) for count in (9, 6, 0, 0, 0, 0, 3)]
+    span = LaneSpan("late:x/5/a.parquet", BigInt(0), BigInt(9))
+    body = LaneDataRecord("lane", 3, (span,), (), (), LaneCounts(*numbers), "", {}, {}, ())
+    assert _describe_lane_data(body).endswith(
+        "9 rows of slot 5, 6 brought in, in 0 files, 3 of sealed times put aside"
+    )
+    opened = LaneRecord(
+        "a" * 32, LATE, "me@host", "", (LaneRange(span.source, BigInt(0), BigInt(9)),)
+    )
+    told = describe(record(fold_of(fence()), opened))
+    assert told == "me@host opens lane aaaaaaaa, 9 late rows into their partitions"

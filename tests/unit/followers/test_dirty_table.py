@@ -93,7 +93,7 @@ def _prepared(record: Record, at_ms: int) -> Record:
 def test_rows_that_no_lane_has_taken_are_open(
     taken: tuple[tuple[int, int], ...], left: list[tuple[int, int]]
 ) -> None:
-    seen = LanesSeen(LEDGER, 10, {SOURCE: taken}, frozenset(), ())
+    seen = LanesSeen(LEDGER, 10, 10, {SOURCE: taken}, frozenset(), ())
     assert [(each.start, each.stop) for each in open_ranges(SOURCE, 9, seen)] == left
     assert seen.consumed(SOURCE, 9) is (left == [])
     busy = replace(seen, unfinished=frozenset([SOURCE]))

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_image import lane_image
 from sluiceway.ledger.lane_records import (
+    LATE,
     NO_LANE_ROWS,
     PURGE,
     REPLAY,
@@ -24,11 +26,11 @@ from sluiceway.ledger.lane_records import (
 )
 from sluiceway.ledger.lane_state import LaneBook
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.records import decode_record, encode_record
+from sluiceway.ledger.records import DataRecord, decode_record, encode_record
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.storage.local import LocalStorage
-from sluiceway.types.strict_json import BigInt
-from tools.ledger_records import LEDGER, data, fence, fold_of, record, sources, span
+from sluiceway.types.strict_json import BigInt, encode
+from tools.ledger_records import LEDGER, data, fence, fold_of, record, sources, span, with_late
 
 FILE = "dirty-of-slot-2.parquet"
 NAME = str(DirtySource(LEDGER, 2, FILE))
@@ -216,3 +218,91 @@ def test_rows_that_are_taken_are_known_one_by_one() -> None:
         assert {row for a, b in intervals for row in range(a, b)} == taken
         assert all(b < c for (_, b), (c, _) in pairwise(intervals))
         assert book.taken_rows() == len(taken)
+
+
+# Late rows that are brought in
+
+HOUR = "dt=20261120/hr=08"
+
+
+def late_ledger() -> tuple[Fold, str]:
+    """An hour with fifteen rows, closed; five of it that came late lie aside, in slot 3."""
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 15)))
+    came = replace(with_late(data(1, 1, span(0, 15, 20)), 5), files=(), closed=(HOUR,))
+    put_data(fold, came)
+    (file,) = came.late_files
+    return fold, str(LateSource(LEDGER, 3, file.final.rpartition("/")[2]))
+
+
+def put_data(fold: Fold, body: DataRecord) -> None:
+    made = record(fold, body)
+    fold.apply(made, encode_record(made))
+
+
+def brought_in(number: int, source: str, rows: int = 5) -> LaneDataRecord:
+    """Their file is in the hour, which is closed."""
+    return replace(epoch(number, done(0, rows, source)), late_in=(HOUR,))
+
+
+def test_late_rows_go_into_their_closed_hour_once_and_are_not_late_again() -> None:
+    fold, source = late_ledger()
+    assert (fold.closed[HOUR].late_rows, fold.partitions[HOUR].rows) == (5, 15)
+    put(fold, opened(part(0, 5, source), kind=LATE), brought_in(2, source))
+    assert fold.lanes.lanes["a"].finished
+    assert (fold.closed[HOUR].late_rows, fold.partitions[HOUR].rows) == (5, 20)
+    # They are no dirty rows.
+    assert (fold.dirty_rows_open, fold.lanes.counts, fold.lanes.late.read) == (0, NO_LANE_ROWS, 5)
+    with pytest.raises(InvariantError, match="belong to another lane"):
+        fold.check(record(fold, opened(part(0, 5, source), lane="b", kind=LATE)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "wrong", "words"),
+    [
+        (REPLAY, 0, str, "no dirty file"),
+        (PURGE, 0, str, "no dirty file"),
+        (LATE, 0, lambda name: name.replace("late:", "dirty:"), "no late file"),
+        (LATE, 0, lambda name: name.replace("/3/", "/9/"), "none of this ledger's"),
+        (LATE, 1, str, "from row 1 on"),
+    ],
+)
+def test_lane_of_late_rows_reads_whole_late_files_and_no_other_lane_does(
+    kind: str, start: int, wrong: Callable[[str], str], words: str
+) -> None:
+    fold, source = late_ledger()
+    with pytest.raises(InvariantError, match=words):
+        fold.check(record(fold, opened(part(start, 5, wrong(source)), kind=kind)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda body: replace(body, files=()), "wrote 5, files 0"),
+        (lambda body: replace(body, files=(), counts=filtered(5)), "loses late rows"),
+        (lambda body: replace(body, late_in=()), "I7"),
+        (lambda body: replace(brought_in(2, body.ranges[0].source, 4)), "not the whole file"),
+    ],
+)
+def test_late_row_that_would_be_lost_or_unmarked_is_refused(
+    wrong: Callable[[LaneDataRecord], LaneDataRecord], words: str
+) -> None:
+    fold, source = late_ledger()
+    put(fold, opened(part(0, 5, source), kind=LATE))
+    with pytest.raises(InvariantError, match=words):
+        fold.check(record(fold, wrong(brought_in(2, source))))
+
+
+def filtered(rows: int) -> LaneCounts:
+    return LaneCounts(*map(BigInt, (rows, 0, 0, rows, 0, 0)))
+
+
+def test_snapshot_keeps_what_was_brought_in_and_is_as_before_without(tmp_path: Path) -> None:
+    storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
+    fold, source = late_ledger()
+    storage.make_folders(layout.stage)
+    assert b'"late":{' not in encode(lane_image(fold.lanes))
+    put(fold, opened(part(0, 5, source), kind=LATE), brought_in(2, source))
+    fold.check_published_through(fold.next_seq)
+    found = load_snapshot(storage, layout, record(fold, write_side_file(storage, layout, fold)))
+    assert found is not None
+    assert found.lanes == fold.lanes

@@ -9,6 +9,7 @@ import pytest
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
@@ -436,3 +437,13 @@ def test_folder_of_a_moved_partition_goes_with_what_was_made_around_it() -> None
     folder = moved_folder(HOUR, 7, UUID)
     assert folder_to_remove(folder) == folder.removesuffix("/hr=08")
     assert folder_to_remove(HOUR) == HOUR
+
+
+def test_first_rows_behind_a_slot_are_new_and_those_of_a_move_are_not() -> None:
+    # Of an hour that was announced empty the first row may come late.
+    state = PartitionState.begun((), "hr=08", 9)
+    assert (state.has_rows_since(8), state.has_rows_since(9)) == (True, False)
+    state.move("hr=08-moved", 12)
+    assert not state.has_rows_since(9)
+    state.last_seq = 13
+    assert state.has_rows_since(9)

@@ -9,7 +9,9 @@ import pytest
 
 from sluiceway.config.dirty_limits import PREPARED_AT
 from sluiceway.ledger.dirty_files import CommittedDirty, dirty_sources
+from sluiceway.ledger.dirty_sources import LateSource
 from sluiceway.ledger.lane_records import (
+    LATE,
     NO_LANE_ROWS,
     PURGE,
     LaneDataRecord,
@@ -18,6 +20,7 @@ from sluiceway.ledger.lane_records import (
     LaneSpan,
 )
 from sluiceway.ledger.records import Record
+from sluiceway.ledger.snapshot import write_side_file
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.local import LocalStorage
@@ -25,7 +28,7 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep import dirty_keeping
 from sluiceway.upkeep.dirty_keeping import DirtyKeeper, LanesSeen
 from sluiceway.upkeep.requests import LaneRequest, letters
-from tools.ledger_records import LEDGER, data, span
+from tools.ledger_records import LEDGER, data, span, with_late
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 if TYPE_CHECKING:
@@ -141,3 +144,34 @@ def test_pass_ends_with_its_route_wherever_it_is(
     assert not list(letters(table.log.storage, table.log.layout))
     tend(keeper, table)
     assert len(list(letters(table.log.storage, table.log.layout))) == 1
+
+
+def test_late_file_goes_once_its_rows_were_brought_in_and_no_start_looks_at_it(
+    table: TableOnDisk,
+) -> None:
+    writer, keeper = table.writer, DirtyKeeper(table.log, 60_000, stderr_log(level="warning"))
+    came = with_late(data(1, 0, span(0, 0, 10)), 4)
+    record = writer.commit(came)
+    writer.note_published()
+    (file,) = came.late_files
+    path = Path(table.log.layout.final(file.final))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"rows")
+    source = str(LateSource(LEDGER, record.seq, path.name))
+    writer.commit(LaneRecord("a", LATE, "u@h", "", (LaneRange(source, BigInt(0), BigInt(4)),)))
+    tend(keeper, table)
+    assert path.exists()
+    copy = replace(came.files[0], staged="1-1-a/x.parquet", rows=BigInt(4))
+    copy = replace(copy, final="dt=20261120/hr=08/x.parquet")
+    counts = replace(NO_LANE_ROWS, read=BigInt(4), written=BigInt(4))
+    spans = (LaneSpan(source, BigInt(0), BigInt(4)),)
+    writer.commit(LaneDataRecord("a", 1, spans, (copy,), (), counts, "s", {}, {}, ()))
+    writer.note_published()
+    tend(keeper, table)
+    # A start may still look at all files from there on.
+    assert path.exists()
+    writer.commit(write_side_file(table.log.storage, table.log.layout, writer.fold))
+    tend(keeper, table)
+    assert not path.exists()
+    # Nothing of it is ever asked to be purged.
+    assert list(letters(table.log.storage, table.log.layout)) == []

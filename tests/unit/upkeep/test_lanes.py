@@ -322,7 +322,7 @@ def test_rows_of_a_record_that_is_damaged_are_refused_and_the_route_goes_on(
 
     owned = _Owned(tmp_path)
     asked = owned.request(REPLAY, 0, 4)
-    monkeypatch.setattr(lanes_module, "find_dirty_files", damaged)
+    monkeypatch.setattr(lanes_module, "find_lane_files", damaged)
     _lanes(owned).turn()
     answer = take_answer(owned.storage, owned.layout, asked.id)
     assert answer is not None

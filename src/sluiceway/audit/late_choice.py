@@ -1,0 +1,97 @@
+"""Which rows of the late place can be brought into their partitions, by the ledger alone."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sluiceway.ledger.dirty_files import late_sources
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import LATE, LaneRange
+from sluiceway.ledger.layout import late_folder
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.places import is_below
+from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest
+
+
+@dataclass(slots=True)
+class LateFiles:
+    """All files of late rows of a route's ledger, the oldest first."""
+
+    log: LedgerLog
+    fold: Fold = field(default_factory=Fold)
+    files: dict[str, FileRecord] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, log: LedgerLog) -> "LateFiles":
+        """Read the whole log; changes nothing.
+
+        Raises:
+            LedgerCorruptError: The log is damaged.
+            StorageUnavailableError: The store failed.
+        """
+        found = cls(log)
+        for record, raw in log.records():
+            found.fold.apply(record, raw)
+            first = found.fold.first_fence
+            if first is not None:
+                named = late_sources(first.ledger, record)
+                found.files |= {str(source): file for source, file in named.items()}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class LateChoice:
+    """Files of late rows that no lane has taken.
+
+    Attributes:
+        ranges: At most as many as a request holds; the oldest files.
+        rows: In these, and `partitions` has them by partition.
+        sealed: Rows that are meant and have to stay: their time takes no row any more.
+        dropped: Likewise, of partitions that their owner, or `retention`, has dropped.
+        left_out: Whether there are more files that are meant.
+    """
+
+    ranges: tuple[LaneRange, ...]
+    rows: int
+    partitions: dict[str, int]
+    sealed: int
+    dropped: int
+    left_out: bool
+
+    def request(self, rows: LateFiles, operator: str, reason: str) -> LaneRequest:
+        """What a driver is asked for."""
+        first = rows.fold.first_fence
+        ledger = first.ledger if first is not None else ""
+        return LaneRequest(REQUEST_VERSION, ledger, LATE, operator, reason, self.ranges)
+
+
+def choose_late(rows: LateFiles, wanted: Sequence[str] = ()) -> LateChoice:
+    """Late rows that are meant, the oldest first.
+
+    Args:
+        rows: Of the route.
+        wanted: Folders as `dt=20261120/hr=08`, and what lies below them; empty for all.
+    """
+    fold = rows.fold
+    ranges: list[LaneRange] = []
+    counts = Counter[str]()
+    sealed = dropped = 0
+    for source, file in rows.files.items():
+        folder, number = late_folder(file.final), int(file.rows)
+        meant = not wanted or any(name == folder or is_below(folder, name) for name in wanted)
+        if not meant or fold.lanes.is_taken(source, 0, number):
+            continue
+        known = fold.partitions.get(folder)
+        if fold.sealed_above(folder) is not None:
+            sealed += number
+        elif known is not None and known.expired:
+            dropped += number
+        else:
+            ranges.append(LaneRange(source, BigInt(0), file.rows))
+            if len(ranges) <= MOST_RANGES:
+                counts[folder] += number
+    left_out = len(ranges) > MOST_RANGES
+    chosen = tuple(ranges[:MOST_RANGES])
+    return LateChoice(chosen, counts.total(), dict(counts), sealed, dropped, left_out)
