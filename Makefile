@@ -106,7 +106,7 @@ lint: $(STAMP) ## Style, types, import rules
 native: $(PACKAGES) ## Build the native module with Rust and install it into .venv, whatever is there
 	@$(BIN)/python native/install.py --needed
 
-docs: $(STAMP) ## Write what pages show of data: types, dirty rows, the crash matrix
+docs: $(STAMP) ## Write docs/reference and what other pages show of data
 	@cd tests && ../$(BIN)/python -m tools.type_pages
 
 lock: $(STAMP) ## Resolve the lock anew

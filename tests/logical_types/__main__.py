@@ -98,14 +98,22 @@ def _common(texts: Mapping[str, str]) -> str:
 def page_text(
     of: Sequence[Case], shown: Mapping[tuple[str, str], list[str]], outcome: Mapping[str, int]
 ) -> str:
-    """The generated part of the page."""
-    lines = [_MARK]
-    for way in WAYS:
-        lines += ["", f"### {way}", "", f"| type | {' | '.join(FORMATS)} |", "|---|---|---|---|"]
-        for number, case in enumerate(of):
-            cells = (shown[way, name][number].replace("|", "\\|") for name in FORMATS)
-            lines.append(f"| `{case.name}` | {' | '.join(cells)} |")
+    """The generated part of the page: ways with one outcome are shown as one."""
+    lines = [_MARK, "", f"| type | {' | '.join(FORMATS)} |", "|---|---|---|---|"]
+    for number, case in enumerate(of):
+        cells = [_of_ways({way: shown[way, name][number] for way in WAYS}) for name in FORMATS]
+        lines.append(f"| `{case.name}` | {' | '.join(cells)} |")
     return "\n".join([*lines, "", "```json", json.dumps(outcome), "```", _END])
+
+
+def _of_ways(texts: Mapping[str, str]) -> str:
+    ways: dict[str, list[str]] = {}
+    for way, text in texts.items():
+        ways.setdefault(text, []).append(way)
+    if len(ways) == 1:
+        return next(iter(ways)).replace("|", "\\|")
+    said = (f"{', '.join(names)}: {text}" for text, names in ways.items())
+    return "; ".join(said).replace("|", "\\|")
 
 
 def with_outcome(counts: Counter[str]) -> dict[str, int]:

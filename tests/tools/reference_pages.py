@@ -115,12 +115,16 @@ def events() -> str:
         parts.append(
             f"### {head}\n\n{facts}\n\n{page.text}\n" if facts else f"### {head}\n\n{page.text}\n"
         )
-    parts.append("## Other events\n\nThey need no action, unless the text says so.\n")
-    rows = [["event", "of", "meaning"]]
+    parts.append(
+        "## Other events\n\nThey need no action. `sluiceway explain EVENT` says what each means, "
+        "`sluiceway explain` lists them all.\n"
+    )
+    by_owner: dict[str, list[str]] = {}
     for page in (each for each in pages if each.level == "info"):
-        names = ", ".join(f"`{name}`" for name in page.names)
-        rows.append([names, page.title.partition(" of ")[2], page.text])
-    return "\n".join([*parts, table(rows)])
+        by_owner.setdefault(page.title.partition(" of ")[2], []).extend(page.names)
+    for who, named in by_owner.items():
+        parts.append(f"- {_upper(who)}: {', '.join(f'`{name}`' for name in named)}")
+    return "\n".join(parts) + "\n"
 
 
 # Metrics

@@ -33,7 +33,7 @@ _SCRIPTS = {Shell.BASH: bash_script, Shell.ZSH: zsh_script, Shell.FISH: fish_scr
 def completion(
     shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")],
 ) -> None:
-    """Print a script that completes commands, options and their values; made anew for a version.
+    """Print a script that completes commands, options and values; print it again after an upgrade.
 
     $ source <(sluiceway completion bash)
     $ sluiceway completion fish > ~/.config/fish/completions/sluiceway.fish

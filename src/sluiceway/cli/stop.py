@@ -17,7 +17,7 @@ def stop(
         str, typer.Option("--grace", metavar="2m", help="How long it may take to end in order.")
     ] = "2m",
 ) -> None:
-    """End a submitted job. What it committed stays, and the next start goes on behind it.
+    """End a submitted job. What it committed stays, and the next start continues after it.
 
     A driver on this machine commits its epoch first. One on YARN is ended by YARN, which gives
     it a moment only: its epoch is read again by the next one.

@@ -28,7 +28,9 @@ def try_records(
     tests: Annotated[
         Path | None,
         typer.Option(
-            "--tests", help="The file of tests; that beside the job file.", show_default=False
+            "--tests",
+            help="The file of tests; by default the one next to the job file.",
+            show_default=False,
         ),
     ] = None,
     output: Output = OutputFormat.TABLE,

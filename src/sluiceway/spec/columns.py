@@ -59,11 +59,11 @@ class ColumnSpec(ColumnRules):
     """A declared column.
 
     Attributes:
-        name: In the table.
-        type: Hive type as text; parsed where the table's types are known.
-        path: Dotted keys to the value; None means the name.
-        constant: The one value of all rows.
-        expression: What it is computed from, instead of being in the payload.
+        name: Name of the column in the table.
+        type: Hive type of the column, for example `decimal(18,2)`.
+        path: Dotted keys to the value in the payload; None is the name of the column.
+        constant: One value for all rows; None reads the payload.
+        expression: Expression that computes the value; None reads the payload.
     """
 
     name: ColumnName
@@ -77,7 +77,7 @@ class FieldOverride(ColumnRules):
     """What is different about the column of a schema's field.
 
     Attributes:
-        name: In the table; None is the field's own.
+        name: Name of the column in the table; None is the name of the field.
         type: Hive type as text; None is what the schema says.
     """
 
@@ -101,9 +101,9 @@ class SubjectColumns(Block):
     """What the table's columns have different from the fields of a registry's schema.
 
     Attributes:
-        left_out: Fields that are no columns.
-        override: By field, letter for letter.
-        add: Columns behind those of the fields.
+        left_out: Fields that become no column.
+        override: Field name -> what differs in its column.
+        add: Columns after those of the fields.
     """
 
     left_out: tuple[Line, ...] = Field(default=(), alias="except")

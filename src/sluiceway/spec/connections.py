@@ -27,7 +27,7 @@ class KafkaConnection(Block):
     """How to reach a Kafka cluster.
 
     Attributes:
-        bootstrap_servers: `host:port` with commas between.
+        bootstrap_servers: Addresses of brokers, `host:port` with commas between.
         properties: Further options of librdkafka.
     """
 
@@ -40,7 +40,7 @@ class FolderConnection(Block):
     """A folder that is the catalog of its tables, where there is no metastore.
 
     Attributes:
-        path: Where it lies; a table `ods.orders` lies in `ods.db/orders` below, unless it says
+        path: Path of the folder; a table `ods.orders` lies in `ods.db/orders` below, unless it says
             another location.
     """
 

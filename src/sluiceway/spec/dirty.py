@@ -72,9 +72,9 @@ class MaxRateSpec(Block):
     """The greatest share of dirty rows.
 
     Attributes:
-        ratio: Of the rows read.
-        window_ms: Over which time.
-        min_rows: The share of fewer rows than this is not judged.
+        ratio: Largest share of dirty rows among the rows read, between 0 and 1.
+        window_ms: Time over which rows count.
+        min_rows: Fewest rows read that are judged; with fewer the route never halts.
     """
 
     ratio: Annotated[float, AfterValidator(_check_ratio)]
@@ -83,13 +83,13 @@ class MaxRateSpec(Block):
 
 
 class DirtyStoreSpec(Block):
-    """A further store of dirty rows; the files beside the ledger are kept all the same.
+    """A further store of dirty rows; the files next to the ledger are kept too.
 
     Attributes:
-        topic: It has to be there.
-        connection: Name of the topic's Kafka connection; None is that of the source.
-        table: A Hive table, `database.table`, of the metastore that the route's own is in; made
-            when it is missing.
+        topic: Kafka topic, which must exist; None sends rows to no topic.
+        connection: Name of the Kafka connection of the topic; None is that of the source.
+        table: Hive table, `database.table`, in the metastore of the route; created if missing. None
+            fills no table.
     """
 
     topic: TopicName | None = None
@@ -117,12 +117,13 @@ class DirtySpec(Block):
     """What happens about dirty rows.
 
     Attributes:
-        store: Where they go besides; None only keeps them beside the ledger.
-        max_rate: The route halts with a greater share.
-        max_rows: The route halts with more rows within `window`.
-        reasons: Reason -> the same for rows of that reason.
-        window_ms: Over which time `max_rows` and `reasons` count.
-        retention_ms: How long dirty rows are kept after their commit; None for ever.
+        store: Further store of dirty rows; None keeps them next to the ledger only.
+        max_rate: Largest share of dirty rows; above it the route halts. None sets no limit.
+        max_rows: Largest number of dirty rows within `window`; above it the route halts. None sets
+            no limit.
+        reasons: Reason -> largest number of dirty rows with that reason within `window`.
+        window_ms: Time over which `max_rows` and `reasons` count.
+        retention_ms: How long dirty rows are kept after their commit; None keeps them for ever.
     """
 
     store: Annotated[DirtyStoreSpec | None, BeforeValidator(_store)] = None

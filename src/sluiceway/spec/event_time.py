@@ -81,20 +81,22 @@ class EventTimeSpec(Block):
 
     Attributes:
         field: Dotted path that begins with a column, `$record_time` or `$processing_time`.
-        unit: Of a number, which needs one; text with an offset is `iso8601` by itself.
-        format: How texts are written, instead of a unit: a pattern, or `iso8601` with the offset
-            left out at will.
-        timezone: Zone in which partition values are written, and of texts without an offset.
-        max_future_ms: A row so far beyond the clock is dirty.
-        min_time_us: A row before it is dirty; None sets no bound.
-        out_of_orderness_ms: How far the route's watermark stays behind the greatest event times.
-        archive_window_ms: A row so far behind its source partition's greatest event time is late;
-            None leaves it to what else the job file says.
-        idle_after_ms: How long a source partition without anything to read holds the watermark.
-        late: What becomes of late rows; None is `side`.
-        late_table: A Hive table over the rows that are put aside, `database.table`, perhaps with
-            `{table}`; None makes none.
-        reopen_every_ms: How often rows that came late are announced anew, at most.
+        unit: Unit of a numeric event time; text with an offset is `iso8601` by itself. None only
+            for text or `format`.
+        format: Pattern of a text event time, or `iso8601` with an optional offset; None goes by
+            `unit`.
+        timezone: Time zone of partition values, and of texts without an offset.
+        max_future_ms: How far a row may be ahead of the clock; beyond it the row is dirty.
+        min_time_us: Earliest event time; an earlier row is dirty. None sets no limit.
+        out_of_orderness_ms: How far the watermark of the route stays behind the greatest event
+            times.
+        archive_window_ms: How far a row may be behind the greatest event time of its source
+            partition before it is late; None is `1d` with `late` or `ready`, else no limit.
+        idle_after_ms: How long a source partition without new rows holds the watermark.
+        late: What happens to late rows; None is `side`.
+        late_table: Hive table over the late rows, `database.table`, which may contain `{table}`;
+            None creates none.
+        reopen_every_ms: Shortest time between two announcements of an hour with late rows.
     """
 
     field: Annotated[DottedPath, AfterValidator(_check_field)]

@@ -36,13 +36,13 @@ class FilesSpec(Block):
     """How rows become files.
 
     Attributes:
-        target_size_bytes: A file that has grown to this is closed, and another is begun.
-        roll_interval_ms: So is one whose first row came so long ago.
-        idle_close_ms: An open file to which no row came for so long is closed.
-        max_open: Files that a task has open for a route at one time.
-        prefix: Of the names of data files.
-        suffix: Of these names, before the format's ending.
-        compact: Whether the small files of a partition are made into few before it is ready.
+        target_size_bytes: Size at which a task closes a file and begins another.
+        roll_interval_ms: Time after its first row at which a task closes a file.
+        idle_close_ms: Time without a row after which a task closes a file.
+        max_open: Most files that a task has open for a route at once.
+        prefix: Text before the names of data files; empty adds none.
+        suffix: Text after these names, before the ending of the format; empty adds none.
+        compact: Whether small files of a partition are merged before it is announced.
     """
 
     target_size_bytes: Annotated[int, *size("64KiB", "16GiB")] = Field(

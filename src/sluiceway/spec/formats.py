@@ -18,9 +18,11 @@ class JsonFormat(Block):
 
     Attributes:
         extra: What happens to keys that no column reads.
-        extra_column: The column that keeps them.
+        extra_column: Column that keeps keys that no column reads, with `extra: keep`; None
+            otherwise.
         tombstones: What happens to records without a value.
-        engine: What reads payloads before the slow path decides what is left; equal outcomes.
+        engine: What reads payloads: the native module, the library, or the native module if it is
+            installed.
         registry: Name of a schema registry's connection; payloads are in Confluent's wire format.
     """
 
@@ -46,11 +48,11 @@ class CsvFormat(Block):
     """Delimited lines, one a payload.
 
     Attributes:
-        delimiter: Between fields.
-        quote: Around fields; `none` where there is none.
-        escape: `doubled` quotes, or a backslash.
-        null_text: Of a field without quotes that is null.
-        fields: Names of the fields with commas between; else columns find them by order or number.
+        delimiter: One character between fields.
+        quote: One character around fields, or `none`.
+        escape: How a quote is written in a field: `doubled`, or after a backslash.
+        null_text: Text of a field without quotes that means null.
+        fields: Names of the fields with commas between; None finds fields by order or number.
         missing: What happens to lines with fewer fields.
         extra: What happens to lines with more fields.
         tombstones: What happens to records without a value.
@@ -75,8 +77,8 @@ class DebeziumFormat(Block):
         tombstones: What happens to records without a value.
         registry: Name of a schema registry's connection; keys and values are in Confluent's wire
             format then.
-        encoding: What they are written in, with a registry.
-        unknown_wait_ms: How long an id is waited for that the registry does not know.
+        encoding: Encoding of keys and values, if there is a registry.
+        unknown_wait_ms: How long a task waits for a schema id that the registry does not know.
     """
 
     other: TombstoneRule = "dirty"
@@ -102,8 +104,8 @@ class CanalFormat(ChangeLogFormat):
     """Messages of Canal.
 
     Attributes:
-        table: The only table whose messages count, as `name` or `database.name`, beside
-            `table.key`; those of others are skipped.
+        table: The only table whose messages are rows, as `name` or `database.name`; others are
+            skipped. None takes all.
     """
 
     table: Line | None = None

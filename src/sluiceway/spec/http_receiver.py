@@ -42,12 +42,12 @@ def _check_headers(headers: Mapping[str, str | Secret]) -> Mapping[str, str | Se
 
 
 class HttpReceiverSpec(Block):
-    """A URL that is told something.
+    """A URL that receives events.
 
     Attributes:
-        url: Gets the POSTs.
-        headers: Sent with each.
-        timeout_ms: How long one call may take.
+        url: HTTP address that gets the POST requests.
+        headers: HTTP headers of each request.
+        timeout_ms: Longest time of one request.
     """
 
     url: Annotated[Option, AfterValidator(_check_url)]

@@ -29,9 +29,9 @@ class KerberosSpec(Block):
     Without this block it is the ticket cache that the process finds, which somebody else renews.
 
     Attributes:
-        principal: `name@REALM`.
-        keytab: File with its key, on every machine that runs tasks.
-        config: File that stands for /etc/krb5.conf, the same; None takes the machine's own.
+        principal: Principal of the login, `name@REALM`.
+        keytab: Keytab file of the principal, on every machine that runs tasks.
+        config: File in place of /etc/krb5.conf; None takes the machine's own.
     """
 
     principal: Principal
@@ -43,7 +43,8 @@ class MetastoreKerberos(Block):
     """A metastore that wants a login with Kerberos.
 
     Attributes:
-        service_principal: Of the metastore; `_HOST` in it stands for the host of its address.
+        service_principal: Kerberos principal of the metastore; `_HOST` stands for the host of its
+            address.
     """
 
     service_principal: Principal

@@ -47,15 +47,15 @@ class RestCatalog(Block):
     """An Iceberg REST catalog.
 
     Attributes:
-        uri: Its address.
-        warehouse: Which of its warehouses.
-        token: Bearer token.
-        credential: `client_id:client_secret` of OAuth2.
-        oauth_uri: Where tokens are given; None: where the catalog says.
-        scope: That is asked for with `credential`.
+        uri: HTTP address of the catalog.
+        warehouse: Name of one of its warehouses; None is the catalog's default.
+        token: Bearer token; None sends none.
+        credential: OAuth2 login, `client_id:client_secret`; None uses none.
+        oauth_uri: HTTP address that gives tokens; None is what the catalog says.
+        scope: OAuth2 scope of `credential`; None is the client's default.
         sigv4: Whether requests are signed for Amazon.
-        region: Of the signature.
-        properties: Further settings of the client, as it names them; also those of its file access.
+        region: AWS region of the signature; None is what the machine's settings say.
+        properties: Further settings of the client and of its file access, under the client's names.
     """
 
     uri: HttpUri
@@ -76,7 +76,8 @@ class HiveCatalog(Block):
         uri: `thrift://host:port`.
         tls: Encryption; None without.
         kerberos: A login by SASL; None without.
-        warehouse: Folder of databases that the metastore does not give one.
+        warehouse: Folder of databases without a folder of their own in the metastore; None takes
+            the metastore's.
         properties: Further settings of the client's file access.
     """
 
@@ -95,9 +96,9 @@ class SqlCatalog(Block):
     """Iceberg tables in a database: SQLite on a laptop, PostgreSQL elsewhere.
 
     Attributes:
-        uri: As SQLAlchemy writes it.
-        warehouse: Folder of its tables.
-        catalog: Name by which other clients of the same database find the tables.
+        uri: SQLAlchemy address of the database, for example `sqlite:////data/catalog.db`.
+        warehouse: Folder of the tables.
+        catalog: Name of the catalog in the database; other clients must use the same.
         properties: Further settings of the client's file access.
     """
 
@@ -111,8 +112,8 @@ class GlueCatalog(Block):
     """Amazon's Glue. Its settings are handed on; it was not tried.
 
     Attributes:
-        region: Of the catalog.
-        warehouse: Folder of its tables.
+        region: AWS region of the catalog.
+        warehouse: Folder of the tables; None takes that of the Glue database.
         properties: Further settings of the client.
     """
 
@@ -135,12 +136,12 @@ class IcebergTable(TableTarget):
     """A lake table.
 
     Attributes:
-        ledger: Folder of the ledger; None is beside the table's location.
-        publish_interval_ms: From one snapshot to the next.
-        max_lag_ms: How old the oldest rows may be that wait for a snapshot before reading waits.
-        on_unproven: What happens when expired snapshots keep the history from being followed.
-        properties: Of a table that is created.
-        keep_snapshots_ms: After which a running job expires snapshots; None keeps all.
+        ledger: Folder of the ledger; None is next to the location of the table.
+        publish_interval_ms: Time between two snapshots.
+        max_lag_ms: Age of the oldest rows waiting for a snapshot at which the route stops reading.
+        on_unproven: What happens if expired snapshots hide the history since our last one.
+        properties: Table properties of a table that is created.
+        keep_snapshots_ms: Age at which a running job expires snapshots; None keeps all.
     """
 
     LATER = frozenset({"spark_runtime"})

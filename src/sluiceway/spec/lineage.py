@@ -19,20 +19,20 @@ class LineageFileSpec(Block):
     """A file of the driver's machine that gets a line an event.
 
     Attributes:
-        path: Absolute; its folder has to be there.
+        path: Absolute path of the file; its folder must exist.
     """
 
     path: Annotated[Line, AfterValidator(_check_path)]
 
 
 class LineageSpec(Block):
-    """Who is told, and how often.
+    """Receiver of OpenLineage events, and how often it gets them.
 
     Attributes:
-        http: An endpoint of OpenLineage.
-        file: A file instead.
-        namespace: Of the job's routes, among all jobs that the receiver knows.
-        interval_ms: How often it is told of a route that goes on.
+        http: HTTP endpoint for OpenLineage events; None if `file` is given.
+        file: File for OpenLineage events, one JSON line each; None if `http` is given.
+        namespace: Namespace of the job's routes at the receiver.
+        interval_ms: Time between two events of a running route.
     """
 
     ONE_OF = ("http", "file")

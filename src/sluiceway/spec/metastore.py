@@ -14,7 +14,7 @@ class MetastoreTls(Block):
     Attributes:
         ca_file: PEM file of the authorities to trust, on the driver; None takes the machine's.
         cert_file: PEM file of a certificate of our own, for a proxy that asks for one.
-        key_file: Its key, where that is not in `cert_file`.
+        key_file: PEM file of the key; None if `cert_file` has it.
     """
 
     ca_file: AbsolutePath | None = None
@@ -37,7 +37,7 @@ class MetastoreConnection(Block):
     """How to reach a Hive Metastore.
 
     Attributes:
-        uri: `thrift://host:port`, several with commas between.
+        uri: Thrift address, `thrift://host:port`, several with commas between.
         tls: Encryption; None without.
         kerberos: A login by SASL, which may encrypt too; None without.
     """

@@ -44,11 +44,12 @@ class MetricsSpec(Block):
     """How metrics are served.
 
     Attributes:
-        address: That `/metrics` and the health endpoints listen on.
-        token: What each request has to bring; None asks for none.
-        max_routes: Routes with series of their own.
-        max_topics: Topics of a route with series of their own.
-        max_partitions: Source partitions of a route that are shown, those furthest behind.
+        address: IP address on which `/metrics` and the health endpoints listen.
+        token: Bearer token that each request must have; None asks for none.
+        max_routes: Largest number of routes with series of their own.
+        max_topics: Largest number of topics per route with series of their own.
+        max_partitions: Largest number of source partitions per route with series of their own; the
+            slowest ones.
     """
 
     address: Annotated[str, AfterValidator(_check_address)] = LOOPBACK

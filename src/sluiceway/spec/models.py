@@ -54,9 +54,9 @@ class StartSpec(Block):
     """A start that is no word; exactly one of the keys is given.
 
     Attributes:
-        timestamp: The first record whose time is not before it, as `2026-11-20T08:00:00Z`.
-        offsets: Topic -> source partition -> first offset.
-        group: A consumer group, whose committed offsets are taken over.
+        timestamp: Time of the first record to read, for example `2026-11-20T08:00:00Z`.
+        offsets: Topic -> source partition -> first offset to read.
+        group: Consumer group whose committed offsets are the start.
     """
 
     ONE_OF = ("timestamp", "offsets", "group")
@@ -106,10 +106,10 @@ class SourceSpec(Block):
 
     Attributes:
         connection: Name of a Kafka or RocketMQ connection.
-        topics: Literal names, or one pattern that has to match a whole name.
-        start: Where source partitions begin that the ledger does not know; None: what the format
-            says, `RouteSpec.start_at`.
-        max_rate_per_s: Records that the route may read a second; None sets no bound of its own.
+        topics: List of topic names, or one pattern that must match a whole name.
+        start: Where source partitions begin that the ledger does not have; None is `earliest`, or
+            what the format needs.
+        max_rate_per_s: Most records per second of the route; None sets no limit of its own.
     """
 
     connection: str
@@ -132,9 +132,9 @@ class SlotsSpec(Block):
     """How many slots of a cluster the job asks for.
 
     Attributes:
-        min: Kept also when there is nothing to read.
-        max: Asked for while it lags.
-        idle_ms: How long fewer must have been enough before some are given back.
+        min: Number of slots that the job keeps when it has nothing to read.
+        max: Largest number of slots, for times when the job lags.
+        idle_ms: How long fewer slots must suffice before the job gives some back.
     """
 
     min: Annotated[int, Field(ge=1, le=10_000)] = 1
@@ -152,16 +152,19 @@ class RunSpec(Block):
     """How the job runs.
 
     Attributes:
-        interval_ms: Length of an epoch.
-        straggler_timeout_ms: How long a slow task is waited for after an epoch's deadline.
-        discover_interval_ms: How often topic patterns and new partitions are looked for.
+        interval_ms: Length of an epoch: how long tasks read before their rows are committed.
+        straggler_timeout_ms: How long the driver waits for a slow task after the deadline of an
+            epoch.
+        discover_interval_ms: Time between two looks for topics of a pattern and new partitions.
         master: Spark master.
         spark_conf: Further Spark settings.
-        max_rate_per_s: Records that all routes together may read a second; None sets no bound.
-        memory_per_task_bytes: What a task may hold of the rows that it reads and writes.
-        health_port: Port of the health endpoints on the loopback address; 0 takes a free one.
-        max_unpublished: Records that a route may have committed and not published.
-        slots: Of an elastic job on a cluster; None takes what Spark is given.
+        max_rate_per_s: Most records per second of all routes together; None sets no limit.
+        memory_per_task_bytes: Most memory for the rows that a task reads and writes.
+        health_port: Port of metrics and health endpoints on the loopback address; 0 takes a free
+            one, None serves none.
+        max_unpublished: Most records of the ledger that a route may have committed and not
+            published.
+        slots: Number of slots of an elastic job on a cluster; None takes what Spark has.
     """
 
     interval_ms: Annotated[int, *duration("0.5s", "10m")] = Field(default=10_000, alias="interval")
@@ -192,23 +195,23 @@ class JobBlocks(Block):
     """The blocks of a job file, but for its routes.
 
     Attributes:
-        version: Of this format; 1.
-        name: Of the job; ledgers are known by it.
-        owner: Who answers for it.
-        connections: Name -> how a cluster, metastore, registry or store is reached.
-        kerberos: Login of the job at those that want one; None is the process's own tickets.
-        source: What is read.
+        version: Version of the format of the job file; always 1.
+        name: Name of the job. Its ledgers carry it, so it never changes.
+        owner: Who answers for the job, for people only; None names no owner.
+        connections: Name -> how to reach a cluster, metastore, catalog, registry or store.
+        kerberos: Kerberos login of the job; None uses the tickets of the process.
+        source: What the job reads.
         format: How payloads are read.
         table: Where rows go, and what its columns hold.
-        where: Condition that a row has to meet to be written.
-        event_time: When a row happened, and what is too late.
+        where: Condition that a row must meet to be written; None writes every row.
+        event_time: When a row happened, and which rows are late; None has no event time.
         files: How rows become files.
-        dirty: What happens about rows that do not fit.
+        dirty: Limits, retention and further stores of dirty rows.
         run: How the job runs.
-        ready: When an hour is complete, and who is told.
+        ready: When an hour is complete and who receives the announcement; None announces nothing.
         retention: How long partitions are kept; None for ever.
-        metrics: How they are served.
-        lineage: Who is told what is read into which table; None tells nobody.
+        metrics: Where metrics are served and how many series they have.
+        lineage: Receiver of OpenLineage events; None sends none.
     """
 
     LATER = frozenset({"transform"})
@@ -235,10 +238,10 @@ class RouteEntry(Block):
     """A route as it is written: its topics, its table, and the blocks that it changes.
 
     Attributes:
-        name: Of the route; None is the table's.
-        topics: Literal names, or one pattern that has to match a whole name.
-        table: `database.table`, or what is different from the file's block.
-        where: Instead of the file's.
+        name: Name of the route; None is the name of its table.
+        topics: List of topic names, or one pattern that must match a whole name.
+        table: `database.table`, or the keys that differ from the file's block.
+        where: Condition of the route, in place of the file's; None takes the file's.
     """
 
     LATER = JobBlocks.LATER
@@ -259,7 +262,8 @@ class JobFileBlocks(JobBlocks):
     """All keys of a job file.
 
     Attributes:
-        routes: Topics and tables; the file's other blocks hold for all of them.
+        routes: Topics and tables of a job with several routes; other blocks of the file are their
+            defaults.
     """
 
     routes: tuple[RouteEntry, ...] = ()

@@ -33,12 +33,12 @@ def _check_hosts(hosts: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 class WebhookSpec(HttpReceiverSpec):
-    """Who is told of announcements over HTTP.
+    """HTTP receiver of announcements.
 
     Attributes:
-        hosts: Those that may be called; None is that of `url` alone.
-        body: JSON with names of an announcement in braces; None sends the announcement as it is.
-        accept: Answers beside 2xx that say that it knows.
+        hosts: Hosts that may be called; None allows the host of `url` alone.
+        body: JSON with names of an announcement in braces; None sends the announcement itself.
+        accept: HTTP status codes, besides 2xx, that mean that the receiver has the announcement.
     """
 
     hosts: Annotated[tuple[str, ...] | None, AfterValidator(_check_hosts)] = None
@@ -47,11 +47,11 @@ class WebhookSpec(HttpReceiverSpec):
 
 
 class ReadyTopicSpec(Block):
-    """Who is told through Kafka.
+    """Kafka topic for announcements.
 
     Attributes:
-        topic: Gets a message for each announcement.
-        connection: Name of a Kafka connection; None is that of the source.
+        topic: Kafka topic that gets one message for each announcement.
+        connection: Name of the Kafka connection of the topic; None is that of the source.
     """
 
     topic: TopicName
@@ -62,10 +62,10 @@ class CountsSpec(Block):
     """Who says how many rows a time has.
 
     Attributes:
-        topic: Of messages that each tell the rows of one time of a table.
-        connection: Name of a Kafka connection; None is that of the source.
-        decide: Whether the watermark has to have passed a time as well.
-        since_us: Times that begin before it need no count; None all do.
+        topic: Kafka topic whose messages have the number of rows of an hour.
+        connection: Name of the Kafka connection of the topic; None is that of the source.
+        decide: Whether an hour needs its count and the watermark, or its count alone.
+        since_us: Hours that begin before this time need no count; None means that all need one.
     """
 
     topic: TopicName
@@ -80,17 +80,16 @@ class ReadySpec(Block):
     """When partitions are complete.
 
     Attributes:
-        lateness_ms: How long behind its end a partition takes rows, in event time.
-        visible: Whether a partition is in the metastore once it is complete, or with its first
-            file.
-        success_file: Whether announced folders get a file `_SUCCESS`.
-        table_property: Whether the table's property says how far it is complete.
-        tag_ms: How long a lake table keeps a tag of the snapshot that has a complete partition;
+        lateness_ms: How long after its end, in event time, a partition accepts rows.
+        visible: When readers see a partition: once it is complete, or with its first file.
+        success_file: Whether the driver writes a file `_SUCCESS` into announced folders.
+        table_property: Whether a table property says up to which time the table is complete.
+        tag_ms: How long an Iceberg table keeps a tag of the snapshot with a complete partition;
             None makes none.
-        on_all_idle: Whether the watermark goes on when no source partition has anything to read.
-        webhook: Who is told over HTTP.
-        kafka: Who is told through Kafka.
-        counts: Who says how many rows a time has; None waits for nobody.
+        on_all_idle: Whether the watermark rises when no source partition has anything to read.
+        webhook: HTTP receiver of announcements; None sends none.
+        kafka: Kafka topic for announcements; None sends none.
+        counts: Topic with audited counts that hours wait for; None waits for no count.
     """
 
     lateness_ms: Annotated[int, *duration("0s", "365d")] = Field(default=0, alias="lateness")

@@ -22,8 +22,8 @@ class RetentionSpec(Block):
     """How long partitions are kept.
 
     Attributes:
-        partitions_ms: In event time, from the end of a partition's time on.
-        drop: Whether their files are removed too.
+        partitions_ms: How long a partition is kept after the end of its event time.
+        drop: Whether the driver also removes the files.
     """
 
     partitions_ms: Annotated[int, *duration("1h", "36500d")] = Field(alias="partitions")

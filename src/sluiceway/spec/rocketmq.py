@@ -31,7 +31,7 @@ class RocketMqAcl(Block):
     Attributes:
         access_key: Name of the login.
         secret_key: Signs the requests; it is never sent.
-        security_token: Of a login for a while.
+        security_token: Token of a temporary login; None for a permanent one.
     """
 
     access_key: Line
@@ -45,9 +45,9 @@ class RocketMqTls(Block):
     Attributes:
         ca_file: PEM file of the authorities to trust, on every worker; None takes the machine's.
         cert_file: PEM file of a certificate of our own, on every worker.
-        key_file: Its key, where that is not in `cert_file`.
-        verify: Whether a server's certificate is looked at; brokers come with one that nobody has
-            signed.
+        key_file: PEM file of the key; None if `cert_file` has it.
+        verify: Whether the driver checks the certificate of a server; brokers come with an unsigned
+            one.
     """
 
     ca_file: AbsolutePath | None = None
@@ -60,10 +60,10 @@ class RocketMqConnection(Block):
     """How to reach a RocketMQ cluster, and what of its topics is read.
 
     Attributes:
-        name_servers: `host:port` of each; any of them is asked.
+        name_servers: Addresses of the name servers, `host:port` each; the driver asks any of them.
         acl: A login; None without.
         tls: Encryption; None without.
-        tags: Only messages with one of these tags are rows, as `a || b`; None takes all.
+        tags: Tags that make a message a row, as `a || b`; None takes all.
         record_time: Which of a message's times is its record time: when the broker stored it, or
             when its producer made it.
     """

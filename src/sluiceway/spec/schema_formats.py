@@ -48,10 +48,11 @@ class SchemaRegistryConnection(Block):
     """How to reach a server that speaks the REST API of the Confluent Schema Registry.
 
     Attributes:
-        url: Its address; several with commas between, the first that answers counts.
-        username: For HTTP basic authentication, with `password`.
-        password: From a reference, as `${env:NAME}`.
-        token: For bearer authentication.
+        url: HTTP address of the registry; several with commas between, the first that answers
+            counts.
+        username: User of HTTP basic authentication, together with `password`; None sends none.
+        password: Password, from a reference such as `${env:NAME}`; None sends none.
+        token: Bearer token; None sends none.
         ca_file: PEM file of the authorities to trust, on every worker.
         certificate_file: PEM file of the client's certificate, with `key_file`.
         key_file: PEM file of its key.
@@ -70,11 +71,12 @@ class AvroFormat(Block):
     """Avro records. Exactly one of `registry`, `schema` and `schemas` is given.
 
     Attributes:
-        registry: Name of a schema registry's connection; payloads are in Confluent's wire format.
-        schema_text: The one schema of all payloads, which begin with the record.
+        registry: Name of the connection to a schema registry; payloads are in Confluent's wire
+            format.
+        schema_text: The one schema of all payloads, which are bare records; None with another key.
         schemas: Schemas of payloads in Avro's single-object encoding.
         tombstones: What happens to records without a value.
-        unknown_wait_ms: How long an id is waited for that the registry does not know.
+        unknown_wait_ms: How long a task waits for a schema id that the registry does not know.
     """
 
     ONE_OF = ("registry", "schema", "schemas")
@@ -90,11 +92,11 @@ class ProtobufFormat(Block):
 
     Attributes:
         registry: Name of a schema registry's connection; payloads are in Confluent's wire format.
-        descriptor_set: File that protoc wrote, on the machine of the driver.
+        descriptor_set: Descriptor file of protoc on the driver's machine; None with another key.
         schema_text: Text of a `.proto` file.
-        message: Full name of the message, where there is no registry to say it.
+        message: Full name of the message; None takes the one that the registry or schema names.
         tombstones: What happens to records without a value.
-        unknown_wait_ms: How long an id is waited for that the registry does not know.
+        unknown_wait_ms: How long a task waits for a schema id that the registry does not know.
     """
 
     ONE_OF = ("registry", "descriptor_set", "schema")

@@ -39,13 +39,14 @@ class S3Connection(Block):
     Without `access_key` the login is what the machine has: variables, a profile, a role.
 
     Attributes:
-        endpoint: Of a store that is not Amazon's.
-        region: Where the bucket is; None is what the machine's settings say.
-        path_style: Whether buckets are part of the path, and not of the host's name.
-        access_key: Name of the key, with `secret_key`.
-        secret_key: From a reference, as `${env:NAME}`.
-        session_token: Of a login for a while; such a login ends with it.
-        profile: Of the files that Amazon's tools keep, on every worker.
+        endpoint: URL of a store that is not Amazon's; None is Amazon S3.
+        region: Region of the bucket; None is what the machine's settings say.
+        path_style: Whether the bucket is part of the path rather than of the host name.
+        access_key: Access key, together with `secret_key`; None takes the machine's login.
+        secret_key: Secret key, from a reference such as `${env:NAME}`; None takes the machine's
+            login.
+        session_token: Token of a temporary login, which ends with it; None for a permanent one.
+        profile: Profile in the AWS settings of every worker; None is the default profile.
         ca_file: PEM file of the authorities to trust, on every worker.
     """
 

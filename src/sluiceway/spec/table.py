@@ -56,9 +56,12 @@ class HiveTable(TableTarget):
     """A table of files in a Hive Metastore.
 
     Attributes:
-        file_format: Of a table that is created; one that exists must have it.
-        compression: Where the table's own properties name none.
-        parquet_timestamps: How Parquet files keep timestamps; None: by the metastore's version.
+        file_format: File format of a table that is created, `parquet` by default; an existing table
+            must have it.
+        compression: Compression of data files; the table's own properties win. None is the usual
+            one of the format, `zstd` for Parquet.
+        parquet_timestamps: How Parquet files keep timestamps; None goes by the version of the
+            metastore.
     """
 
     file_format: Literal["parquet", "orc", "text", "json", "csv", "avro"] | None = None
@@ -76,15 +79,17 @@ class PartitionSpec(Block):
     """A partition column; exactly one of the kinds is given.
 
     Attributes:
-        name: Of the column, as in the folder `dt=20261120`.
-        event_time: Pattern for the event time, in the zone of the block `event_time`.
-        column: A column of the row.
+        name: Name of the partition column, as in the folder `dt=20261120`.
+        event_time: Pattern for the event time, for example `yyyyMMdd`, in the zone of the block
+            `event_time`.
+        column: Column of the row whose value is the partition value.
         constant: One value for all rows.
         processing_time: Pattern for the time at which the row is read.
         record_time: Pattern for the record's own time in the queue.
-        partitioner: A plug-in that looks at whole rows.
-        transform: Of `column`, in a lake table; None is the column itself.
-        timezone: Of the last two; None is that of the block `event_time`, or UTC without one.
+        partitioner: Plug-in that computes the value from the whole row, and its options.
+        transform: Iceberg transform of `column`; None takes the value itself.
+        timezone: Time zone of `processing_time` and `record_time`; None is that of the block
+            `event_time`, or UTC without one.
     """
 
     ONE_OF = (
@@ -161,9 +166,9 @@ class SubjectSpec(Block):
     """Which schema of a registry says the columns.
 
     Attributes:
-        name: Of the subject; None is that of the values of the one topic.
-        version: From 1 up; None is the newest at each start of the route.
-        message: Full name of the message, in a Protobuf schema that declares several.
+        name: Name of the subject; None is `TOPIC-value` of the one topic.
+        version: Version from 1 up, or `latest`; None is the newest at each start of the route.
+        message: Full name of the message in a Protobuf schema with several; None if there is one.
     """
 
     name: Line | None = None
@@ -175,25 +180,24 @@ class TableSpec(Block):
     """The table and what its columns hold.
 
     Attributes:
-        told_columns: Declared columns, or what is different from those of `subject`; None takes
-            them from the table. `columns` and `changes` are the two.
-        hive: A Hive table; else there is `iceberg`.
-        iceberg: A lake table.
-        subject: The schema that says the columns; None where none does.
-        partition_by: Partition columns in path order.
-        meta: Columns of what the queue has beside the payload, after the others.
-        evolution: What happens when columns of the table come, go or change while the route runs,
-            and to fields of payloads that no column reads.
-        told_key: Columns by which a change finds the row that it replaces, in a lake table, or
-            who says them; none keeps the log of changes. `key` and `key_teller` are the two.
-        key_order: What keeps the changes of one key in order: the records' own key, a topic of one
-            partition, or a producer that sends all changes of a key to one partition.
-        key_format: How the records' own keys are written, beside a format that tells no changes:
-            as JSON, as the text or the bytes of the one column, or by a schema registry as the
-            values are. None is `registry` where the format names one, else `json`.
-        on_truncate: What a truncate of the source's table does to one with a key.
-        key_drain_ms: How long a new source partition waits before the others' ends are looked at,
-            up to which they are read first: until all producers know of it.
+        told_columns: Declared columns, or what differs from those of `subject`; None takes them
+            from the table.
+        hive: Hive table; None if `iceberg` is given.
+        iceberg: Iceberg table; None if `hive` is given.
+        subject: Schema of a registry that gives the columns; None without one.
+        partition_by: Partition columns in the order of their folders; None makes no partitions.
+        meta: Columns with topic, partition, offset or timestamp of the record; None adds none.
+        evolution: What happens when columns of the table change while the route runs, or payloads
+            have fields that no column reads.
+        told_key: Columns that identify a row of an Iceberg table, or where they come from; without
+            them every change is a row of its own.
+        key_order: What keeps the changes of one key in order: the key of the record, a topic with
+            one partition, or the producer.
+        key_format: How the keys of records are written; None is `registry` if the format names one,
+            else `json`.
+        on_truncate: What a truncate at the source does to a table with a key.
+        key_drain_ms: How long a new source partition of a keyed table waits before the others are
+            read to their ends.
     """
 
     ONE_OF = ("hive", "iceberg")

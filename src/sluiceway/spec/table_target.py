@@ -13,11 +13,11 @@ class TableTarget(Block):
     Attributes:
         connection: Name of the connection to the catalog.
         name: `database.table`; may hold groups of the topic pattern, as `ods.app_{1}`.
-        create: Whether a missing table is created.
-        location: Root folder of a table that is created.
-        create_location: Whether folders above the table's are made where they are missing.
-        storage: Name of the connection to the store that it lies on; None is the job file's only
-            one of that kind, or what the machine's own settings say.
+        create: Whether the driver creates a missing table.
+        location: Root folder of a table that is created; None takes that of the database.
+        create_location: Whether the driver creates missing folders above the table.
+        storage: Name of the connection to the store of the table; None is the only connection of
+            that kind, or the machine's settings.
     """
 
     connection: str
