@@ -18,11 +18,12 @@ from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from tools.independent_ledger import ledger_faults
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
-from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
 
 from .test_late_rows import aside, in_table
 from .test_route_readiness import Running, announced, prefix, row, wait_for
+
+pytestmark = pytest.mark.slow
 
 _TESTS = Path(__file__).resolve().parents[1]
 IN_ANNOUNCED = [(0, 0), (0, 1), (0, 3), (0, 4), (0, 5)]
@@ -114,7 +115,6 @@ def test_late_rows_go_into_their_hour_which_is_announced_again(
     assert_each_row_once(run, late=0)
 
 
-@pytest.mark.slow
 def test_live_driver_brings_late_rows_in_and_announces_their_hours_again(
     run: RouteRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +139,7 @@ def test_live_driver_brings_late_rows_in_and_announces_their_hours_again(
     assert_each_row_once(run, late=0)
 
 
-@pytest.mark.parametrize("point", slow_after(1, ["step.committed", "step.pinned", "lane.close"]))
+@pytest.mark.parametrize("point", ["step.committed", "step.pinned", "lane.close"])
 def test_replay_that_is_killed_brings_each_row_in_once(
     run: RouteRun, capsys: pytest.CaptureFixture[str], tmp_path: Path, point: str
 ) -> None:
