@@ -24,7 +24,7 @@ class ChoiceProblem:
     """What is wrong with a column or with `where`.
 
     Attributes:
-        path: Of the value in the job file, as `("table", "columns", 2, "expression")`.
+        path: Path of the value in the job file, as `("table", "columns", 2, "expression")`.
         expected: What it should be.
         todo: What the user does.
     """

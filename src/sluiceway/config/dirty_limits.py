@@ -154,8 +154,8 @@ class DirtyWatch:
         An epoch without dirty rows of the kind that a limit counts is never refused.
 
         Args:
-            record: Of the epoch; dirty rows of it count.
-            results: Of its tasks; say where the rows are.
+            record: DATA record of the epoch whose dirty rows count.
+            results: Answers of its tasks, which name the files of the rows.
             where: The table.
 
         Returns:

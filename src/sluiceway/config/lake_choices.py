@@ -97,7 +97,7 @@ def lake_access(spec: RouteSpec) -> CatalogAccess:
     """How a route's lake catalog is reached.
 
     Args:
-        spec: Of a route whose table is a lake table.
+        spec: Route with a lake table.
 
     Raises:
         JobFileError: The spec was not made by the loader, and names no such connection.

@@ -11,7 +11,7 @@ class LineageRule:
     """Who is told of lineage.
 
     Attributes:
-        namespace: Of the job's routes.
+        namespace: Namespace of the job's routes at the receiver.
         interval_s: Between two events of a route that goes on.
         http: Who gets POSTs; None where `file` is given.
         file: Absolute path of a file of the driver's machine; None where `http` is given.

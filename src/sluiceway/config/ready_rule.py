@@ -55,5 +55,5 @@ class ReadyRule:
     counts: CountsRule | None = None
 
     def periods(self) -> PrefixPeriods:
-        """Of the table's prefixes; each caller has its own."""
+        """Periods of the table's prefixes; a new object for each caller."""
         return PrefixPeriods(self.columns, self.timezone)

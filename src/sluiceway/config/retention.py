@@ -37,8 +37,8 @@ def expired_by_age(fold: FoldState, rule: RetentionRule, now_us: int) -> list[st
     that far, or rows that are still to be read would begin it anew.
 
     Args:
-        fold: Of the moment.
-        rule: Of the route.
+        fold: State of the ledger now.
+        rule: What the route keeps, and for how long.
         now_us: The clock, which event times never make later.
     """
     reached_us = _reached_us(fold, announced=rule.announced)

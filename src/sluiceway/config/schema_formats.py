@@ -146,7 +146,7 @@ class NamedRegistry(NamedTuple):
 
     Attributes:
         format: The format's name.
-        connection: Of the job file.
+        connection: Connection to the registry, as the job file has it.
     """
 
     format: str

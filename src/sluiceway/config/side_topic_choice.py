@@ -12,9 +12,9 @@ def side_topic(spec: RouteSpec, key: str, topic: str, connection: str | None) ->
 
     Args:
         spec: The route.
-        key: Of the job file, for errors.
+        key: Key of the job file, for the place of an error.
         topic: The topic's name.
-        connection: Of `connections`.
+        connection: Name of a connection in `connections`.
 
     Raises:
         JobFileError: It is no Kafka connection, and the spec was not made by the loader.

@@ -25,7 +25,7 @@ class Misfit:
     """What the job file has different, and the schema does not allow.
 
     Attributes:
-        path: Of what is wrong in the job file.
+        path: Path of the wrong value in the job file.
         text: What was expected and what came.
         todo: What the user does.
     """
@@ -58,7 +58,7 @@ def made_columns(
     """The columns of a schema's fields. Called each time a route starts.
 
     Args:
-        fields: Of the schema, in their order.
+        fields: Fields of the schema, in their order.
         changes: What the job file has different.
         is_open: Payloads may have fields that the schema does not say.
     """
@@ -95,7 +95,7 @@ def where_written(problem: ChoiceProblem, written: Sequence[Path]) -> ChoiceProb
 
     Args:
         problem: As of columns that are declared.
-        written: Of each of these, in their order; empty where it says nothing.
+        written: What the job file says of each of these, in their order; empty for nothing.
     """
     if problem.path[:2] != COLUMNS or len(problem.path) <= len(COLUMNS):
         return problem

@@ -22,7 +22,7 @@ def expression_problem(
 
     Args:
         text: The expression.
-        kind: Of what it makes.
+        kind: Type of the value that the expression makes.
         payload: Columns that it may refer to.
         unread: Names, in lower case, of further ones whose types are not known: of an expression
             that refers to one only the syntax is looked at. None when not all names are known.

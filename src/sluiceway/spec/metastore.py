@@ -54,6 +54,6 @@ class MetastoreConnection(Block):
 def metastore_options(
     tls: MetastoreTls | None, kerberos: MetastoreKerberos | None
 ) -> tuple[tuple[str, str], ...]:
-    """Of the blocks of a metastore's connection."""
+    """Client options of the blocks `tls` and `kerberos` of a metastore's connection."""
     given = (each for each in (tls, kerberos) if each is not None)
     return tuple(pair for each in given for pair in each.options())

@@ -80,7 +80,7 @@ class Places:
 
     Attributes:
         source: The file as the user named it.
-        marks: Of keys, and of items of lists.
+        marks: Places of keys, and of items of lists.
     """
 
     source: str = field(compare=False)

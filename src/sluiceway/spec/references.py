@@ -11,7 +11,7 @@ from sluiceway.spec.problems import Problem, quoted
 
 MAX_FILE_BYTES = 64 * 1024
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024
-"""Of a file that holds a schema: generated ones are long, and go to the tasks with each epoch."""
+"""Largest size of a file with a schema, in bytes: each epoch sends it to the tasks."""
 
 _Keys = tuple[str, ...]
 _SCHEMAS: frozenset[_Keys] = frozenset(

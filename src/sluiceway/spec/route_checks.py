@@ -18,7 +18,7 @@ def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
     One table has one ledger, and a ledger has one route.
 
     Args:
-        trees: Of all routes; parts of the wrong shape are looked away from.
+        trees: Plain data of all routes; parts of the wrong shape are looked away from.
     """
     tables: dict[tuple[str, str], Positions] = {}
     names: dict[str, Positions] = {}

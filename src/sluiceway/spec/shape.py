@@ -23,7 +23,7 @@ class Layout:
     """What a field holds: one block, a list of blocks, blocks by name, or free data.
 
     Attributes:
-        block: Of one item.
+        block: Block of one item.
         instead: A block that may stand in place of the list.
     """
 

@@ -139,7 +139,7 @@ def partition_name_problem(name: str) -> str | None:
     """Why readers cannot use a partition column of this name, or None; for tables of folders.
 
     Args:
-        name: Of the column, which its folders' names begin with.
+        name: Name of the partition column, with which the names of its folders begin.
     """
     if is_hidden_folder(name):
         return "readers of Hadoop's family hide folders whose names begin with `_` or `.`"
