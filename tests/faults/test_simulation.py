@@ -5,6 +5,7 @@ The product has to be imported by the simulation itself, so each test runs it as
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -66,6 +67,14 @@ def test_seeds_break_no_promise_and_every_mutant_is_caught() -> None:
         }
     )
     assert [name for name in _SEEN if not seen[name]] == []
+
+
+@pytest.mark.slow
+def test_late_rows_are_brought_in_once_in_worlds_where_that_happens_often() -> None:
+    often = "append_rows,background,bring_in"
+    done = _simulate("--seeds", "40", "--mutant-seeds", "0", "--often", often)
+    assert _closing(done)["violations"] == 0, done.stdout
+    assert re.search(r"[1-9][0-9,]* brought_in", done.stdout), done.stdout
 
 
 # A seed replays whatever the order of sets and dictionaries is.

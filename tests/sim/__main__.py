@@ -34,18 +34,28 @@ def main() -> int:
     first = arguments.first
     if first is None:
         first = 0 if kept is None else next_seed(kept)
-    plan = Plan(first, arguments.seeds, arguments.mutant_seeds, arguments.jobs, kept)
+    plan = Plan(
+        first,
+        arguments.seeds,
+        arguments.mutant_seeds,
+        arguments.jobs,
+        kept,
+        _names(arguments.often),
+    )
     return run_campaign(plan)
 
 
 def _replay(seed: int, name: str | None, often: str) -> int:
     mutant = named(name) if name else None
-    told = frozenset(filter(None, often.split(",")))
     with patched(mutant):
-        outcome = simulate(seed, traced=True, often=mutant.often if mutant else told)
+        outcome = simulate(seed, traced=True, often=mutant.often if mutant else _names(often))
     print("\n".join(outcome.trace))
     print(f"seed {seed}: {outcome.violation or 'nothing is broken'}, {outcome.steps} steps")
     return int(bool(outcome.violation))
+
+
+def _names(often: str) -> frozenset[str]:
+    return frozenset(filter(None, often.split(",")))
 
 
 def _parse() -> argparse.Namespace:
@@ -56,7 +66,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--first", type=int, help="the first one; else the next that is not kept")
     parser.add_argument("--seed", type=int, help="run this one only, and print its trace")
     parser.add_argument("--mutant", help="with --seed: this wrong variant of the product")
-    parser.add_argument("--often", default="", help="with --seed: what happens often, A,B")
+    parser.add_argument(
+        "--often", default="", help="what happens often, A,B; keep no results of such worlds"
+    )
     parser.add_argument("--mutant-seeds", type=int, default=6000, help="tries to catch a mutant")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--results", type=Path, default=KEPT, help="kept results; - keeps none")

@@ -381,7 +381,7 @@ ACTORS = (
     Actor(accept_identity, 3),
     Actor(replay_rows, 4),
     Actor(purge_rows, 1),
-    Actor(bring_in, 3),
+    Actor(bring_in, 0),
     Actor(compact, 6),
     Actor(disturb_command, 2),
     Actor(spoil_advice, 2),

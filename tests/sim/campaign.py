@@ -65,16 +65,16 @@ class Totals:
             self.broken.append(outcome)
 
 
-def _run_chunk(seeds: range) -> list[Outcome]:
-    return [simulate(seed) for seed in seeds]
+def _run_chunk(often: frozenset[str], seeds: range) -> list[Outcome]:
+    return [simulate(seed, often=often) for seed in seeds]
 
 
-def run_seeds(first: int, count: int, jobs: int) -> Totals:
-    """Run `count` seeds from `first` on; every violation is kept."""
+def run_seeds(first: int, count: int, jobs: int, often: frozenset[str] = frozenset()) -> Totals:
+    """Run `count` seeds from `first` on, in worlds with that often; each violation is kept."""
     totals = Totals()
     last = first + count
     chunks = [range(at, min(at + _CHUNK, last)) for at in range(first, last, _CHUNK)]
-    for outcomes in _spread(_run_chunk, chunks, jobs):
+    for outcomes in _spread(partial(_run_chunk, often), chunks, jobs):
         for outcome in outcomes:
             totals.add(outcome)
     return totals
@@ -202,12 +202,13 @@ class Plan:
     budget: int
     jobs: int
     results: Path | None
+    often: frozenset[str] = frozenset()
 
 
 def run_campaign(plan: Plan) -> int:
     """Run the seeds and the mutants; the last line printed is JSON. 0 when all is well."""
     commit, began = commit_name(), time.monotonic()
-    totals = run_seeds(plan.first, plan.seeds, plan.jobs)
+    totals = run_seeds(plan.first, plan.seeds, plan.jobs, plan.often)
     seconds = time.monotonic() - began
     kills = kill_mutants(plan.budget, plan.jobs) if plan.budget else {}
     kills = _without_broken(kills, totals, range(plan.first, plan.first + plan.seeds), plan.jobs)

@@ -548,7 +548,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (tenure, "LOOK_EVERY_S", 1.0),
     (steady_clock, "BELIEVE_AFTER_S", BELIEVE_AFTER_S),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
-    (dirty_keeping, "READERS_GRACE_S", 0.0),
+    (dirty_keeping, "READERS_GRACE_S", 4.0),
     (desk, "BEGIN", (_begin_background,)),
     (background, "ProcessRewriter", _rewriter),
     (compactor, "MOST_IN_A_GROUP", 2),
