@@ -128,7 +128,7 @@ export function routeTable(job, routes, now) {
 }
 
 function routeRow(job, route, now) {
-  const late = overdue(job, route.route);
+  const late = job.stands?.[route.route]?.overdue;
   const link = (value, tab, kind) => (value ? h("a", { href: `${jobHref(job.id, tab)}?${new URLSearchParams({ route: route.route })}`, class: kind }, count(value)) : count(value));
   return h("tr", { "data-key": route.route },
     h("th", { scope: "row" }, route.route),
