@@ -40,8 +40,9 @@ def rows_aside(log: LedgerLog, fold: Fold) -> Mapping[str, int]:
         for source, file in late_sources(ledger, record).items():
             above = prefixes(late_folder(file.final))
             # As the ledger's own sum: what came before it was closed is not among it.
-            closed = [name for name in above if name in late]
-            closed = [name for name in closed if record.seq >= late[name].closed_seq]
+            closed = [
+                name for name in above if name in late and record.seq >= late[name].closed_seq
+            ]
             lying[str(source)] = closed, int(file.rows)
         if isinstance(record.body, LaneDataRecord):
             for span in record.body.ranges:

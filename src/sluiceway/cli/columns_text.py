@@ -35,9 +35,9 @@ def column_line(
 
 def as_comment(text: str) -> str:
     """A comment of YAML: keys of records stand in it, so what could end its line is escaped."""
-    return "# " + "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
+    from sluiceway.cli.tables import printable  # noqa: PLC0415 - keeps `--help` quick
+
+    return f"# {printable(text)}"
 
 
 def columns_text(heading: Sequence[str], lines: Sequence[str]) -> str:

@@ -1,7 +1,5 @@
 """`sluiceway compact`: merge the small files of partitions into few, well-sized ones."""
 
-import getpass
-import socket
 import sys
 from collections import Counter
 from dataclasses import asdict
@@ -11,7 +9,7 @@ import typer
 
 from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
-from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -172,7 +170,7 @@ def _carried_out(
 
             fenced = FencedLog(ledger.log, fence.ledger)
             return compact_lake(config, fenced, names, watch, log)
-        operator = f"{getpass.getuser()}@{socket.gethostname()}"
+        operator = this_operator()
         folders = _as_folders(names)
         request = CompactRequest(REQUEST_VERSION, fence.ledger, COMPACT, operator, folders)
         return carry_out(config, ledger.log, request, watch, log)

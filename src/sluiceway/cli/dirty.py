@@ -1,9 +1,7 @@
 """`sluiceway dirty`: show rows that could not be converted; replay them, or give them up."""
 
-import getpass
 import json
 import re
-import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -18,7 +16,7 @@ from sluiceway.audit.plain_counts import counted
 from sluiceway.audit.plain_times import moment
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
-from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
+from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.tables import print_table, printable
 from sluiceway.cli.typed_commands import typed
 from sluiceway.spec.log_key import LogKey, read_log_key
@@ -329,7 +327,7 @@ def _lane(  # noqa: PLR0913 - what both commands have
     config = only_route(job_file, route)
     rows = _read(config)
     choice = choose(rows, wanted)
-    operator = f"{getpass.getuser()}@{socket.gethostname()}"
+    operator = this_operator()
     request = choice.request(rows, kind, operator, why.strip())
     if dry_run:
         tell_plan(config, rows, choice, request, output)

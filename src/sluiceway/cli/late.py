@@ -1,7 +1,5 @@
 """`sluiceway late`: rows that came late and were put aside go into their partitions."""
 
-import getpass
-import socket
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +9,7 @@ from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.dirty import DryRun, Why, check_why, only_route
 from sluiceway.cli.dirty_lanes import carry_out_and_tell
-from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
+from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat, this_operator
 
 if TYPE_CHECKING:
     from sluiceway.audit.late_choice import LateChoice
@@ -54,7 +52,7 @@ def replay(
     if dry_run:
         _tell_plan(choice, output)
         return
-    operator = f"{getpass.getuser()}@{socket.gethostname()}"
+    operator = this_operator()
     request = choice.request(rows, operator, why.strip())
     carry_out_and_tell(config, rows, choice, request, output)
     if not output.is_document:

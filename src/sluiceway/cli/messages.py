@@ -71,7 +71,7 @@ def pages_by_name(pages: tuple[MessagePage, ...]) -> Mapping[str, MessagePage]:
 
 
 def _page(kind: str, entry: Mapping[str, Any]) -> MessagePage:
-    text = " ".join(entry["text"].split(" ")).strip()
+    text = entry["text"].strip()
     if kind == "errors":
         code = entry["code"]
         return MessagePage(kind, (code,), f"{code}: {entry['title']}", text)

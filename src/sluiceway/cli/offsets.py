@@ -1,8 +1,6 @@
 """`sluiceway offsets`: show where routes are in their logs, move them, give up what is gone."""
 
-import getpass
 import re
-import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +17,7 @@ from sluiceway.cli.answers import (
     route_answers,
 )
 from sluiceway.cli.errors_told import tell_error
-from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.tables import print_table
 from sluiceway.errors import ResetRefusedError
 from sluiceway.spec.log_key import read_log_key
@@ -154,7 +152,7 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     wish = ResetWish(
         target=_target(to),
         reason=_reason(reason),
-        operator=_operator(),
+        operator=this_operator(),
         partitions=tuple(_partition(text) for text in partition or ()),
         accepted=frozenset(name for name, yes in given.items() if yes),
     )
@@ -203,7 +201,7 @@ def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
 
     wish = RetireWish(
         reason=_reason(reason),
-        operator=_operator(),
+        operator=this_operator(),
         partitions=tuple(_partition(text) for text in partition or ()),
         accepts_gap=accept_gap,
     )
@@ -269,10 +267,6 @@ def _chosen_route(job_file: Path, route: str | None) -> "RouteConfig":
 
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     return pick_route(routes, route)
-
-
-def _operator() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _reason(text: str) -> str:

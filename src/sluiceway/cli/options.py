@@ -43,3 +43,11 @@ OneRoute = Annotated[
     str | None,
     typer.Option("--route", help="Which route, when there are several.", show_default=False),
 ]
+
+
+def this_operator() -> str:
+    """Who asks, as the ledger keeps it: `user@host`."""
+    import getpass  # noqa: PLC0415 - commands that only read do without it
+    import socket  # noqa: PLC0415
+
+    return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -1,7 +1,5 @@
 """`sluiceway partitions`: how far the partitions of a table are, told from its ledger."""
 
-import getpass
-import socket
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +10,7 @@ import typer
 
 from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
-from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.tables import print_table, printable
 
 if TYPE_CHECKING:
@@ -236,7 +234,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
     ledger = read_ledger(find_ledger(config))
     wanted = sorted({asked_folder(name) for name in names})
     found = foresee(ledger.fold, wanted, drop=drop)
-    operator = f"{getpass.getuser()}@{socket.gethostname()}"
+    operator = this_operator()
     request = request_of(ledger.fold, found, operator, reason.strip(), drop=drop)
     if output is OutputFormat.TABLE:
         _print_foreseen(found, drop=drop)

@@ -33,7 +33,9 @@ def serve(  # noqa: PLR0913, PLR0917 - the command's options
     ] = PORT,
     address: Annotated[
         str,
-        typer.Option("--address", help="IP address; one that others reach needs token and TLS."),
+        typer.Option(
+            "--address", help="IP address; other machines reach it only with token and TLS."
+        ),
     ] = "127.0.0.1",
     token_file: Annotated[
         Path | None,

@@ -16,7 +16,7 @@ MOST_FIELDS = 10_000
 """A column's type has no more: a few records that hold each other twice would make millions."""
 
 ANY_SCALE = DecimalType(MAX_PRECISION, 18)
-"""Of decimals whose scale no schema says: 20 digits before the point, and 18 behind it."""
+"""Of decimals whose scale no schema says: 20 digits before the point, 18 after it."""
 
 Part = TypeVar("Part")
 
@@ -72,7 +72,7 @@ class Walk:
         notes: Of the column that is walked over.
         fields: How many steps were taken.
         meant: A type is what Kafka Connect means by a value, even if that needs a zone or a person
-            to confirm it; else one that takes each value as it stands.
+            to confirm it; else the type that takes each value as it stands.
         is_clock: A time of a clock on a wall was met.
     """
 

@@ -12,22 +12,20 @@ from sluiceway.ledger.records import EpochRecord, Record
 
 def dirty_sources(ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
     """The dirty files that a record commits, as sources of lanes."""
-    if not isinstance(record.body, EpochRecord):
-        return {}
-    return {
-        DirtySource(ledger, record.seq, file.final.rpartition("/")[2]): file
-        for file in record.body.dirty_files
-    }
+    return _sources(DirtySource, ledger, record)
 
 
 def late_sources(ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
     """The files of late rows that a record commits, as sources of lanes."""
-    if not isinstance(record.body, EpochRecord):
+    return _sources(LateSource, ledger, record)
+
+
+def _sources(kind: type[DirtySource], ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
+    body = record.body
+    if not isinstance(body, EpochRecord):
         return {}
-    return {
-        LateSource(ledger, record.seq, file.final.rpartition("/")[2]): file
-        for file in record.body.late_files
-    }
+    files = body.late_files if kind is LateSource else body.dirty_files
+    return {kind(ledger, record.seq, each.final.rpartition("/")[2]): each for each in files}
 
 
 def find_lane_files(
@@ -90,7 +88,7 @@ class CommittedDirty:
     Attributes:
         source: Its name as a source of lanes.
         record: That committed it.
-        path: Where it lies; one that nobody reads again may be gone (`upkeep.dirty_keeping`).
+        path: Where it lies; a file that no lane reads again may be gone (`upkeep.dirty_keeping`).
     """
 
     source: DirtySource

@@ -173,7 +173,7 @@ class PartitionState:
         return cls(values, folder, seq, seq, location=folder, moved_seq=seq, placed_seq=seq)
 
     def has_rows_since(self, seq: int) -> bool:
-        """Whether rows have come behind slot `seq`: one that has only moved since has the same."""
+        """Whether rows came after slot `seq`; a partition that only moved has the same."""
         return self.last_seq > max(seq, self.moved_seq if self.version else seq)
 
     def move(self, location: str, seq: int) -> None:

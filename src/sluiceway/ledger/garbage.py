@@ -2,7 +2,7 @@
 
 Only the log decides, never age and never that a slot is taken (docs/contributors/promises.md,
 Garbage). What may go once may go for ever, because terms and epochs only rise: so an answer that is
-old when it is used is still right, beside a live driver as well as beside one that was fenced.
+old when it is used is still right, next to a live driver and next to a fenced one.
 """
 
 import re

@@ -40,7 +40,7 @@ def partition_component(name: str, value: str | None) -> str:
     """One folder's name, `hr=08`.
 
     Null has Hive's name for it. Lake tables alone hold an empty text, which is `hr=` as Iceberg
-    writes it; a text that spells the name for null; and one that is too long for a folder, whose
+    writes it; a text that spells the name for null; and a text that is too long for a folder, whose
     name ends with a digest of it.
 
     Args:

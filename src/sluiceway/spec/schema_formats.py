@@ -94,7 +94,7 @@ class ProtobufFormat(Block):
         registry: Name of a schema registry's connection; payloads are in Confluent's wire format.
         descriptor_set: Descriptor file of protoc on the driver's machine; None with another key.
         schema_text: Text of a `.proto` file.
-        message: Full name of the message; None takes the one that the registry or schema names.
+        message: Full name of the message; None: the message that the registry or schema names.
         tombstones: What happens to records without a value.
         unknown_wait_ms: How long a task waits for a schema id that the registry does not know.
     """

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from sluiceway.errors import FileLostError, StorageUnavailableError
+from sluiceway.errors import FileLostError
 from sluiceway.ledger.file_names import FileOrigin, renamed_file
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import late_folder
@@ -19,6 +19,7 @@ from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sources.contract import Split, SplitEnd
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileSeal, Storage
+from sluiceway.storage.copying import copy_staged
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.answers import TaskTimes, finished_result
 from sluiceway.worker.dirty_reader import DirtyBatch, read_dirty_rows
@@ -27,8 +28,6 @@ from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
-
-_COPIED_BYTES = 4 << 20
 
 
 def run_lane_task(
@@ -146,7 +145,7 @@ def _copied(plan: TaskPlan, storage: Storage, file: FileRecord, attempt: str) ->
     path = layout.final(file.final)
     name = renamed_file(layout.route, path.rpartition("/")[2], origin)
     staged = f"{attempt}/{name}"
-    seal = _copy(storage, path, layout.attempt(staged))
+    seal = copy_staged(storage, path, storage, layout.attempt(staged))
     if not seal.attested:
         with storage.open_read(layout.attempt(staged)) as stream:
             seal = FileSeal(seal.size_bytes, stream_crc32c(stream))
@@ -159,21 +158,6 @@ def _copied(plan: TaskPlan, storage: Storage, file: FileRecord, attempt: str) ->
         )
     folder = late_folder(file.final)
     return replace(file, staged=staged, final=f"{folder}/{name}" if folder else name)
-
-
-def _copy(storage: Storage, path: str, target: str) -> FileSeal:
-    writer = storage.create_staged(target)
-    try:
-        with storage.open_read(path) as stream:
-            while chunk := stream.read(_COPIED_BYTES):
-                writer.handle().write(chunk)
-        return writer.seal()
-    except OSError as error:
-        writer.abort()
-        raise StorageUnavailableError(f"cannot be copied: {error}", where=path) from error
-    except BaseException:
-        writer.abort()
-        raise
 
 
 def _whole_or_none(split: Split, *, copied: bool) -> SplitResult:
