@@ -9,7 +9,6 @@ import pytest
 from tools.source_trees import nodes_of
 from tools.test_plan import (
     MAX_CPU_S,
-    MAX_QUIET_S,
     MOST_PROMISES,
     TestPlan,
     names_of_no_test,
@@ -37,40 +36,25 @@ def _run(plan: TestPlan, name: str = "tests/a.py::test_b") -> None:
     assert next(wrapped, "ended") == "ended"
 
 
-def _steps(*values: float | None) -> Any:
+def _steps(*values: float) -> Any:
     left = list(values)
     return lambda: left.pop(0)
 
 
 def test_case_that_takes_too_much_cpu_is_named() -> None:
-    plan = TestPlan(cpu=_steps(1.0, 1.5 + MAX_CPU_S), short_of_cpu=lambda: None)
+    plan = TestPlan(cpu=_steps(1.0, 1.5 + MAX_CPU_S))
     _run(plan)
     assert [each.split(":")[0] for each in plan.too_long] == ["tests/a.py"]
 
 
-def test_case_with_little_cpu_is_fine() -> None:
-    plan = TestPlan(cpu=_steps(1.0, 0.9 + MAX_CPU_S), short_of_cpu=lambda: 0.0)
+def test_case_with_little_cpu_is_fine_however_long_it_waits() -> None:
+    plan = TestPlan(cpu=_steps(1.0, 0.9 + MAX_CPU_S))
     _run(plan)
     assert plan.too_long == []
 
 
-@pytest.mark.parametrize(
-    ("short_s", "named"), [(0.0, True), (MAX_QUIET_S + 1, False)], ids=["idle", "busy machine"]
-)
-def test_case_that_waits_long_is_named_unless_the_machine_was_short_of_cpu(
-    short_s: float, *, named: bool
-) -> None:
-    plan = TestPlan(
-        cpu=lambda: 0.0,
-        short_of_cpu=_steps(5.0, 5.0 + short_s),
-        clock=_steps(100.0, 101.0 + MAX_QUIET_S),
-    )
-    _run(plan)
-    assert bool(plan.too_long) is named
-
-
 def test_run_with_a_case_that_became_long_fails() -> None:
-    plan = TestPlan(cpu=_steps(0.0, 2 * MAX_CPU_S), short_of_cpu=lambda: None)
+    plan = TestPlan(cpu=_steps(0.0, 2 * MAX_CPU_S))
     _run(plan)
     session = cast("pytest.Session", SimpleNamespace(exitstatus=pytest.ExitCode.OK))
     plan.pytest_sessionfinish(session)
