@@ -35,7 +35,7 @@ from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.route_session import RouteSession
-from sluiceway.schedule.source_view import look
+from sluiceway.schedule.source_view import read_source_view
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.spec.loader import parse_job
 from sluiceway.storage.local import LocalStorage
@@ -104,7 +104,7 @@ def _write_epoch(session: RouteSession, source: MemorySource, many: Many, epoch:
     one = SourcePartition(topic, 0)
     rows = many.partitions * many.rows
     source.ends[one] = rows * (epoch + 1)
-    view = look(source, session.config.topics)
+    view = read_source_view(source, session.config.topics)
     pins = session.due_sources(view)
     if pins is not None:
         session.pin(pins, view)
@@ -209,8 +209,8 @@ def _turns(
     while ledger.storage.status(ledger.layout.request(request.id)) is not None:
         if time.monotonic() > end:
             raise RuntimeError(f"not done in {PATIENCE_S} s")
-        session.lanes.look()
-        if session.is_asked(None):
+        session.lanes.read_requests()
+        if session.is_record_due(None):
             began_s = time.monotonic()
             session.pin(None, None)
             yield time.monotonic() - began_s

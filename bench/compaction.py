@@ -78,7 +78,7 @@ def write_hour(root: Path, epochs: int, records: int) -> Hour:
         began_s = time.process_time()
         writes = WriteBehind()
         pipeline = RowPipeline(task, storage, writes.lane())
-        pipeline.take(batches)
+        pipeline.write(batches)
         written = pipeline.close()
         writes.close()
         cpu_s += time.process_time() - began_s

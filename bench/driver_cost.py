@@ -416,7 +416,7 @@ def measure(  # noqa: PLR0913 - what benchmarks change of a run
 
     def watch() -> None:
         nonlocal threads
-        while not stop.asked():
+        while not stop.requested():
             threads = max(threads, threading.active_count())
             time.sleep(TASK_S)
 

@@ -67,12 +67,12 @@ from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.route_readiness import RouteReadiness
-from sluiceway.route.seal_choice import RouteSealing
-from sluiceway.schedule.told_closed import ToldClosed
+from sluiceway.route.seal_rule import RouteSealing
+from sluiceway.schedule.told_closed import ClosedHint
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.desk import RouteDesk
 from sluiceway.upkeep.partition_bodies import intent_body, ready_body, replace_body
+from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.worker.plan import IN_TIME_ALWAYS, EventTimeRule, PartitionRule, RoutePlan
 
 APPS = 100
@@ -133,7 +133,7 @@ class Years:
         self._left: list[str] = []
         self.hours = 0
         self.commits_s: list[float] = []
-        self._told = ToldClosed()
+        self._told = ClosedHint()
         self.told_bytes = 0
         self._put(lambda _: _fence(str(folder)))
         pin = PinnedPartition("orders", 0, "cluster", "topic", BigInt(0), "earliest", retired=False)
@@ -172,7 +172,7 @@ class Years:
         self._put(partial(_ready, prefix=prefix))
         self.fold.effects_through = self.fold.next_seq
         if self._writer is not None:
-            self._writer.note_effects(self.fold.next_seq)
+            self._writer.set_effects(self.fold.next_seq)
         # The grace of an hour is over for what was left an hour ago.
         for folder in self._left:
             self.fold.left.pop(folder, None)
@@ -194,7 +194,7 @@ class Years:
         if self._writer is None:
             return self._take(build(self.fold)).seq
         committed = self._writer.commit(build)
-        self._writer.note_published()
+        self._writer.set_published()
         return committed.seq
 
     def _take(self, body: Body) -> Record:
@@ -213,7 +213,7 @@ class Years:
         # Of the last one before records are stored the next one needs the hash.
         raw = encode_record(record) if isinstance(body, SnapshotRecord) else b"%d" % record.seq
         fold.apply(record, raw)
-        fold.check_published_through(fold.next_seq)
+        fold.set_published_through(fold.next_seq)
         return record
 
     def _epoch(self, prefix: str, at: datetime) -> tuple[FileRecord, ...]:
@@ -231,7 +231,7 @@ class Years:
         self.commits_s.append(time.perf_counter() - began)
         gc.enable()
         body = self.fold.unpublished[committed.seq]
-        self._writer.note_published()
+        self._writer.set_published()
         told = self._told.of(_PLAN, self.fold.closed)
         self.told_bytes = max(self.told_bytes, len(pickle.dumps(told)))
         if not isinstance(body, DataRecord):
@@ -248,7 +248,7 @@ class Years:
         log = LedgerLog(LocalStorage(), self.log.layout)
         began = time.perf_counter()
         fold = log.fold()
-        desk = RouteDesk(log, fold.closed)
+        desk = RecordQueue(log, fold.closed)
         readiness = RouteReadiness(_READY, desk, fold, stderr_log(level="error"))
         readiness.close_due(fold)
         desired_partitions(fold, log.layout, fold.effects_through, on_ready=True)
@@ -264,7 +264,7 @@ def _us(at: datetime) -> int:
 
 
 class _RouteOnly:
-    """What `ToldClosed` looks at of a route."""
+    """What `ClosedHint` looks at of a route."""
 
     partitions = _PARTITIONS
     event_time = EventTimeRule(("ts",), "ms", "UTC")

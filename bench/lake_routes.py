@@ -151,7 +151,7 @@ def measure_routes(routes: int, folder: Path) -> dict[str, Any]:
 
             def watch() -> None:
                 nonlocal threads
-                while not stop.asked():
+                while not stop.requested():
                     threads = max(threads, threading.active_count())
                     time.sleep(0.2)
 

@@ -51,7 +51,7 @@ def run_worker(values: int, records: int, memory_mib: int) -> dict[str, float]:
         pipeline = RowPipeline(plan, storage, writes.lane())
         began = time.monotonic()
         for batches in fetches(workload, records):
-            pipeline.take(batches)
+            pipeline.write(batches)
         read_s = time.monotonic() - began
         written = pipeline.close()
         writes.close()

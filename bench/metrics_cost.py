@@ -85,7 +85,7 @@ def record_us(kind: type[KafkaBatch]) -> float:
     tally = FigureTally([HERE])
 
     def take() -> None:
-        tally.take([batch])
+        tally.count([batch])
         tally.happened(times)
 
     return typical_s(take) / ROWS * 1e6
@@ -137,14 +137,14 @@ def driver() -> Driver:
 
     def look() -> None:
         survey._due = 0.0  # noqa: SLF001
-        survey.look(state)
+        survey.update(state)
 
     survey_s = typical_s(look, 20)
     survey._due = survey._rested = float("inf")  # noqa: SLF001
 
     def epoch() -> None:
         figures.finishing()
-        figures.committed(done, done.record, state)
+        figures.record_commit(done, done.record, state)
         figures._looked = None  # noqa: SLF001
         figures.looked(state, bounds)
 
@@ -178,7 +178,7 @@ def page_ms() -> float:
     figures = RouteFigures(config())
     told = TaskFigures({"orders": 1}, (1_795_176_000_000, 1), (1_795_176_000_000, 1))
     done = EpochDone(7, _record(), [_result(told, 0)], PlannedEpoch(7, [], None), 0.0)  # type: ignore[arg-type]
-    figures.committed(done, done.record, Fold())
+    figures.record_commit(done, done.record, Fold())
     board = _Board()
     board.routes = tuple(
         MeasuredRoute(

@@ -25,7 +25,7 @@ from bench.workloads import WORKLOADS
 from sluiceway.host.native_module import native_module
 from sluiceway.worker.task_figures import FigureTally
 
-COUNTS = ("take", "happened", "finished")
+COUNTS = ("count", "happened", "finished")
 WORKLOAD = "standard"
 # A survey of partitions rests eight thousand times as long as it took.
 _SURVEY_SHARE = 1 / 8000

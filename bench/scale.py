@@ -105,7 +105,7 @@ def lengthen(folder: Path, source: MemorySource, files: int) -> Fold:
     log = LedgerLog(storage, LedgerLayout(str(root), route))
     fold = log.fold()
     writer = LedgerWriter(log, fold, _give_up)
-    writer.note_published()
+    writer.set_published()
     upkeep = LogUpkeep(writer)
     named = int(sum(state.files for state in fold.partitions.values()))
     tail = min(TAIL_RECORDS, max(0, files - named) // TAIL_FILES)
@@ -167,7 +167,7 @@ def _commit_epoch(writer: LedgerWriter, source: MemorySource, files: int) -> int
     rows = RowCounts(BigInt(read), BigInt(files), nothing, nothing, BigInt(read - files), nothing)
     record = DataRecord(fold.last_epoch + 1, (ends,), tuple(named), (), rows, "0" * 16, {}, {})
     writer.commit(record)
-    writer.note_published()
+    writer.set_published()
     source.ends[SourcePartition(topic, number)] = known.end + read
     return files
 

@@ -35,13 +35,21 @@ from sluiceway.storage.registry import open_storage
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import EventTimeRule, MetaColumn, PartitionRule, RoutePlan, TaskPlan
+from sluiceway.worker.plan import (
+    EventTimeRule,
+    PartitionRule,
+    PlannedMetaColumn,
+    RoutePlan,
+    TaskPlan,
+)
 from sluiceway.worker.write_behind import WriteBehind
 
 TOPIC = "events"
 LOGS = 4
 FETCH = 10_000
-META = tuple(MetaColumn(kind, kind) for kind in ("topic", "partition", "offset", "timestamp"))
+META = tuple(
+    PlannedMetaColumn(kind, kind) for kind in ("topic", "partition", "offset", "timestamp")
+)
 
 
 def task_plan(root: Path, workload: Workload) -> TaskPlan:
@@ -117,7 +125,7 @@ def run_task(workload: Workload, records: int) -> tuple[float, int, int]:
         reads = list(fetches(workload, records))
         began_s = time.process_time()
         for batches in reads:
-            pipeline.take(batches)
+            pipeline.write(batches)
         written = pipeline.close()
         spent_s = time.process_time() - began_s
         writes.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sluiceway.cli.job_file import load_checked_job, parse_checked_job
-from sluiceway.job.run import Eyes, RunOptions, run_job
+from sluiceway.job.run import Observers, RunOptions, run_job
 from sluiceway.job.stop import StopSignal, listening
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
@@ -53,13 +53,13 @@ def run(
     log = stderr_log(level=log_level)
     options = RunOptions(until_caught_up, _seconds(for_), borrow_session=True)
     spec = _load(job).spec
-    eyes = Eyes(log, Progress())
+    events = Observers(log, Progress())
     stop = StopSignal()
     with (
         listening(stop) if signals else nullcontext(),
-        health_served(spec.run.health_port, eyes.board, log, HttpAccess.of(spec)),
+        health_served(spec.run.health_port, events.board, log, HttpAccess.of(spec)),
     ):
-        return run_job(spec, options, eyes, stop)
+        return run_job(spec, options, events, stop)
 
 
 def _load(job: str | Path | Mapping[str, Any]) -> LoadedJob:

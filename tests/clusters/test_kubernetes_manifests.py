@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from sluiceway.cluster.job_archive import JobArchive
 from sluiceway.cluster.kubernetes import PodChoices, objects
-from sluiceway.cluster.parcel import Parcel
 from sluiceway.cluster.pod_placement import pairs, toleration
 from sluiceway.errors import WrongUsageError
 from tools.job_files import write_job
@@ -114,7 +114,7 @@ def test_label_that_is_none_is_refused(text: str) -> None:
 
 
 def test_variables_come_from_the_secret() -> None:
-    parcel = Parcel("orders.yaml", "a: ${env:WORD}", {"WORD": "hidden"}, {}, {})
+    parcel = JobArchive("orders.yaml", "a: ${env:WORD}", {"WORD": "hidden"}, {}, {})
     *_, secret, deployment = objects("orders", parcel, PodChoices("image"))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (variable,) = [each for each in container["env"] if each["name"] == "WORD"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.catalog.hive_table import MetastoreTable
 from sluiceway.conformance.sinks import SinkConformance
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.contract import (
@@ -21,7 +21,7 @@ from sluiceway.sinks.contract import (
 from sluiceway.sinks.hive.inspected_table import InspectedHiveTable
 from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sinks.inspected import ShownPartition, Values
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from tools.hive_under_test import TABLE, HiveUnderTest
 from tools.raw_metastore import raw_client
 from tools.suite_runs import fails, names_of_tests
@@ -43,7 +43,7 @@ class ParksWhatItMadeItself(HiveTableSink):
 
 
 class RemembersWhatItDid(HiveTableSink):
-    def __init__(self, options: HiveTableOptions) -> None:
+    def __init__(self, options: TableOptions) -> None:
         super().__init__(options)
         self._done: set[tuple[str, ...]] = set()
 
@@ -98,7 +98,7 @@ class IgnoresOddCounts(HiveTableSink):
 class LooksTheTableUpAnew(HiveTableSink):
     """Looks the table up anew instead of holding on to the one that was opened."""
 
-    def _same_table(self, identity: TableIdentity) -> HiveTable:
+    def _same_table(self, identity: TableIdentity) -> MetastoreTable:
         table = self._client.get_table(identity.database, identity.name)
         if table is None:
             raise TableMismatchError("the table is gone", where=str(identity))
@@ -106,7 +106,7 @@ class LooksTheTableUpAnew(HiveTableSink):
 
 
 class CreatesADroppedTable(HiveTableSink):
-    def _same_table(self, identity: TableIdentity) -> HiveTable:
+    def _same_table(self, identity: TableIdentity) -> MetastoreTable:
         table = self._client.get_table(identity.database, identity.name)
         if table is not None:
             return table
@@ -115,7 +115,7 @@ class CreatesADroppedTable(HiveTableSink):
 
 
 class CreatesWhatItHasOpened(HiveTableSink):
-    def _create(self) -> HiveTable:
+    def _create(self) -> MetastoreTable:
         self._identity = None
         return super()._create()
 

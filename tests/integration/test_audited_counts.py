@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from sluiceway.audit.partition_counts import CountsSeen
+from sluiceway.audit.partition_counts import ObservedCounts
 from sluiceway.audit.partition_wait import PartitionWatch
-from sluiceway.audit.partition_why import Why
+from sluiceway.audit.partition_why import WaitExplanation
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.records import DataRecord
@@ -38,9 +38,9 @@ def announced(run: RouteRun) -> list[tuple[str, int]]:
     return [(b.prefix[-2:], int(b.rows)) for b in bodies if isinstance(b, ReadyRecord)]
 
 
-def why(run: RouteRun, hour: int) -> Why:
+def why(run: RouteRun, hour: int) -> WaitExplanation:
     """What the ledger says of an hour."""
-    return PartitionWatch(run.config(), f"dt=20261120/hr={hour:02d}").look()
+    return PartitionWatch(run.config(), f"dt=20261120/hr={hour:02d}").check()
 
 
 def late_rows(run: RouteRun) -> int:
@@ -71,7 +71,7 @@ def test_hour_waits_for_the_rows_that_were_counted_from_one_driver_to_the_next(
         writer.write(topic, [row(first + 2, "10:30")], partition=partition)
     run.catch_up()
     found = why(run, 8)
-    assert (found.reason, found.counts) == ("counts", CountsSeen(2, None))
+    assert (found.reason, found.counts) == ("counts", ObservedCounts(2, None))
     assert found.state == "overdue"
     assert run.partitions() == {}
 
@@ -124,7 +124,7 @@ def test_counts_alone_announce_as_they_come_while_a_partition_lags(
         writer.write(topic, [row(11, "09:00")], partition=1)
         wait_for(lambda: announced(run) == [("08", 1)])
         writer.write(audit, [count(run, 10, 1), count(run, 9, 3)])
-        wait_for(lambda: why(run, 9).counts == CountsSeen(2, 3))
+        wait_for(lambda: why(run, 9).counts == ObservedCounts(2, 3))
         assert why(run, 10).reason == "in_order"
         writer.write(topic, [row(12, "09:01")], partition=1)
         wait_for(lambda: announced(run) == [("08", 1), ("09", 3), ("10", 1)])

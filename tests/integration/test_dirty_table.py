@@ -10,14 +10,14 @@ import pytest
 
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows, matching
 from sluiceway.audit.run_verify import verify_route
-from sluiceway.audit.verify import Problem, VerifyReport
+from sluiceway.audit.verify import VerifyProblem, VerifyReport
 from sluiceway.cli.app import run_command
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.dirty_stores import dirty_table_of
 from sluiceway.upkeep import dirty_keeping
-from sluiceway.upkeep.dirty_keeping import DirtyKeeper, LanesSeen
+from sluiceway.upkeep.dirty_keeping import DirtyRetention, ObservedLanes
 from tools.driver_process import DriverProcess
 from tools.job_files import event, write_job
 from tools.lab_fixture import TopicFactory
@@ -64,12 +64,12 @@ class Fed:
         """Whether readers see each dirty row once."""
         return self.rows(columns) == self.run.dirty(columns)
 
-    def keeper(self, keep_ms: int | None = None) -> DirtyKeeper:
+    def keeper(self, keep_ms: int | None = None) -> DirtyRetention:
         """As a driver has it that has fed all."""
         log, fold = self.run.log(), self.fold()
         assert fold.first_fence is not None
         table = dirty_table_of(self.run.config(), log.storage, fold.first_fence.ledger)
-        return DirtyKeeper(
+        return DirtyRetention(
             log,
             keep_ms,
             stderr_log(level="info"),
@@ -80,8 +80,8 @@ class Fed:
     def fold(self) -> Fold:
         return self.run.log().fold()
 
-    def tend(self, keeper: DirtyKeeper) -> None:
-        keeper.tend(LanesSeen.of(self.fold()), lambda: False)
+    def tend(self, keeper: DirtyRetention) -> None:
+        keeper.run_pass(ObservedLanes.of(self.fold()), lambda: False)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def _payloads(first: int, last: int) -> list[bytes]:
     return [b"{" if n % 3 == 0 else event(n) for n in range(first, last)]
 
 
-def _problems(run: RouteRun) -> list[Problem]:
+def _problems(run: RouteRun) -> list[VerifyProblem]:
     return verify_route(run.config(), deep=True).problems
 
 

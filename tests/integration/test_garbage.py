@@ -20,7 +20,7 @@ from sluiceway.ledger.collect import Collected
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.steps import Step
 from sluiceway.storage.local import LocalStorage
-from sluiceway.upkeep.housekeeping import Housekeeper
+from sluiceway.upkeep.housekeeping import FileCleaner
 from tools.job_files import event
 from tools.route_faults import Crash, CrashAt, NewRun, Pause, data_records, live, wait_until
 from tools.route_runs import RouteRun
@@ -58,7 +58,7 @@ def _gc(run: RouteRun, capsys: pytest.CaptureFixture[str], *options: str) -> dic
 @pytest.fixture
 def _no_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drivers leave garbage to the command."""
-    monkeypatch.setattr(Housekeeper, "tidy", lambda keeper, fold: None)
+    monkeypatch.setattr(FileCleaner, "tidy", lambda keeper, fold: None)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from sluiceway.lab.lab import Lab
 from sluiceway.sinks.contract import DesiredPartition, TableState
 from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sinks.partition_path import partition_folder, resolve_within
-from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.table_options import PartitionColumn, TableOptions
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType, TimestampType
 from tools.raw_metastore import proxy_without, raw_client, storage
 
@@ -35,13 +35,13 @@ SCHEMA = Schema(
 )
 COLUMNS = [("id", "bigint"), ("note", "string"), ("_timestamp", "timestamp")]
 
-SinkFactory = Callable[[HiveTableOptions], HiveTableSink]
+SinkFactory = Callable[[TableOptions], HiveTableSink]
 
 
 @pytest.fixture
-def options(metastore_uri: str) -> HiveTableOptions:
+def options(metastore_uri: str) -> TableOptions:
     """A table of its own for each test."""
-    return HiveTableOptions(
+    return TableOptions(
         metastore=metastore_uri,
         database=f"db_{uuid4().hex[:8]}",
         table="events",
@@ -55,7 +55,7 @@ def new_sink() -> Iterator[SinkFactory]:
     """Makes sinks that are closed after the test."""
     made: list[HiveTableSink] = []
 
-    def make(options: HiveTableOptions) -> HiveTableSink:
+    def make(options: TableOptions) -> HiveTableSink:
         made.append(HiveTableSink(options))
         return made[-1]
 
@@ -71,7 +71,7 @@ def raw(metastore_uri: str) -> Iterator[Any]:
         yield client
 
 
-def create_foreign(raw: Any, options: HiveTableOptions, warehouse: Path, **changes: Any) -> None:
+def create_foreign(raw: Any, options: TableOptions, warehouse: Path, **changes: Any) -> None:
     """A table made by someone else; `changes` are fields of the table or of its storage."""
     raw.create_database(ttypes.Database(name=options.database, parameters={}))
     described = storage(
@@ -100,7 +100,7 @@ def desired(state: TableState, *values: str) -> DesiredPartition:
 
 
 def test_open_missing_table_is_created_and_reopened_unchanged(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
+    options: TableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
 ) -> None:
     created = new_sink(options).open()
     sink = new_sink(options)
@@ -119,7 +119,7 @@ def test_open_missing_table_is_created_and_reopened_unchanged(
 
 @pytest.mark.parametrize("below", ["", "/events"])
 def test_open_at_a_location_that_cannot_be_made_halts_and_names_it(
-    options: HiveTableOptions, new_sink: SinkFactory, tmp_path: Path, below: str
+    options: TableOptions, new_sink: SinkFactory, tmp_path: Path, below: str
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     place = f"file:{tmp_path}/file{below}"
@@ -129,7 +129,7 @@ def test_open_at_a_location_that_cannot_be_made_halts_and_names_it(
 
 
 def test_open_below_a_folder_that_is_missing_makes_nothing_unless_asked_to(
-    options: HiveTableOptions, new_sink: SinkFactory, tmp_path: Path
+    options: TableOptions, new_sink: SinkFactory, tmp_path: Path
 ) -> None:
     place = tmp_path / "disk" / "not" / "mounted"
     there = replace(options, location=str(place))
@@ -142,7 +142,7 @@ def test_open_below_a_folder_that_is_missing_makes_nothing_unless_asked_to(
 
 
 def test_open_with_location_creates_there_and_accepts_other_spellings(
-    options: HiveTableOptions, new_sink: SinkFactory, warehouse: Path
+    options: TableOptions, new_sink: SinkFactory, warehouse: Path
 ) -> None:
     place = warehouse / "elsewhere" / options.database
     place.parent.mkdir(exist_ok=True)
@@ -154,7 +154,7 @@ def test_open_with_location_creates_there_and_accepts_other_spellings(
 
 
 def test_open_without_columns_takes_those_of_the_table(
-    options: HiveTableOptions, new_sink: SinkFactory
+    options: TableOptions, new_sink: SinkFactory
 ) -> None:
     with pytest.raises(TableMismatchError, match="columns cannot be taken"):
         new_sink(replace(options, schema=None)).open()
@@ -185,7 +185,7 @@ def test_open_without_columns_takes_those_of_the_table(
     ],
 )
 def test_open_unfit_table_is_refused(
-    options: HiveTableOptions,
+    options: TableOptions,
     new_sink: SinkFactory,
     raw: Any,
     warehouse: Path,
@@ -198,7 +198,7 @@ def test_open_unfit_table_is_refused(
 
 
 def test_open_transactional_table_is_refused(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
+    options: TableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
 ) -> None:
     create_foreign(
         raw,
@@ -215,7 +215,7 @@ def test_open_transactional_table_is_refused(
 
 
 def test_open_managed_table_is_accepted_with_a_warning(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
+    options: TableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
 ) -> None:
     create_foreign(raw, options, warehouse, tableType="MANAGED_TABLE", parameters={})
     state = new_sink(options).open()
@@ -223,7 +223,7 @@ def test_open_managed_table_is_accepted_with_a_warning(
 
 
 def test_mark_ledger_twice_keeps_foreign_properties_and_refuses_another(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
+    options: TableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
 ) -> None:
     foreign = {
         "EXTERNAL": "TRUE",
@@ -250,7 +250,7 @@ def test_mark_ledger_twice_keeps_foreign_properties_and_refuses_another(
 
 
 def test_apply_twice_adds_odd_values_once_with_untrusted_statistics(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any
+    options: TableOptions, new_sink: SinkFactory, raw: Any
 ) -> None:
     sink = new_sink(options)
     state = sink.open()
@@ -269,7 +269,7 @@ def test_apply_twice_adds_odd_values_once_with_untrusted_statistics(
 
 
 def test_apply_null_value_is_hives_default_partition(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any
+    options: TableOptions, new_sink: SinkFactory, raw: Any
 ) -> None:
     sink = new_sink(options)
     state = sink.open()
@@ -282,7 +282,7 @@ def test_apply_null_value_is_hives_default_partition(
 
 
 def test_apply_trusted_statistics_lose_the_trust(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any
+    options: TableOptions, new_sink: SinkFactory, raw: Any
 ) -> None:
     sink = new_sink(options)
     partition = desired(sink.open(), "20261120", "x")
@@ -297,7 +297,7 @@ def test_apply_trusted_statistics_lose_the_trust(
 
 
 def test_apply_foreign_location_and_format_are_parked_and_left_alone(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
+    options: TableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
 ) -> None:
     sink = new_sink(options)
     state = sink.open()
@@ -324,7 +324,7 @@ def test_apply_foreign_location_and_format_are_parked_and_left_alone(
 
 
 def test_apply_thousand_partitions_in_batches(
-    options: HiveTableOptions,
+    options: TableOptions,
     new_sink: SinkFactory,
     metastore_uri: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -358,7 +358,7 @@ def test_apply_thousand_partitions_in_batches(
 
 
 def test_apply_dropped_table_and_created_again_is_refused(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any
+    options: TableOptions, new_sink: SinkFactory, raw: Any
 ) -> None:
     sink = new_sink(options)
     state = sink.open()
@@ -381,7 +381,7 @@ def test_apply_dropped_table_and_created_again_is_refused(
 
 
 def test_metastore_down_is_told_at_once_and_works_after_its_restart(
-    lab: Lab, options: HiveTableOptions, new_sink: SinkFactory
+    lab: Lab, options: TableOptions, new_sink: SinkFactory
 ) -> None:
     sink = new_sink(options)
     state = sink.open()
@@ -398,7 +398,7 @@ def test_metastore_down_is_told_at_once_and_works_after_its_restart(
 
 
 def test_metastore_restarted_between_calls_is_not_noticed(
-    lab: Lab, options: HiveTableOptions, new_sink: SinkFactory
+    lab: Lab, options: TableOptions, new_sink: SinkFactory
 ) -> None:
     sink = new_sink(options)
     state = sink.open()
@@ -408,7 +408,7 @@ def test_metastore_restarted_between_calls_is_not_noticed(
 
 
 def test_metastore_that_never_answers_is_told_after_the_time_out(
-    options: HiveTableOptions, new_sink: SinkFactory
+    options: TableOptions, new_sink: SinkFactory
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"thrift://127.0.0.1:{silent.getsockname()[1]}"
@@ -417,7 +417,7 @@ def test_metastore_that_never_answers_is_told_after_the_time_out(
 
 
 def test_metastore_first_address_dead_second_is_asked(
-    options: HiveTableOptions, new_sink: SinkFactory
+    options: TableOptions, new_sink: SinkFactory
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         dead = f"thrift://127.0.0.1:{taken.getsockname()[1]}"
@@ -427,7 +427,7 @@ def test_metastore_first_address_dead_second_is_asked(
 
 @pytest.mark.parametrize("lacking", ["get_table", "get_table_req"])
 def test_metastore_with_one_way_to_read_a_table_is_enough(
-    options: HiveTableOptions, new_sink: SinkFactory, lacking: str
+    options: TableOptions, new_sink: SinkFactory, lacking: str
 ) -> None:
     with proxy_without(options.metastore, [lacking]) as uri:
         sink = new_sink(replace(options, metastore=uri))
@@ -437,7 +437,7 @@ def test_metastore_with_one_way_to_read_a_table_is_enough(
 
 
 def test_add_partitions_one_refused_does_not_hold_up_the_others(
-    options: HiveTableOptions, new_sink: SinkFactory, raw: Any
+    options: TableOptions, new_sink: SinkFactory, raw: Any
 ) -> None:
     sink = new_sink(options)
     state = sink.open()

@@ -9,8 +9,8 @@ import pytest
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import DataRecord
-from sluiceway.upkeep import desk
-from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep import record_queue
+from sluiceway.upkeep.record_queue import RecordQueue
 from tools.independent_ledger import ledger_faults
 from tools.route_faults import NewRun, data_records, offsets
 from tools.route_runs import RouteRun
@@ -51,7 +51,7 @@ def aside(run: RouteRun) -> dict[str, list[int]]:
 def late_counts(run: RouteRun) -> dict[str, int]:
     found: dict[str, int] = {}
     for record in data_records(run):
-        for name, rows in record.late_rows.told().items():
+        for name, rows in record.late_rows.as_counts().items():
             found[name] = found.get(name, 0) + rows
     return found
 
@@ -145,7 +145,7 @@ def test_job_file_that_says_nothing_of_lateness_takes_rows_of_any_age(
 class Closing:
     """Closes an hour while the route runs, as a planner does."""
 
-    def __init__(self, place: RouteDesk) -> None:
+    def __init__(self, place: RecordQueue) -> None:
         place.close_prefix(f"{DAY}/hr=11")
 
     def close(self) -> None:
@@ -161,10 +161,10 @@ def test_row_of_a_closed_hour_is_never_silent(
     )
     writer.write(topic, [row(0, -1), row(1, 0)])
     run.catch_up()
-    monkeypatch.setattr(desk, "BEGIN", (Closing,))
+    monkeypatch.setattr(record_queue, "BEGIN", (Closing,))
     writer.write(topic, [row(2, -1), row(3, 0), row(4, -30)])
     run.catch_up()
-    monkeypatch.setattr(desk, "BEGIN", ())
+    monkeypatch.setattr(record_queue, "BEGIN", ())
     # What is closed stays so, whoever runs the route.
     writer.write(topic, [row(5, -1)])
     run.catch_up()
@@ -236,7 +236,7 @@ def test_snapshotless_fold_has_all_that_was_late(new_run: NewRun, writer: TopicW
     fold = Fold()
     for record, raw in run.log().records():
         fold.apply(record, raw)
-    assert fold.late_rows.told() == {"side": 2}
+    assert fold.late_rows.as_counts() == {"side": 2}
     assert (
         fold.sources[run.config().topics[0], 0].max_event_time_us == (NOON_MS + HOUR_MS // 2) * 1000
     )

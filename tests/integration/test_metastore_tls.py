@@ -11,7 +11,7 @@ from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import MetastoreUnavailableError, UnhealthyEnvironmentError
 from sluiceway.sinks.iceberg.catalogs import open_catalog
 from sluiceway.sinks.registry import CatalogAccess, open_sink
-from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.table_options import PartitionColumn, TableOptions
 from sluiceway.types.schema import Field, IntegerType, Schema
 from tools.encrypted_metastore import EncryptedMetastore, encrypted_metastore
 
@@ -28,7 +28,7 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EncryptedMet
 
 
 def test_table_is_made_and_found_over_tls(metastore: EncryptedMetastore) -> None:
-    options = HiveTableOptions(
+    options = TableOptions(
         metastore.uri,
         "ods",
         "orders",

@@ -15,9 +15,9 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import RecordType
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep import desk
-from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep import record_queue
 from sluiceway.upkeep.partition_bodies import expire_body, ready_body
+from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.upkeep.replacing import Staging, move_partitions
 from tools.job_files import event
 from tools.route_faults import NewRun
@@ -30,19 +30,19 @@ PATIENCE_S = 120.0
 class Work:
     """Does one thing beside the epochs, in a thread of its own, then has the job stop."""
 
-    def __init__(self, act: Callable[[RouteDesk], object], stop: StopSignal) -> None:
+    def __init__(self, act: Callable[[RecordQueue], object], stop: StopSignal) -> None:
         self._act = act
         self._stop = stop
         self._thread: threading.Thread | None = None
         self.result: object = None
         self.error: BaseException | None = None
 
-    def begin(self, place: RouteDesk) -> "Work":
+    def begin(self, place: RecordQueue) -> "Work":
         self._thread = threading.Thread(target=self._run, args=(place,))
         self._thread.start()
         return self
 
-    def _run(self, place: RouteDesk) -> None:
+    def _run(self, place: RecordQueue) -> None:
         try:
             self.result = self._act(place)
         except BaseException as error:  # noqa: BLE001 - told by the test's own thread
@@ -55,19 +55,19 @@ class Work:
 
 
 def beside(
-    monkeypatch: pytest.MonkeyPatch, run: RouteRun, act: Callable[[RouteDesk], object]
+    monkeypatch: pytest.MonkeyPatch, run: RouteRun, act: Callable[[RecordQueue], object]
 ) -> object:
     """Run the job until this is done beside it."""
     stop = StopSignal()
     work = Work(act, stop)
-    monkeypatch.setattr(desk, "BEGIN", (work.begin,))
+    monkeypatch.setattr(record_queue, "BEGIN", (work.begin,))
     run.run_until(stop)
-    monkeypatch.setattr(desk, "BEGIN", ())
+    monkeypatch.setattr(record_queue, "BEGIN", ())
     assert work.error is None
     return work.result
 
 
-def merge(place: RouteDesk, folder: str, live: Sequence[FileRecord]) -> list[FileRecord]:
+def merge(place: RecordQueue, folder: str, live: Sequence[FileRecord]) -> list[FileRecord]:
     """All rows into one file."""
     storage, layout = place.log.storage, place.log.layout
     tables = []
@@ -106,7 +106,7 @@ def test_partition_moves_is_announced_and_let_go_while_its_route_runs(
     rows = run.rows()
 
     # Rows that come while the files are rewritten are carried over.
-    def rewrite(place: RouteDesk) -> object:
+    def rewrite(place: RecordQueue) -> object:
         chosen: list[str] = []
         place.ask(lambda fold: chosen.append(first_partition(fold))).result(PATIENCE_S)
 
@@ -136,7 +136,7 @@ def test_partition_moves_is_announced_and_let_go_while_its_route_runs(
     assert run.rows() == [(0, n) for n in range(30)]
     run.assert_verified()
 
-    def announce(place: RouteDesk) -> object:
+    def announce(place: RecordQueue) -> object:
         chosen: list[str] = []
         place.ask(lambda fold: chosen.append(first_partition(fold))).result(PATIENCE_S)
         place.close_prefix(chosen[0])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.catalog.hive_table import MetastoreTable
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.cli.app import run_command
 from sluiceway.lab.lab import LabEndpoints
@@ -40,7 +40,7 @@ def files_of(run: RouteRun, warehouse: Path) -> set[Path]:
     return places | {path for place in places for path in place.rglob("*")}
 
 
-def table_of(endpoints: LabEndpoints, table: str) -> HiveTable | None:
+def table_of(endpoints: LabEndpoints, table: str) -> MetastoreTable | None:
     client = MetastoreClient(endpoints.metastore_uri)
     try:
         return client.get_table(*table.split("."))

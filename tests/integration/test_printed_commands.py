@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.errors_told import tell_error
+from sluiceway.cli.errors_told import print_error
 from sluiceway.cli.typed_commands import JOB_FILE
 from sluiceway.errors import SluicewayError
 from sluiceway.lab.lab import LabEndpoints
@@ -53,7 +53,7 @@ def test_every_command_that_is_printed_for_a_job_runs_as_pasted(
     with pytest.raises(SluicewayError) as halted:
         RouteRun(job).catch_up()
     JOB_FILE.set(path)
-    assert tell_error(halted.value) == 6
+    assert print_error(halted.value) == 6
     assert run_command(["status", path]) == 1
     third = [route.table.target.table for route in job.spec.routes][2]
     waiting = ["partitions", "why", path, HOUR, "--route", f"ods-{third}"]

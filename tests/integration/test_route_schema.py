@@ -376,7 +376,7 @@ def test_epoch_that_waits_for_its_commit_keeps_the_columns_it_was_planned_with(
     writer.write(topic, [row(0, x=0)])
     seen: Counter[Step] = Counter()
     calls: list[int] = []
-    ahead_of, take = RouteSession.ahead_of, SchemaFollower.take
+    ahead_of, take = RouteSession.ahead_of, SchemaFollower.add_columns
 
     def alter_before_the_next_is_planned(session: RouteSession, answers: Any) -> Any:
         if not calls and any(answer.moved() for answer in answers):
@@ -395,7 +395,7 @@ def test_epoch_that_waits_for_its_commit_keeps_the_columns_it_was_planned_with(
         return take(*asked)
 
     monkeypatch.setattr(RouteSession, "ahead_of", alter_before_the_next_is_planned)
-    monkeypatch.setattr(SchemaFollower, "take", hold_up_the_first)
+    monkeypatch.setattr(SchemaFollower, "add_columns", hold_up_the_first)
     with live(run, lambda step: seen.update([step])) as running:
         running.wait_for(lambda: len(data_records(run)) == 2)
         running.stop()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.formats.schema_registry import store
-from sluiceway.formats.schema_registry.store import Patience
+from sluiceway.formats.schema_registry.store import UnknownSchemaRetry
 from tools import avro_bytes as avro
 from tools import protobuf_bytes as pb
 from tools.registry_server import Registry, registry_server
@@ -110,8 +110,8 @@ def test_registry_that_is_down_makes_the_route_wait_and_nothing_dirty(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    quick = Patience(unknown_s=0.0, outage_s=0.1, poll_s=0.05)
-    monkeypatch.setattr(store, "Patience", lambda unknown_s: quick)
+    quick = UnknownSchemaRetry(unknown_s=0.0, outage_s=0.1, poll_s=0.05)
+    monkeypatch.setattr(store, "UnknownSchemaRetry", lambda unknown_s: quick)
     run, topic = new_run()
     with registry_server() as registry:
         schema_id = registry.add("o", _schema(FIRST))

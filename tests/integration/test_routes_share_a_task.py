@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.config.compile import compile_routes
-from sluiceway.job.run import Eyes, run_routes
+from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
@@ -61,8 +61,8 @@ def test_only_the_route_for_which_tasks_die_halts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.05)
-    monkeypatch.setattr("sluiceway.schedule.patience.LONGEST_RETRY_S", 0.2)
+    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.05)
+    monkeypatch.setattr("sluiceway.schedule.retry_pause.LONGEST_RETRY_S", 0.2)
     prefix = f"d{uuid.uuid4().hex[:8]}"
     topics = [new_topic(2) for _ in range(_ROUTES)]
     routes = [
@@ -78,7 +78,7 @@ def test_only_the_route_for_which_tasks_die_halts(
     for topic in topics:
         TopicWriter(bootstrap_servers).write(topic, [event(n) for n in range(3)])
     runner, board = _DyingRunner(), StatusBoard()
-    eyes = Eyes(stderr_log(level="warning"), Progress(), board)
+    eyes = Observers(stderr_log(level="warning"), Progress(), board)
     with pytest.raises(Exception, match="served no other route") as raised:
         run_routes(compile_routes(job.spec), runner, StopSignal(), eyes, bounded=True)
     runner.close()

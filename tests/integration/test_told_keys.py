@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.audit.foreseen_route import foresee_route
+from sluiceway.audit.planned_route import foresee_route
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import JobFileError, KeyNotToldError, TableMismatchError

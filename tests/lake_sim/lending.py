@@ -18,7 +18,7 @@ from sluiceway.errors import MetastoreUnavailableError, StorageUnavailableError
 from sluiceway.sinks.iceberg import lent_catalogs
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lent_catalogs import LentCatalogs
+from sluiceway.sinks.iceberg.lent_catalogs import CatalogPool
 from tools.lake_under_test import FaultyCatalog, LakeUnderTest
 
 FAULTS = ("pass", "pass", "late", "late", "lost", "answer_lost", "twice", "down")
@@ -53,7 +53,7 @@ class Lending:
     def __init__(self, weather: Weather, most: int) -> None:
         self._weather = weather
         self._most = most
-        self._lent = LentCatalogs(self._new_client)
+        self._lent = CatalogPool(self._new_client)
         self._lent._changed = _Waiting(weather)
         self.clients: list[SimClient] = []
         self.wrong = ""

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sluiceway.sinks.iceberg.lent_catalogs import LentCatalogs
+from sluiceway.sinks.iceberg.lent_catalogs import CatalogPool
 
-_TAKEN = LentCatalogs._taken
+_TAKEN = CatalogPool._taken
 
 
 @contextmanager
-def lost_by_an_error(self: LentCatalogs, key: Any, name: Any) -> Iterator[Any]:
+def lost_by_an_error(self: CatalogPool, key: Any, name: Any) -> Iterator[Any]:
     """A client whose call has failed is never given back."""
     clients, client = self._taken(key, name)
     yield client
@@ -22,7 +22,7 @@ def lost_by_an_error(self: LentCatalogs, key: Any, name: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def closed_and_lent(self: LentCatalogs, key: Any, name: Any) -> Iterator[Any]:
+def closed_and_lent(self: CatalogPool, key: Any, name: Any) -> Iterator[Any]:
     """A client that comes back behind the last user is closed, and lent again."""
     clients, client = self._taken(key, name)
     try:
@@ -33,14 +33,14 @@ def closed_and_lent(self: LentCatalogs, key: Any, name: Any) -> Iterator[Any]:
         clients.idle.append(client)
 
 
-def taken_by_two(self: LentCatalogs, key: Any, name: Any) -> Any:
+def taken_by_two(self: CatalogPool, key: Any, name: Any) -> Any:
     """A client that is on loan is lent to the next one too."""
     clients, client = _TAKEN(self, key, name)
     clients.idle.append(client)
     return clients, client
 
 
-def one_each(self: LentCatalogs, key: Any, name: Any) -> Any:
+def one_each(self: CatalogPool, key: Any, name: Any) -> Any:
     """Nobody waits: whoever finds none free has one made."""
     clients = self._by_key[key]
     if clients.idle:
@@ -50,8 +50,8 @@ def one_each(self: LentCatalogs, key: Any, name: Any) -> Any:
 
 
 LENDING_MUTANTS = {
-    "client-lost": [(LentCatalogs, "borrowed", lost_by_an_error)],
-    "closed-client-lent": [(LentCatalogs, "borrowed", closed_and_lent)],
-    "client-of-two": [(LentCatalogs, "_taken", taken_by_two)],
-    "client-for-each": [(LentCatalogs, "_taken", one_each)],
+    "client-lost": [(CatalogPool, "borrowed", lost_by_an_error)],
+    "closed-client-lent": [(CatalogPool, "borrowed", closed_and_lent)],
+    "client-of-two": [(CatalogPool, "_taken", taken_by_two)],
+    "client-for-each": [(CatalogPool, "_taken", one_each)],
 }

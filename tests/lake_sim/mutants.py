@@ -28,7 +28,7 @@ from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.publisher import LakePublisher
 from sluiceway.sinks.iceberg.replace_request import replace_request
 from sluiceway.sinks.iceberg.table_head import Head
-from sluiceway.sinks.iceberg.table_names import NamedFiles
+from sluiceway.sinks.iceberg.table_names import MetadataFiles
 from sluiceway.sinks.iceberg.through import property_name
 from tools.ledger_records import LEDGER
 from tools.mutant_fit import Patch, held
@@ -43,7 +43,7 @@ _LIVE = LakeCompaction._live
 _REPLACE = replace_request
 _DUE = due_expiry
 _UNNAMED = unnamed_files
-_NAMED = NamedFiles.of
+_NAMED = MetadataFiles.of
 
 
 def without_head(metadata: TableMetadata) -> Any:
@@ -190,7 +190,7 @@ def ledger_not_asked(log: Any, next_slot: int) -> Iterator[str]:
     return iter(())
 
 
-def main_alone(self: NamedFiles, table: Any) -> Iterator[str]:
+def main_alone(self: MetadataFiles, table: Any) -> Iterator[str]:
     """Only what main leads to is named: no other branch, no tag."""
     held = {each.snapshot_id: each for each in table.metadata.snapshots}
     at, kept = table.metadata.current_snapshot_id, []
@@ -223,7 +223,7 @@ _APPEND: dict[str, Sequence[Patch]] = {
     "ours-expired": [(expiring, "due_expiry", ours_expired)],
     "young-removed": [(orphans, "is_old", young_removed)],
     "ledger-not-asked": [(orphans, "unpublished", ledger_not_asked)],
-    "main-alone": [(NamedFiles, "of", main_alone)],
+    "main-alone": [(MetadataFiles, "of", main_alone)],
     "live-removed": [(expiring, "unnamed_files", live_removed)],
     "cleaned-up": [(LakePublisher, "_try", cleaned_up)],
 }

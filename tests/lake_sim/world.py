@@ -295,7 +295,7 @@ class World:
             compaction = self.lake.compaction(catalog=catalog)
             self._compacting = True
             with self._quiet_errors():
-                compaction.begin(compaction.look(all_of_them=True)[0])
+                compaction.begin(compaction.plan(all_of_them=True)[0])
             for _ in range(self.rng.choice((0, 1, 1, 2, 4))):
                 self._act(self._actions)
             with self._quiet_errors():

@@ -213,7 +213,7 @@ def _added(source: Source, cases: Sequence[Case], folder: Path) -> _Columns:
         wanted = ColumnsToAdd(config, plan, state)
         wanted.add(merged_fields(written.unknown_fields), ())
         refused = {**wanted.refused, **wanted.unfit}
-        columns = [each.column for each in wanted.wanted.values()]
+        columns = [each.column for each in wanted.desired.values()]
         state = state_with(state, columns, declared=True)
     told = {path[-1]: why for (_, path), why in refused.items()}
     rows = {row: told[name] for row, name in enumerate(column_names(cases)) if name in told}
@@ -245,7 +245,7 @@ def _run(
     splits = (Split(SourcePartition("orders", 0), 0, None),)
     pipeline = RowPipeline(TaskPlan(plan, 1, 0, splits, 600.0), storage, writes.lane())
     try:
-        pipeline.take([batch])
+        pipeline.write([batch])
         written = pipeline.close()
     finally:
         writes.close()

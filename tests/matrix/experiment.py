@@ -13,7 +13,7 @@ from matrix.cells import Cell
 from matrix.drivers import Driver, DriverServer, HungError, LocalDriver, wait_until_stopped
 from matrix.rules import Fault, Scene, State
 from matrix.stage import Stage
-from sluiceway.observe.failpoint_names import POINTS, Kind
+from sluiceway.observe.failpoint_names import POINTS, FailpointSide
 from sluiceway.observe.failpoints import HIT, VARIABLE
 from tools.driver_process import DriverProcess
 from tools.independent_reader import Report
@@ -33,7 +33,7 @@ def lawful_exit_codes(cell: Cell) -> tuple[int, ...]:
         case Fault.ZOMBIE:
             # It may have had nothing left to commit when it woke up.
             return (0, _FENCED)
-        case Fault.RAISE if POINTS[cell.point] is Kind.CODE:
+        case Fault.RAISE if POINTS[cell.point] is FailpointSide.CODE:
             # A bug halts the route or ends the process.
             return (0, _FAILED, _HALTED)
         case _:

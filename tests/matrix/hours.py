@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sluiceway.followers.announcements import told_through
+from sluiceway.followers.announcements import announced_through
 from sluiceway.followers.lineage_events import run_id
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.log import LedgerLog
@@ -106,7 +106,9 @@ class Hours:
     def are_told(self, *, both: bool) -> bool:
         """Whether all that is complete is announced, and both receivers know."""
         last = [seq for seq, body in self._ready() if body.prefix[-2:] == _ENDED[both][-1]]
-        through = [told_through(self.log.storage, self.log.layout, each) for each in _RECEIVERS]
+        through = [
+            announced_through(self.log.storage, self.log.layout, each) for each in _RECEIVERS
+        ]
         return bool(last) and min(through) > last[-1]
 
     def check(self, servers: str) -> None:

@@ -19,7 +19,7 @@ from sluiceway.ledger.lane_records import PURGE, REPLAY
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.route.clients import open_sink
 from sluiceway.spec.loader import load_job
-from sluiceway.upkeep.requests import letters, put_request
+from sluiceway.upkeep.requests import put_request, read_requests
 from tools.independent_reader import BrokerRecord, Report, broker_records, check, table_view
 from tools.job_files import COLUMNS, JobFile, event
 from tools.raw_metastore import raw_client
@@ -226,7 +226,7 @@ def _ask_for_lanes(log: LedgerLog) -> None:
 
 def _check_requests(log: LedgerLog) -> None:
     """All requests were taken away; lanes are open no more, and none was opened for nothing."""
-    left = [letter.name for letter in letters(log.storage, log.layout)]
+    left = [letter.name for letter in read_requests(log.storage, log.layout)]
     lanes = log.fold().lanes.lanes.values()
     assert left == [], f"requests are left: {left}"
     assert sorted(each.kind for each in lanes) == [PURGE, REPLAY, REPLAY], lanes

@@ -22,7 +22,9 @@ _WIDER: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Gt: ast.GtE,
     ast.GtE: ast.Gt,
 }
-_TOLD = frozenset({"observe", "reach", "tell", "tell_epoch", "_tell_published"})
+_TOLD = frozenset(
+    {"observe", "reach", "print_lines", "log_rows", "log_share", "log_epoch", "_tell_published"}
+)
 # Figures for whoever asks how it goes; nothing is decided by them.
 _FIGURES = frozenset({"meter", "seconds", "lag_records"})
 _JUMPS = (ast.Raise, ast.Continue, ast.Break)
@@ -306,7 +308,7 @@ def _is_for_people(node: ast.stmt) -> bool:
     owner = function.value
     name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
     told = {"info", "warning", "error", "debug"}
-    return name.lstrip("_") in {"log", "logger", "events", "eyes"} and function.attr in told
+    return name.lstrip("_") in {"log", "logger", "events"} and function.attr in told
 
 
 def _called(node: ast.Call) -> str:

@@ -19,7 +19,7 @@ from sluiceway.host.native_module import native_module
 from sluiceway.sinks.files.parquet_file import ParquetStagedFile
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome
+from sluiceway.types.matrix import MATRIX, Cell, CellOutcome, ColumnKind, JsonKind
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
 
@@ -159,7 +159,7 @@ def _judge_matrix(
             continue
         verdict.cells.add((cell.source.value, cell.target.value, cell.variant.label))
         fits = not reason or reason in cell.reasons or (reason == "null" and column.required)
-        if cell.outcome is Outcome.NEVER:
+        if cell.outcome is CellOutcome.NEVER:
             fits = reason == "wrong_type"
         if not (fits or cell.inner):
             verdict.reason(f"matrix: {reason!r} for {value!r:.80} is not in {cell}")

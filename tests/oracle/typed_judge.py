@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from sluiceway.formats.contract import RowDecoder
-from sluiceway.types.matrix import Outcome
+from sluiceway.types.matrix import CellOutcome
 from sluiceway.types.schema import Schema
 from sluiceway.types.typed_matrix import FormatCell
 
@@ -148,9 +148,9 @@ def _judge_cell(
     cell = cells[key]
     verdict.cells.add((f"{of.name} {key[0]}", key[1], key[2]))
     fits = not reason or reason in cell.reasons or (reason == "null" and column.required)
-    if cell.outcome is Outcome.NEVER:
+    if cell.outcome is CellOutcome.NEVER:
         fits = reason == "wrong_type"
-    if cell.outcome is Outcome.EXACT and reason not in ("", "null", "missing"):
+    if cell.outcome is CellOutcome.EXACT and reason not in ("", "null", "missing"):
         fits = False
     if not (fits or cell.inner):
         verdict.reason(f"matrix: {reason!r} for {sample} in {column} is not in {cell}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.host.kerberos import KerberosLogin, login_of, without_login
-from sluiceway.host.kerberos_words import may_come_back, what_to_do
+from sluiceway.host.kerberos_errors import may_come_back, what_to_do
 from sluiceway.host.ticket_cache import Ticket, read_ticket
 
 REALM = "EXAMPLE.ORG"

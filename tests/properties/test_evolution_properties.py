@@ -33,7 +33,7 @@ _SCHEMA = Schema((Field("id", parse_hive_type("bigint")),))
 def _sampled(payloads: list[bytes]) -> FieldSamples:
     samples = DirtySamples(_SCHEMA, JsonDecoder(_SCHEMA).fields_of)
     dirty = JsonDecoder(_SCHEMA, extra="evolve").decode(payloads).dirty
-    samples.take(payloads, dirty)
+    samples.sample(payloads, dirty)
     return samples
 
 
@@ -89,7 +89,7 @@ def test_field_that_is_added_extends_the_type(of: str) -> None:
 def test_samples_look_at_rows_that_are_dirty_for_a_field_only() -> None:
     samples = DirtySamples(_SCHEMA, JsonDecoder(_SCHEMA).fields_of)
     dirty = [DirtyRow(0, "convert", DirtyReason.WRONG_TYPE, "id", "")]
-    samples.take([b'{"id":"a","x":1}'], dirty)
+    samples.sample([b'{"id":"a","x":1}'], dirty)
     assert samples.fields() == ()
 
 
@@ -109,10 +109,10 @@ def test_few_rows_of_all_are_looked_at_where_fields_are_ignored() -> None:
     samples = FewSamples(_SCHEMA, JsonDecoder(_SCHEMA).fields_of)
     payloads = [json.dumps({"id": n, "x": n}).encode() for n in range(10_000)]
     for _ in range(10):
-        samples.take(payloads, ())
-        samples.take([], ())
-        samples.take([None], ())
-    samples.take([b'{"id":1,"rare":true}'], ())
+        samples.sample(payloads, ())
+        samples.sample([], ())
+        samples.sample([None], ())
+    samples.sample([b'{"id":1,"rare":true}'], ())
     found = {each.name: each for each in samples.fields()}
     assert (found["x"].type, found["rare"].type) == ("bigint", "boolean")
     assert 20 <= found["x"].rows <= 30

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.garbage import Decided, NamedFiles, decide
+from sluiceway.ledger.garbage import Decided, EpochFiles, decide
 from sluiceway.ledger.records import Body, DataRecord, encode_record
 from tools.ledger_records import data, fence, record, sources, span
 
@@ -20,7 +20,7 @@ def _name(epoch: tuple[int, int], number: int = 0) -> str:
     return f"{epoch[0]}-{epoch[1]}-{UUID(int=number).hex}"
 
 
-def _grow(fold: Fold, history: list[str | int]) -> dict[tuple[int, int], NamedFiles]:
+def _grow(fold: Fold, history: list[str | int]) -> dict[tuple[int, int], EpochFiles]:
     """Apply a history; the DATA records in it by (term, epoch)."""
     named = {}
     for step in history:
@@ -36,7 +36,7 @@ def _grow(fold: Fold, history: list[str | int]) -> dict[tuple[int, int], NamedFi
             fold.apply(made, encode_record(made))
             if isinstance(body, DataRecord):
                 files = (*body.files, *body.dirty_files, *body.late_files)
-                named[fold.term, body.epoch] = NamedFiles(made.seq, files)
+                named[fold.term, body.epoch] = EpochFiles(made.seq, files)
     return named
 
 

@@ -119,7 +119,7 @@ def test_every_row_is_where_one_look_at_it_says(case: Case) -> None:
     assert {where: sorted(ids) for where, ids in found.ids.items()} == wanted
     assert sorted(found.dirty) == [(each, "late") for each in dirty]
     told, counts = found.written.late_rows, found.written.counts
-    assert told.told() == {name: rows for name, rows in fates.items() if name}
+    assert told.as_counts() == {name: rows for name, rows in fates.items() if name}
     assert counts.balanced()
     assert (counts.read, counts.late, counts.dirty) == (number, fates["side"], fates["dirty"])
     for split, totals in enumerate(found.written.totals):

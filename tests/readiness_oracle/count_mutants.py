@@ -9,13 +9,13 @@ from readiness_oracle import product
 from readiness_oracle.bodies import Plan
 from readiness_oracle.mutant import Mutant
 from sluiceway.eventtime.prefix_periods import Period
-from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, PrefixBook
+from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, OpenPrefixes
 from sluiceway.ledger import fold
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.fold_counts import check_counts, take_counts
+from sluiceway.ledger.fold_counts import apply_counts, check_counts
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.route import route_readiness
-from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep.record_queue import RecordQueue
 from tools.mutant_fit import Patch
 
 
@@ -107,12 +107,14 @@ def _rows_in_flight_count() -> tuple[Patch, ...]:
 
 
 def _due(change: Callable[[CountRule], CountRule]) -> tuple[Patch, ...]:
-    right = PrefixBook.due_counted
+    right = OpenPrefixes.due_counted
 
-    def due(book: PrefixBook, watermark_us: int | None, rule: CountRule, *rest: Any) -> CountedDue:
+    def due(
+        book: OpenPrefixes, watermark_us: int | None, rule: CountRule, *rest: Any
+    ) -> CountedDue:
         return right(book, watermark_us, change(rule), *rest)
 
-    return ((PrefixBook, "due_counted", due),)
+    return ((OpenPrefixes, "due_counted", due),)
 
 
 def _watermark_is_asked() -> tuple[Patch, ...]:
@@ -124,10 +126,10 @@ def _watermark_is_not_asked() -> tuple[Patch, ...]:
 
 
 def _empty_needs_no_count() -> tuple[Patch, ...]:
-    right = PrefixBook.due_counted
+    right = OpenPrefixes.due_counted
 
     def due(
-        book: PrefixBook, watermark_us: int | None, rule: CountRule, is_there: Any, *rest: Any
+        book: OpenPrefixes, watermark_us: int | None, rule: CountRule, is_there: Any, *rest: Any
     ) -> CountedDue:
         with_rows = {each.prefix for each in book.open}
 
@@ -140,15 +142,15 @@ def _empty_needs_no_count() -> tuple[Patch, ...]:
         counted = tuple(prefix for prefix in found.due.counted if is_there(prefix))
         return replace(found, due=replace(found.due, counted=counted))
 
-    return ((PrefixBook, "due_counted", due),)
+    return ((OpenPrefixes, "due_counted", due),)
 
 
 def _in_no_order() -> tuple[Patch, ...]:
     """Whoever has all rows is closed, what is before it as well or not."""
-    right = PrefixBook.due_counted
+    right = OpenPrefixes.due_counted
 
     def due(
-        book: PrefixBook, watermark_us: int | None, rule: CountRule, is_there: Any, *rest: Any
+        book: OpenPrefixes, watermark_us: int | None, rule: CountRule, is_there: Any, *rest: Any
     ) -> CountedDue:
         found = right(book, watermark_us, rule, is_there, *rest)
         known = {} if found.due is None else {each.prefix: each for each in found.due.periods}
@@ -167,13 +169,13 @@ def _in_no_order() -> tuple[Patch, ...]:
         made = DuePrefixes(periods, max(passed, default=None), counted=counted)
         return CountedDue(made, found.waits)
 
-    return ((PrefixBook, "due_counted", due),)
+    return ((OpenPrefixes, "due_counted", due),)
 
 
 def _first_count_holds() -> tuple[Patch, ...]:
     def take(state: Any, body: CountsRecord, record: Any) -> None:
         known = dict(state.counted.rows)
-        take_counts(state, body, record)
+        apply_counts(state, body, record)
         state.counted.rows |= known
 
     return _taking(take)
@@ -182,7 +184,7 @@ def _first_count_holds() -> tuple[Patch, ...]:
 def _greatest_count_holds() -> tuple[Patch, ...]:
     def take(state: Any, body: CountsRecord, record: Any) -> None:
         known = dict(state.counted.rows)
-        take_counts(state, body, record)
+        apply_counts(state, body, record)
         for prefix, rows in known.items():
             state.counted.rows[prefix] = max(rows, state.counted.rows[prefix])
 
@@ -195,7 +197,7 @@ def _taking(take: Callable[[Any, CountsRecord, Any], None]) -> tuple[Patch, ...]
 
 
 def _closing_tells_nothing() -> tuple[Patch, ...]:
-    return ((RouteDesk, "counted", property(lambda desk: ())),)
+    return ((RecordQueue, "counted", property(lambda desk: ())),)
 
 
 def _restart_forgets_counts() -> tuple[Patch, ...]:

@@ -15,8 +15,8 @@ from readiness_oracle.mutant import Mutant
 from sluiceway.eventtime import prefix_periods, readiness, watermark
 from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
-from sluiceway.eventtime.readiness import PrefixBook
-from sluiceway.eventtime.watermark import SourceSeen, SourceStatus, SourceVerdict, WatermarkRule
+from sluiceway.eventtime.readiness import OpenPrefixes
+from sluiceway.eventtime.watermark import ObservedSource, SourceStatus, SourceVerdict, WatermarkRule
 from sluiceway.ledger import fold_counts, fold_sources, fold_watermark
 from sluiceway.ledger.fold_state import ClosedPrefix, SourceState
 from sluiceway.route import route_readiness
@@ -31,7 +31,7 @@ _Status = tuple[SourceStatus, str]
 
 
 def _idle_by_timer() -> tuple[Patch, ...]:
-    def status(rule: WatermarkRule, seen: SourceSeen, read_at_us: int) -> _Status:
+    def status(rule: WatermarkRule, seen: ObservedSource, read_at_us: int) -> _Status:
         since = seen.quiet_since_us
         quiet = since is not None and read_at_us - since >= rule.idle_after_us
         return (SourceStatus.IDLE if quiet else SourceStatus.ACTIVE), ""
@@ -39,11 +39,11 @@ def _idle_by_timer() -> tuple[Patch, ...]:
     return ((watermark, "_status", status),)
 
 
-def _as_if(**changed: Callable[[SourceSeen], object]) -> tuple[Patch, ...]:
+def _as_if(**changed: Callable[[ObservedSource], object]) -> tuple[Patch, ...]:
     """The status of a source partition of which something else is believed."""
     right = watermark._status
 
-    def status(rule: WatermarkRule, seen: SourceSeen, read_at_us: int) -> _Status:
+    def status(rule: WatermarkRule, seen: ObservedSource, read_at_us: int) -> _Status:
         values: dict[str, Any] = {name: make(seen) for name, make in changed.items()}
         return right(rule, replace(seen, **values), read_at_us)
 
@@ -55,10 +55,10 @@ def _open_transaction_is_idle() -> tuple[Patch, ...]:
 
 
 def _silent_broker_is_idle() -> tuple[Patch, ...]:
-    def end(seen: SourceSeen) -> int:
+    def end(seen: ObservedSource) -> int:
         return seen.committed_end if seen.log_end is None else seen.log_end
 
-    def high(seen: SourceSeen) -> int:
+    def high(seen: ObservedSource) -> int:
         return seen.committed_end if seen.high_watermark is None else seen.high_watermark
 
     return _as_if(log_end=end, high_watermark=high)
@@ -284,12 +284,12 @@ def _closes_a_moment_late() -> tuple[Patch, ...]:
 
 
 def _book(lateness: Callable[[int], int]) -> Patch:
-    right = PrefixBook.__init__
+    right = OpenPrefixes.__init__
 
-    def make(book: PrefixBook, periods: PrefixPeriods, lateness_us: int) -> None:
+    def make(book: OpenPrefixes, periods: PrefixPeriods, lateness_us: int) -> None:
         right(book, periods, lateness(lateness_us))
 
-    return (PrefixBook, "__init__", make)
+    return (OpenPrefixes, "__init__", make)
 
 
 def _no_empty_hours() -> tuple[Patch, ...]:
@@ -297,7 +297,7 @@ def _no_empty_hours() -> tuple[Patch, ...]:
         del arguments
         return [], 0
 
-    return ((PrefixBook, "_empty", empty),)
+    return ((OpenPrefixes, "_empty", empty),)
 
 
 def _ready_at_once() -> tuple[Patch, ...]:

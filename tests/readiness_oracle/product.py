@@ -48,8 +48,8 @@ from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.counts_feed import read_count
-from sluiceway.upkeep.desk import RouteDesk
 from sluiceway.upkeep.partition_bodies import counts_body, ready_body
+from sluiceway.upkeep.record_queue import RecordQueue
 
 _COUNTS = "events_counts"
 _TABLE_NAME = f"{TABLE.database}.{TABLE.name}"
@@ -144,7 +144,7 @@ class ProductDecider:
         self._epochs = 0
         self._asks = False
         self.clock = SteadyClock()
-        self.desk = RouteDesk(cast("Any", None), self.fold.closed)
+        self.desk = RecordQueue(cast("Any", None), self.fold.closed)
         self.readiness = RouteReadiness(self.rule, self.desk, self.fold, _MUTE)
         self.readiness.close_due(self.fold)
 
@@ -247,8 +247,8 @@ class ProductDecider:
         made = data_body(plan, replace(mark, bound_us=bound_us))
         body = placed(replace(made, counted=self.desk.counted), self.fold)
         self.put(body)
-        self.readiness.note_record(self.fold)
-        self.readiness.note_late(body.late_in)
+        self.readiness.update(self.fold)
+        self.readiness.add_late(body.late_in)
         self.readiness.close_due(self.fold)
 
     def _empty_plan(self) -> Plan:
@@ -273,7 +273,7 @@ class ProductDecider:
         body = counts_body(self.fold, self.desk.closed(), log, {0: len(topic)}, counts)
         if counts and body is not None:
             self.put(body)
-            self.readiness.note_record(self.fold)
+            self.readiness.update(self.fold)
         self._asks = self._asks or self.desk.is_waited_for(self.fold)
 
     def waits(self) -> str | None:
@@ -287,9 +287,9 @@ class ProductDecider:
             body = ready_body(self.fold, prefix)
             if body is not None:
                 self.put(body)
-                self.readiness.note_record(self.fold)
+                self.readiness.update(self.fold)
                 found.append(Announced(prefix, body.version, prefix in self._counted))
-            self.readiness.note_announced(prefix)
+            self.readiness.add_announced(prefix)
         return found
 
 

@@ -12,10 +12,10 @@ from readiness_oracle.bodies import TOPIC
 from readiness_oracle.decider import Batch, Fate
 from readiness_oracle.history import Route
 from sluiceway.schedule.epoch_times import EpochDates
-from sluiceway.schedule.told_closed import ToldClosed
+from sluiceway.schedule.told_closed import ClosedHint
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourcePartition
-from sluiceway.worker.late_rows import LateBatch, LateJudge
+from sluiceway.worker.late_rows import LateJudge, LateSplit
 from sluiceway.worker.places import LatePlace
 from sluiceway.worker.plan import EventTimeRule, LatePolicy, LateRule, PartitionRule
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
@@ -89,7 +89,7 @@ class RowTask:
             partitions=self._columns.partitions,
             event_time=self._columns.rule,
         )
-        few = ToldClosed().of(cast("Any", told), closed)
+        few = ClosedHint().of(cast("Any", told), closed)
         times = dates.for_splits(cast("Any", splits), few)
         plan = SimpleNamespace(route=told, times=times, splits=splits)
         self._late = LateJudge(cast("Any", plan), self._columns.assigner)
@@ -119,7 +119,7 @@ class RowTask:
                 found[row] = place
         return found
 
-    def _placed(self, going: LateBatch) -> list[Placed]:
+    def _placed(self, going: LateSplit) -> list[Placed]:
         names, dirty = self._columns.names, {each.index for each in going.dirty}
         fates = [0] * len(going.codes) if going.fates is None else going.fates.tolist()
         found: list[Placed] = []

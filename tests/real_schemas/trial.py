@@ -15,7 +15,7 @@ from sluiceway.formats.avro.writer_schemas import RegistrySchemas
 from sluiceway.formats.protobuf.columns import message_columns
 from sluiceway.formats.protobuf.message_schemas import RegistryMessages
 from sluiceway.formats.protobuf.reader import MessageReader
-from sluiceway.formats.protobuf.schema import MessageType, Schema
+from sluiceway.formats.protobuf.schema import MessageType, ProtobufSchema
 from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_columns import NoColumnsError, SchemaColumn
 from sluiceway.formats.schema_registry.client import RegisteredSchema
@@ -106,7 +106,7 @@ def _check_columns(columns: Callable[[], Iterable[SchemaColumn]]) -> None:
         assert all(column.type is not None or column.refused for column in columns())
 
 
-def compare(schema: Schema, message: MessageType, reader: MessageReader) -> None:
+def compare(schema: ProtobufSchema, message: MessageType, reader: MessageReader) -> None:
     """Write all plain fields of a message with Google's class, and read them with ours."""
     descriptor = schema._pool.FindMessageTypeByName(message.name)
     made = GetMessageClass(descriptor)()

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluiceway.errors import SluicewayError
 from sluiceway.job.loop import JobLoop
-from sluiceway.job.seat import Seat
+from sluiceway.job.route_slot import RouteSlot
 from sluiceway.ledger.fold import Fold
 from sluiceway.route import ahead
 from sluiceway.spec.log_key import SourceKey
@@ -24,7 +24,7 @@ def always(fold: Fold, planned: object) -> bool:
     return True
 
 
-def react_and_keep(loop: JobLoop, seat: Seat, error: SluicewayError) -> None:
+def react_and_keep(loop: JobLoop, seat: RouteSlot, error: SluicewayError) -> None:
     """The epoch behind a failed one stays, to be committed when the route goes on."""
     staged = seat.staged
     _REACT(loop, seat, error)
@@ -36,7 +36,7 @@ _REACT = JobLoop._react
 
 def commit_at_once(loop: JobLoop) -> None:
     """Begin the commit of the next epoch while that of the one before is under way."""
-    due = [seat for seat in loop._seats if seat.staged is not None]
+    due = [seat for seat in loop._route_slots if seat.staged is not None]
     views = loop._look(due)
     for seat in due:
         staged, seat.staged = seat.staged, None

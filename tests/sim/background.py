@@ -1,6 +1,6 @@
 """Background work of a driver: partitions are rewritten, closed, announced and let go.
 
-The requests go the product's own way (`upkeep.desk`, `upkeep.replacing`,
+The requests go the product's own way (`upkeep.record_queue`, `upkeep.replacing`,
 `upkeep.compactor`); what a
 compaction does to the rows is simulated: all of them into one file.
 """
@@ -20,8 +20,8 @@ from sluiceway.ledger.live_files import LiveFiles
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.desk import RouteDesk
 from sluiceway.upkeep.partition_bodies import counts_body, expire_body, ready_body
+from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.upkeep.replacing import Staging, move_partitions
 from sluiceway.upkeep.rewriting import Rewritten
 
@@ -37,7 +37,7 @@ BACKGROUND = "background"
 class SimBackground:
     """Of one route of one driver, in a thread of its process."""
 
-    def __init__(self, world: "World", desk: RouteDesk, topic: str) -> None:
+    def __init__(self, world: "World", desk: RecordQueue, topic: str) -> None:
         self._world = world
         self._desk = desk
         self._rng = world.scheduler.rng

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sluiceway.eventtime.prefix_periods import Period
-from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, PrefixBook
+from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, OpenPrefixes
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.upkeep.partition_bodies import counts_body
@@ -27,7 +27,7 @@ def one_row_may_be_missing(fold: FoldState, prefix: str) -> bool:
 
 
 def in_no_order(
-    book: PrefixBook, watermark_us: int | None, rule: CountRule, is_there: Any, most: int = 10_000
+    book: OpenPrefixes, watermark_us: int | None, rule: CountRule, is_there: Any, most: int = 10_000
 ) -> CountedDue:
     """Whoever has all rows is closed, what is before it as well or not."""
     del most
@@ -46,7 +46,7 @@ def in_no_order(
     return CountedDue(due, None)
 
 
-def never_due(book: PrefixBook, *asked: Any) -> CountedDue:
+def never_due(book: OpenPrefixes, *asked: Any) -> CountedDue:
     """What was counted waits for ever."""
     del book, asked
     return CountedDue(None, None)

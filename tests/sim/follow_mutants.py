@@ -8,7 +8,7 @@ from sluiceway.followers.files import FilesFollower
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.host.work_pool import Work, WorkPool
 from sluiceway.ledger.follower import Follower, LogView
-from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.held_route import OwnedRoute
 
 
 def place_first(follower: FilesFollower, view: LogView) -> int:
@@ -28,14 +28,14 @@ def any_slot(self: FollowerRunner, each: Any) -> int:
     return self._through
 
 
-def start_at_the_tail(held: HeldRoute, since: int, *, anew: bool = False) -> None:
+def start_at_the_tail(held: OwnedRoute, since: int, *, anew: bool = False) -> None:
     """What the catalog owes is known in memory only: a start begins at the tail."""
     if anew:
         since = held.owned.fold.next_seq
     _WANT(held, since, anew=anew)
 
 
-_WANT = HeldRoute.want_partitions
+_WANT = OwnedRoute.want_partitions
 
 
 def wake_twice(pool: WorkPool, work: Work) -> None:
@@ -45,10 +45,10 @@ def wake_twice(pool: WorkPool, work: Work) -> None:
         pool._call_for_help()
 
 
-def without_bound(held: HeldRoute, in_flight: int) -> None:
+def without_bound(held: OwnedRoute, in_flight: int) -> None:
     """Nothing keeps commits from going on."""
     del in_flight
-    held.take_published()
+    held.read_published()
 
 
 def forgotten(followers: Sequence[Follower]) -> list[Follower]:

@@ -14,13 +14,13 @@ from sluiceway.ledger.lane_records import (
     LaneRecord,
     LaneSpan,
 )
-from sluiceway.ledger.lane_state import LaneBook, LaneState
+from sluiceway.ledger.lane_state import LaneState, ReplayLanes
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.lanes import Lanes
 from sluiceway.upkeep.requests import LaneRequest
 
 
-def never_taken(self: LaneBook, source: str, start: int, stop: int) -> bool:
+def never_taken(self: ReplayLanes, source: str, start: int, stop: int) -> bool:
     del self, source, start, stop
     return False
 
@@ -69,7 +69,7 @@ def record_of_new_lane(self: LaneRequest) -> LaneRecord:
     return LaneRecord(uuid4().hex, self.kind, self.operator, self.reason, self.ranges)
 
 
-def image_without_lanes(book: LaneBook) -> LaneImage:
+def image_without_lanes(book: ReplayLanes) -> LaneImage:
     del book
     return LaneImage((), (), NO_LANE_ROWS)
 
@@ -85,5 +85,5 @@ def record_without_dirty_rows(
 def land_unpublished(self: Lanes, record: LaneDataRecord) -> None:
     before = self._owned.fold.next_seq
     self._owned.writer.commit(record)
-    self._owned.writer.note_published()
+    self._owned.writer.set_published()
     self._hooks.applied(before)

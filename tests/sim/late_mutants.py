@@ -6,7 +6,7 @@ from typing import Any
 from sluiceway.ledger import placing
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.lane_records import LATE, LaneDataRecord
-from sluiceway.ledger.lane_state import LaneBook, LaneState
+from sluiceway.ledger.lane_state import LaneState, ReplayLanes
 from sluiceway.ledger.layout import is_late_place
 from sluiceway.schedule.epoch_times import EpochDates
 from sluiceway.sources.contract import Split
@@ -28,12 +28,12 @@ def files_in_time(record: Any) -> tuple[FileRecord, ...]:
     return tuple(file for file in placing.all_files(record) if not is_late_place(file.final))
 
 
-def taken_unless_late(self: LaneBook, source: str, start: int, stop: int) -> bool:
+def taken_unless_late(self: ReplayLanes, source: str, start: int, stop: int) -> bool:
     """Late rows are brought in again, whoever has brought them in."""
     return not source.startswith("late:") and _IS_TAKEN(self, source, start, stop)
 
 
-_IS_TAKEN = LaneBook.is_taken
+_IS_TAKEN = ReplayLanes.is_taken
 
 
 def record_without_late_rows(

@@ -25,7 +25,7 @@ from sim import store_mutants as store
 from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.eventtime import watermark
-from sluiceway.eventtime.readiness import CountRule, PrefixBook
+from sluiceway.eventtime.readiness import CountRule, OpenPrefixes
 from sluiceway.followers import desired, files, moved_partitions, runner
 from sluiceway.followers.catalog import CatalogFollower
 from sluiceway.followers.files import FilesFollower, Publisher
@@ -54,12 +54,12 @@ from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import FoldState, SourceState
 from sluiceway.ledger.garbage import Decided
-from sluiceway.ledger.lane_state import LaneBook, LaneState
+from sluiceway.ledger.lane_state import LaneState, ReplayLanes
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.placing import all_files
 from sluiceway.ledger.records import DataRecord, FenceRecord, Record, encode_record
-from sluiceway.ledger.tenure import Tenure
+from sluiceway.ledger.tenure import DriverTerm
 from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.operate import reset_offsets
 from sluiceway.route import (
@@ -70,13 +70,13 @@ from sluiceway.route import (
     side_records,
     takeover,
 )
-from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.held_route import OwnedRoute
 from sluiceway.route.route_readiness import RouteReadiness
 from sluiceway.route.route_session import RouteSession
 from sluiceway.schedule import pieces, planner
 from sluiceway.schedule.epoch_times import EpochDates
-from sluiceway.schedule.pieces import Pieces
-from sluiceway.schedule.second_look import SecondLook
+from sluiceway.schedule.log_end_history import LogEndHistory
+from sluiceway.schedule.pieces import SplitPieces
 from sluiceway.schedule.steady_clock import SteadyClock
 from sluiceway.sources.kafka import log_cuts
 from sluiceway.sources.kafka.progress import SplitProgress
@@ -209,7 +209,7 @@ def _recover_nothing(
         _NOTE_FILES(follower, fold, since)
 
 
-_NOTE_FILES = FilesFollower.note
+_NOTE_FILES = FilesFollower.update
 
 
 def _drop_then_publish(publisher: Publisher, record: DataRecord) -> None:
@@ -256,7 +256,7 @@ _WANT = CatalogFollower.want
 
 
 def _apply_once(applier: CatalogFollower, through: int) -> tuple[list[Any], tuple[Any, ...]]:
-    batch = list(applier._wanted.values())
+    batch = list(applier._desired.values())
     try:
         return _APPLY(applier, through)
     except SluicewayError:
@@ -333,7 +333,7 @@ MUTANTS = (
     Mutant("publish-gives-up", "a publish that fails is called done",
            ((Publisher, "publish", _publish_if_it_works),)),
     Mutant("recovery-skipped", "a start takes all records for published",
-           ((FilesFollower, "note", _recover_nothing),)),
+           ((FilesFollower, "update", _recover_nothing),)),
     Mutant("attempts-dropped-first", "attempt folders go before their files are published",
            ((Publisher, "publish", _drop_then_publish),)),
     Mutant("start-resolved-again", "a start is resolved again until there is a row",
@@ -364,7 +364,7 @@ MUTANTS = (
            ((LedgerLog, "read_bytes", keep.slot_before_pack),
             (LedgerLog, "records", keep.records_of_slots)), rare=True),
     Mutant("snapshot-too-early", "a snapshot is taken while a record's files are not published",
-           ((HeldRoute, "wait_published", keep.snapshot_before_publishing),)),
+           ((OwnedRoute, "wait_published", keep.snapshot_before_publishing),)),
     Mutant("side-file-trusted", "a side file is read without a look at its hash",
            ((log, "load_snapshot", keep.trust_side_file),), rare=True),
     Mutant("owed-partitions-dropped", "a side file leaves out partitions that the catalog has not",
@@ -400,9 +400,10 @@ MUTANTS = (
     Mutant("change-of-end-only", "SOURCE_CHANGE moves the end; the log stays the one it was",
            ((Fold, "apply", keep.apply_without_identity),)),
     Mutant("piece-behind-hole", "a piece counts, though the one before it was not read to its end",
-           ((Pieces, "join", piece.join_all), (prepare, "_prolonged", piece.prolonged_blindly))),
+           ((SplitPieces, "join", piece.join_all),
+            (prepare, "_prolonged", piece.prolonged_blindly))),
     Mutant("piece-behind-hole-checked", "the same, and only the record's maker looks at the ends",
-           ((Pieces, "join", piece.join_all),)),
+           ((SplitPieces, "join", piece.join_all),)),
     Mutant("pieces-overlap", "a piece begins at the last offset of the one before it",
            ((pieces, "_append", piece.append_overlapping),
             (prepare, "_prolonged", piece.prolonged_blindly))),
@@ -432,7 +433,7 @@ MUTANTS = (
             (fold_partitions, "check_rows", _nothing))),
     Mutant("group-files-mixed", "all of a group are rewritten from the files of one of them",
            ((replacing, "_rewrite_all", move.rewrite_from_the_first),
-            (replacing._Work, "take", move.take_any_rows),
+            (replacing._Work, "add_files", move.take_any_rows),
             (fold_partitions, "check_rows", _nothing))),
     Mutant("group-checked-once", "whether files have come is looked at once for a whole group",
            ((replacing, "_put_replaces", move.check_the_first),
@@ -446,14 +447,14 @@ MUTANTS = (
             (fold_partitions, "closed_prefix", move.closed_or_not))),
     Mutant("ready-before-publish", "background work is served before an epoch is published",
            ((side_records, "_is_free", move.always_shown),
-            (HeldRoute, "wait_published", move.serve_before_publishing))),
+            (OwnedRoute, "wait_published", move.serve_before_publishing))),
     Mutant("recovery-from-the-start", "a start publishes all records again, also of what is gone",
            ((RouteSession, "_recover", move.recover_from_the_start),)),
     Mutant("old-folder-at-once", "an old folder goes without a look where readers are sent",
-           ((MovedPartitions, "take", move.remove_at_once),)),
+           ((MovedPartitions, "add", move.remove_at_once),)),
     Mutant("fenced-goes-on", "a fenced driver without anything to commit goes on with its effects",
-           ((Tenure, "check", outside.held_for_ever),
-            (Tenure, "refuse_if_lost", outside.held_for_ever))),
+           ((DriverTerm, "check", outside.held_for_ever),
+            (DriverTerm, "refuse_if_lost", outside.held_for_ever))),
     Mutant("swept-by-own-repair", "old folders are judged by what this driver has just put right",
            ((MovedPartitions, "due", outside.all_again),
             (CatalogFollower, "_apply_all", outside.repair_then_look))),
@@ -464,7 +465,7 @@ MUTANTS = (
     Mutant("staged-unchecked", "PREPARE believes the tasks, and looks at no staged file",
            ((route_session, "check_staged_files", _nothing),)),
     Mutant("bounds-looked-at-once", "a log that ends below its committed end is believed at once",
-           ((SecondLook, "look", _nothing),)),
+           ((LogEndHistory, "update", _nothing),)),
     Mutant("expired-shown", "a partition that its owner has dropped is added again",
            ((desired, "desired_partition", move.shown_for_ever),)),
     Mutant("gc-of-open-work", "staged files of background work go while it goes on",
@@ -473,14 +474,14 @@ MUTANTS = (
            ((reset_offsets, "refuse_stale", _nothing),
             (fold_sources, "moved", keep.moved_unchecked))),
     Mutant("lanes-overlap", "a lane takes dirty rows, whoever has them",
-           ((LaneBook, "is_taken", lanes.never_taken),)),
+           ((ReplayLanes, "is_taken", lanes.never_taken),)),
     Mutant("lane-ends-in-memory", "how far a replay is, its driver knows, and no record",
            ((LaneState, "left", lanes.left_as_remembered),
             (LaneState, "place", lanes.place_anywhere),
             (Lanes, "_record", lanes.record_and_remember)), rare=True),
     Mutant("request-twice", "a request that is found again opens another lane",
            ((LaneRequest, "record", lanes.record_of_new_lane),
-            (LaneBook, "is_taken", lanes.never_taken))),
+            (ReplayLanes, "is_taken", lanes.never_taken))),
     Mutant("snapshot-without-lanes", "a side file forgets which rows lanes have taken",
            ((snapshot, "lane_image", lanes.image_without_lanes),)),
     Mutant("dirty-again-dropped", "rows of a replay that are dirty again count as filtered",
@@ -492,7 +493,7 @@ MUTANTS = (
     Mutant("late-not-published", "the files of late rows stay staged",
            ((files, "all_files", late.files_in_time),)),
     Mutant("late-brought-in-twice", "a lane takes late rows, whoever has brought them in",
-           ((LaneBook, "is_taken", late.taken_unless_late),), often=_LATE_ROWS),
+           ((ReplayLanes, "is_taken", late.taken_unless_late),), often=_LATE_ROWS),
     Mutant("late-lost-on-the-way", "late rows that a lane has read are in no file of it",
            ((Lanes, "_record", late.record_without_late_rows),
             (fold_lanes, "_check_sums", _nothing)), often=_LATE_ROWS),
@@ -503,7 +504,7 @@ MUTANTS = (
     Mutant("idle-without-leader", "a source partition that no leader tells of holds nothing",
            ((watermark, "_status", ready.idle_without_leader),)),
     Mutant("copy-is-the-log", "where a copy ends there the log ends",
-           ((loop, "look", ready.look_at_copies),)),
+           ((loop, "read_source_view", ready.look_at_copies),)),
     Mutant("watermark-of-the-fastest", "the route is as far as its furthest source partition",
            ((route_readiness, "route_watermark", ready.watermark_of_the_fastest),
             (fold_watermark, "_check_holders", _nothing))),
@@ -526,13 +527,13 @@ MUTANTS = (
            ((SteadyClock, "_is_borne_out", ready.borne_out_by_the_last_look),), rare=True,
            often=frozenset({"creep_clock"})),
     Mutant("closed-too-early", "a partition is closed before the watermark has reached its end",
-           ((PrefixBook, "due", ready.due_too_early),)),
+           ((OpenPrefixes, "due", ready.due_too_early),)),
     Mutant("never-announced", "what is closed is not announced",
            ((RouteReadiness, "to_announce", ready.nothing_to_announce),)),
     Mutant("announced-latest-first", "partitions are announced in no order of time",
            ((route_readiness, "next_to_announce", ready.latest_first),)),
     Mutant("shown-at-commit", "on_ready shows a partition with its first file",
-           ((desired, "is_to_be_seen", ready.always_seen),)),
+           ((desired, "is_to_be_shown", ready.always_seen),)),
     Mutant("count-is-enough", "a partition whose count has come is closed, whatever it has",
            ((FoldState, "has_counted", counted.a_count_is_enough),)),
     Mutant("count-one-missing", "one row may be missing of what was counted",
@@ -540,16 +541,16 @@ MUTANTS = (
     Mutant("count-not-waited-for", "a partition is closed without its count",
            ((CountRule, "needs_count", counted.nobody_needs_a_count),)),
     Mutant("counted-in-no-order", "a partition is closed by its count before those before it",
-           ((PrefixBook, "due_counted", counted.in_no_order),)),
+           ((OpenPrefixes, "due_counted", counted.in_no_order),)),
     Mutant("counted-never-closed", "what was counted is never closed",
-           ((PrefixBook, "due_counted", counted.never_due),)),
+           ((OpenPrefixes, "due_counted", counted.never_due),)),
     Mutant("epoch-never-assigned", "a log is read on without a look at its leader epochs",
            ((route_session, "plan_splits", epochs.never_assigned),)),
     Mutant("epoch-never-noted", "nobody asks a row for its leader epoch",
-           ((SplitProgress, "note_epoch", epochs.no_epochs),)),
+           ((SplitProgress, "set_leader_epoch", epochs.no_epochs),)),
     Mutant("epoch-past-markers", "the epoch of the last row is kept past markers",
            ((SplitProgress, "_move_to", epochs.move_and_keep),
-            (SplitProgress, "note_epoch", epochs.note_always))),
+            (SplitProgress, "set_leader_epoch", epochs.note_always))),
     Mutant("epoch-kept-by-fold", "an end that moves without an epoch keeps the one it had",
            ((SourceState, "advance", epochs.keep_old_epoch),)),
     Mutant("epoch-of-pieces", "the epoch of the committed end is copied to the pieces behind it",
@@ -563,11 +564,11 @@ MUTANTS = (
     Mutant("after-ignored", "the catalog is told of what is not published yet",
            ((FollowerRunner, "_limit", follow.any_slot),)),
     Mutant("place-in-memory", "what the catalog is owed is forgotten with its driver",
-           ((HeldRoute, "want_partitions", follow.start_at_the_tail),)),
+           ((OwnedRoute, "want_partitions", follow.start_at_the_tail),)),
     Mutant("two-pieces-at-once", "a follower is called while it is called",
            ((WorkPool, "wake", follow.wake_twice),)),
     Mutant("bound-ignored", "commits go on, however many records are not published",
-           ((HeldRoute, "refuse_unpublished", follow.without_bound),)),
+           ((OwnedRoute, "refuse_unpublished", follow.without_bound),)),
     Mutant("follower-forgotten", "a route has nobody who tells the catalog",
            ((runner, "in_order", follow.forgotten),)),
     Mutant("count-after-closing", "a count is taken in of what the driver has closed",

@@ -30,11 +30,11 @@ from sluiceway.ledger.operator_records import GAP, TWICE
 from sluiceway.operate import compact as compaction
 from sluiceway.operate import replay as replays
 from sluiceway.operate import reset_offsets, retire_partitions
-from sluiceway.operate.offset_moves import IDENTITY, ResetTarget, ResetWish, TargetKind
-from sluiceway.operate.retire_partitions import RetireWish
+from sluiceway.operate.offset_moves import IDENTITY, ResetRequest, ResetTarget, TargetKind
+from sluiceway.operate.retire_partitions import RetireRequest
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.compact_requests import COMPACT, CompactRequest, Outcome
+from sluiceway.upkeep.compact_requests import COMPACT, CompactionOutcome, CompactRequest
 from sluiceway.upkeep.requests import LaneRequest
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def reset(world: "World") -> None:
     numbers = rng.sample(range(len(logs)), rng.randint(1, len(logs)))
     kind = rng.choice(_KINDS)
     most = min(len(logs[number].rows) for number in numbers)
-    wish = ResetWish(
+    wish = ResetRequest(
         ResetTarget(kind, offset=rng.randint(0, most)),
         reason="a test",
         operator="operator@host",
@@ -118,7 +118,7 @@ def retire(world: "World") -> None:
     source, topic = SimSource(world.broker), world.monitor.topic
     rng, logs = world.rng, world.broker.topics[topic]
     named = (SourcePartition(topic, rng.randrange(len(logs))),) if rng.random() < 0.3 else ()
-    wish = RetireWish("a test", "operator@host", named, accepts_gap=True)
+    wish = RetireRequest("a test", "operator@host", named, accepts_gap=True)
     gone = retire_partitions.planned_retirements(_log(world).fold(), wish, source)
     if gone:
         retire_partitions.retire_partitions(world.route(), wish, gone, source)
@@ -130,7 +130,7 @@ def change(world: "World") -> None:
     source, topic = SimSource(world.broker), world.monitor.topic
     most = min(len(log.rows) for log in world.broker.topics[topic])
     kind = world.rng.choice(_KINDS)
-    wish = ResetWish(
+    wish = ResetRequest(
         ResetTarget(kind, offset=world.rng.randint(0, most)),
         reason="a test",
         operator="operator@host",
@@ -144,7 +144,7 @@ def accept_cut(world: "World") -> None:
     source, topic = SimSource(world.broker), world.monitor.topic
     for number in world.cut_partitions():
         end = world.monitor.fold.sources[number].end
-        wish = ResetWish(
+        wish = ResetRequest(
             ResetTarget("offset", offset=end),
             reason="a test",
             operator="operator@host",
@@ -212,7 +212,7 @@ def compact(world: "World") -> None:
     answer = compaction.carry_out(
         world.route(), _log(world), request, lambda done, elsewhere: None, world.command_log()
     )
-    done = [each for each in answer.partitions if each.outcome == Outcome.COMPACTED]
+    done = [each for each in answer.partitions if each.outcome == CompactionOutcome.COMPACTED]
     world.seen["compacted"] += len(done)
 
 
@@ -230,7 +230,7 @@ def _runs(file: DirtyFile, rng: random.Random) -> list[LaneRange]:
     return [LaneRange(name, BigInt(run[0]), BigInt(run[-1] + 1)) for run in runs]
 
 
-def _move(world: "World", wish: ResetWish, source: SimSource, seen: str) -> None:
+def _move(world: "World", wish: ResetRequest, source: SimSource, seen: str) -> None:
     moves = reset_offsets.planned_moves(_log(world).fold(), wish, source)
     if moves:
         reset_offsets.reset_route(world.route(), wish, moves, source)

@@ -8,11 +8,11 @@ from typing import Any
 from sluiceway.followers import moved_partitions
 from sluiceway.followers.catalog import CatalogFollower
 from sluiceway.followers.moved_partitions import MovedPartitions
-from sluiceway.ledger.tenure import Tenure
+from sluiceway.ledger.tenure import DriverTerm
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 
 
-def held_for_ever(tenure: Tenure) -> None:
+def held_for_ever(tenure: DriverTerm) -> None:
     """Only a put would meet the fence."""
     del tenure
 

@@ -19,12 +19,12 @@ from sluiceway.ledger.garbage import Decided, Decision, Staged
 from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import moved_prefix
 from sluiceway.ledger.records import DataRecord
-from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.held_route import OwnedRoute
 from sluiceway.route.route_session import RouteSession
-from sluiceway.route.side_records import put_asked
+from sluiceway.route.side_records import put_requested
 from sluiceway.sinks.contract import DesiredPartition
 from sluiceway.upkeep import partition_bodies, replacing
-from sluiceway.upkeep.desk import Build, RouteDesk
+from sluiceway.upkeep.record_queue import Build, RecordQueue
 from sluiceway.upkeep.replacing import Rewrite, Staging
 
 
@@ -68,11 +68,11 @@ def _valued(files: Sequence[FileRecord], values: tuple[str | None, ...]) -> list
 def take_any_rows(work: Any, added: Sequence[FileRecord]) -> None:
     """Nobody counts them."""
     work._added = list(added)
-    work._desk.log.storage.sync_folder(work.folder)
+    work._record_queue.log.storage.sync_folder(work.folder)
 
 
 def check_the_first(
-    desk: RouteDesk, works: Sequence[Any], build_of: Callable[[Any], Build]
+    desk: RecordQueue, works: Sequence[Any], build_of: Callable[[Any], Build]
 ) -> None:
     """Whether files have come is looked at for the first of a group, and holds for all of it."""
     first = next((work for work in works if work.is_open), None)
@@ -115,23 +115,23 @@ def closed_or_not(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
     return fold.closed.setdefault(prefix, ClosedPrefix(max([0, *below])))
 
 
-def serve_before_publishing(held: HeldRoute, timeout_s: float) -> bool:
+def serve_before_publishing(held: OwnedRoute, timeout_s: float) -> bool:
     """Background work has its records put before the epoch's files have their names."""
     fold = held.owned.fold
     newest = max(fold.unpublished, default=0)
     if isinstance(fold.unpublished.get(newest), DataRecord):
         before, fold.published_through = fold.published_through, fold.next_seq
-        put_asked(held, lambda _: None)
+        put_requested(held, lambda _: None)
         fold.published_through = before
     return _WAIT_PUBLISHED(held, timeout_s)
 
 
-_WAIT_PUBLISHED = HeldRoute.wait_published
+_WAIT_PUBLISHED = OwnedRoute.wait_published
 
 
 def recover_from_the_start(session: RouteSession) -> None:
     """All records are published again, whatever has become of their files."""
-    owned = session._now.owned
+    owned = session.state.owned
     publisher = Publisher(owned.storage, owned.layout, session._log)
     for record, _ in owned.log.records():
         if isinstance(record.body, DataRecord):
@@ -161,7 +161,7 @@ class _AsWanted:
         return {each.values: each.location for each in wanted if each.exists}
 
 
-_TAKE = MovedPartitions.take
+_TAKE = MovedPartitions.add
 
 
 def always_shown(*_: object) -> bool:

@@ -7,12 +7,14 @@ from typing import Any
 from sluiceway.ledger.records import RangeRecord
 from sluiceway.route import prepare
 from sluiceway.schedule import pieces
-from sluiceway.schedule.pieces import Pieces
+from sluiceway.schedule.pieces import SplitPieces
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.sources.contract import SourcePartition
 
 
-def join_all(found: Pieces, route: str, epoch: PlannedEpoch, answers: Sequence[Any]) -> list[Any]:
+def join_all(
+    found: SplitPieces, route: str, epoch: PlannedEpoch, answers: Sequence[Any]
+) -> list[Any]:
     """All pieces count, also those behind one that was not read to its end."""
     chains = found._chains.get(route, {}).values()
     followers = [task for chain in chains for task in chain.tasks[1:]]

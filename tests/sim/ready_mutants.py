@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from sluiceway.eventtime import watermark
-from sluiceway.eventtime.readiness import PrefixBook, next_to_announce
+from sluiceway.eventtime.readiness import OpenPrefixes, next_to_announce
 from sluiceway.eventtime.watermark import (
+    ObservedSource,
     RouteWatermark,
-    SourceSeen,
     SourceStatus,
     SourceVerdict,
     WatermarkRule,
@@ -25,7 +25,7 @@ from sluiceway.sources.contract import SourceClient
 
 
 def idle_by_the_clock(
-    rule: WatermarkRule, seen: SourceSeen, read_at_us: int
+    rule: WatermarkRule, seen: ObservedSource, read_at_us: int
 ) -> tuple[SourceStatus, str]:
     """Who is quiet is idle, whatever his log holds."""
     quiet_us = seen.quiet_since_us
@@ -35,7 +35,7 @@ def idle_by_the_clock(
 
 
 def idle_without_leader(
-    rule: WatermarkRule, seen: SourceSeen, read_at_us: int
+    rule: WatermarkRule, seen: ObservedSource, read_at_us: int
 ) -> tuple[SourceStatus, str]:
     """Who has no leader has nothing."""
     if seen.log_end is None:
@@ -49,11 +49,11 @@ def look_at_copies(source: SourceClient, topics: Iterable[str]) -> SourceView:
     return replace(view, bounds={**view.copies, **view.bounds})
 
 
-_LOOK = source_view.look
+_LOOK = source_view.read_source_view
 
 
 def idle_at_once(
-    rule: WatermarkRule, seen: SourceSeen, read_at_us: int
+    rule: WatermarkRule, seen: ObservedSource, read_at_us: int
 ) -> tuple[SourceStatus, str]:
     """Who has nothing to read is idle."""
     return _STATUS(replace(rule, idle_after_us=0), seen, read_at_us)
@@ -145,7 +145,7 @@ _FOUND = watermark._found
 _ROUTE = watermark.route_watermark
 _ADVANCE = SourceState.advance
 
-_DUE = PrefixBook.due
+_DUE = OpenPrefixes.due
 _NEXT = next_to_announce
 
 

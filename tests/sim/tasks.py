@@ -196,8 +196,8 @@ class Attempt:
         reading.offsets += found
         # Between two rows nobody knows how far a hole goes.
         if found:
-            reading.progress.take(found)
-            reading.progress.note_epoch(found[-1], log.epochs[found[-1]])
+            reading.progress.count(found)
+            reading.progress.set_leader_epoch(found[-1], log.epochs[found[-1]])
         if until == end:
             reading.progress.reach_end(end)
 
@@ -288,7 +288,7 @@ def _lane_result(split: Split, end: int) -> SplitResult:
     progress = SplitProgress(split)
     offsets = list(range(split.start_offset, end))
     if offsets:
-        progress.take(offsets)
+        progress.count(offsets)
     return _split_result(_Reading(progress, offsets))
 
 

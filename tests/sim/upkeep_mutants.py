@@ -19,7 +19,7 @@ from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import FenceRecord, Record, SnapshotRecord
 from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.operate import offset_moves
-from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.held_route import OwnedRoute
 from sluiceway.storage.contract import PutResult
 from sluiceway.types.strict_json import StrictJsonError, decode
 from sluiceway.upkeep.housekeeping import keep_log_short
@@ -103,15 +103,15 @@ def records_of_slots(log: LedgerLog, start: int = 0) -> Iterator[tuple[Record, b
 # Snapshots
 
 
-def snapshot_before_publishing(held: HeldRoute, timeout_s: float) -> bool:
+def snapshot_before_publishing(held: OwnedRoute, timeout_s: float) -> bool:
     owed = dict(held.owned.fold.unpublished)
-    held.owned.writer.note_published()
+    held.owned.writer.set_published()
     keep_log_short(held.upkeep, held.followers._events)
     held.owned.fold.unpublished.update(owed)
     return _WAIT_PUBLISHED(held, timeout_s)
 
 
-_WAIT_PUBLISHED = HeldRoute.wait_published
+_WAIT_PUBLISHED = OwnedRoute.wait_published
 
 
 def trust_side_file(storage: Any, layout: Any, record: Record) -> Fold | None:

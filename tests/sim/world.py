@@ -38,7 +38,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import loop, run, status_board
 from sluiceway.job.lag_watch import LagWatch
-from sluiceway.job.run import Eyes
+from sluiceway.job.run import Observers
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger import (
     forgetting,
@@ -60,7 +60,7 @@ from sluiceway.route import background, route_plan, route_session, takeover
 from sluiceway.schedule import pieces, runner, steady_clock
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.registry import CatalogAccess
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST, StartAt
@@ -70,13 +70,13 @@ from sluiceway.storage.contract import Storage
 from sluiceway.upkeep import (
     compactor,
     counts_feed,
-    desk,
     dirty_keeping,
     housekeeping,
     lanes,
+    record_queue,
     replacing,
 )
-from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.worker import answers, staged_files
 from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule, TaskPlan, TaskResult
 
@@ -313,7 +313,7 @@ class World:
             source=SourceAccess("kafka", (("bootstrap.servers", "sim:9092"),)),
             format=FormatChoice("json", (("tombstones", "skip"),)),
             catalog=CatalogAccess(),
-            hive=HiveTableOptions("thrift://sim", "db", ROUTE, SCHEMA, ()),
+            hive=TableOptions("thrift://sim", "db", ROUTE, SCHEMA, ()),
             columns=SCHEMA,
             meta=(),
             event_time=None,
@@ -347,7 +347,7 @@ class World:
         def observe(step: Step) -> None:
             self.note(f"{life.process.name}: -- {step.value}")
 
-        eyes = Eyes(self._log_of(life), Progress())
+        eyes = Observers(self._log_of(life), Progress())
         takeover = {} if replaces is None else {ROUTE: replaces}
         job = CompiledJob((replace(self.route(), dirty=limits),), takeover=takeover)
         try:
@@ -455,7 +455,7 @@ def _open_sink(config: RouteConfig) -> SimSink:
     return SimSink(_world().table, _world().weather)
 
 
-def _begin_background(desk: RouteDesk) -> SimBackground:
+def _begin_background(desk: RecordQueue) -> SimBackground:
     return SimBackground(_world(), desk, TOPIC)
 
 
@@ -543,18 +543,18 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (packs, "decode_record", _decode_once),
     (forgetting, "MAX_PARTITIONS", 2),
     (pieces, "LEAST_PIECE", 1),
-    (pieces.Pieces, "_piece", lambda *asked: 3),
+    (pieces.SplitPieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", READERS_GRACE_S),
     (tenure, "LOOK_EVERY_S", 1.0),
     (steady_clock, "BELIEVE_AFTER_S", BELIEVE_AFTER_S),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (dirty_keeping, "READERS_GRACE_S", 4.0),
-    (desk, "BEGIN", (_begin_background,)),
+    (record_queue, "BEGIN", (_begin_background,)),
     (background, "ProcessRewriter", _rewriter),
     (compactor, "MOST_IN_A_GROUP", 2),
     (replacing, "_MOST_HELD_FILES", 2),
     (counts_feed, "begin", _no_feed),
-    (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
+    (housekeeping.FileCleaner.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),
     (status_board, "_WRITE_EVERY_S", 20.0),
@@ -600,7 +600,7 @@ def enter(world: World) -> None:
         (layout, "RECORDS_PER_FOLDER", world.records_per_folder),
         (upkeep, "SNAPSHOT_EVERY", world.snapshot_every),
         (sealing, "MAX_UNSEALED", world.max_unsealed),
-        (desk, "TURN_S", world.turn_s),
+        (record_queue, "TURN_S", world.turn_s),
         # Where nobody waits for them, records are committed behind others that are not published.
         (route_session, "PUBLISH_MOMENT_S", 2.0 if world.slots % 2 else 0.0),
     ):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable, NewPartition
+from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, MetastoreTable, NewPartition
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.storage.access import Stores
@@ -145,7 +145,9 @@ def test_changes_by_several_at_once_all_hold(store: StoreUnderTest, tmp_path: Pa
     place, stores = _home(store, tmp_path), Stores((store.access(),))
     catalog = FolderCatalog(place, stores)
     layout = HiveLayout("", "s", "i", "o", (HiveColumn("id", "bigint"),))
-    wanted = HiveTable("ods", "orders", "EXTERNAL_TABLE", layout, (HiveColumn("dt", "string"),), {})
+    wanted = MetastoreTable(
+        "ods", "orders", "EXTERNAL_TABLE", layout, (HiveColumn("dt", "string"),), {}
+    )
     catalog.create_table(wanted)
 
     def work(name: str) -> None:

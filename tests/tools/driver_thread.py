@@ -4,7 +4,7 @@ import threading
 import time
 from typing import TypeVar
 
-from sluiceway.upkeep.desk import Build, RouteDesk
+from sluiceway.upkeep.record_queue import Build, RecordQueue
 from tools.table_on_disk import TableOnDisk
 
 PATIENCE_S = 120.0
@@ -23,7 +23,7 @@ class Driver:
 
     def __init__(self, table: TableOnDisk) -> None:
         self.table = table
-        self.desk = RouteDesk(table.log, ())
+        self.desk = RecordQueue(table.log, ())
         self.turn = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -37,7 +37,7 @@ class Driver:
 
     def _put(self, build: Build) -> int | None:
         committed = self.table.writer.commit_made(build)
-        self.table.writer.note_published()
+        self.table.writer.set_published()
         return None if committed is None else committed.seq
 
     def end(self) -> None:

@@ -10,7 +10,7 @@ from sluiceway.sinks.contract import TableSink
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sinks.registry import CatalogAccess, open_sink
-from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.table_options import PartitionColumn, TableOptions
 from sluiceway.storage.access import NO_STORES
 from tools.hive_under_test import SCHEMA, TABLE
 
@@ -21,7 +21,7 @@ class FolderUnderTest(SinkUnderTest):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._catalog = FolderCatalog(str(folder), NO_STORES)
-        self.options = HiveTableOptions(
+        self.options = TableOptions(
             metastore=f"folder:{folder}",
             database=DATABASE,
             table=TABLE,

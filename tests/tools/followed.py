@@ -39,7 +39,7 @@ class Followed:
     def through(self, fold: Fold, place: int | None = None) -> None:
         """Records have landed; the one before is through them, or up to a slot."""
         self._before.at = fold.next_seq if place is None else place
-        self.runner.note(fold)
+        self.runner.update(fold)
 
     @property
     def trouble(self) -> str:
@@ -48,7 +48,7 @@ class Followed:
 
     def settle(self, timeout_s: float) -> bool:
         """Whether it is through at the end."""
-        return self._follower.name not in self.runner.settle(timeout_s)
+        return self._follower.name not in self.runner.finish(timeout_s)
 
     def close(self) -> None:
         """End it."""

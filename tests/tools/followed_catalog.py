@@ -38,11 +38,11 @@ class FollowedCatalog:
     def want(self, partitions: list[DesiredPartition], through: int) -> None:
         """Records below this slot have landed and ask for these."""
         self._catalog.want(partitions, through)
-        self.runner.note(_fold(through))
+        self.runner.update(_fold(through))
 
     def settle(self, timeout_s: float) -> bool:
         """Whether nobody is left at the end."""
-        return self.runner.settle(timeout_s) == () and self.failure is None
+        return self.runner.finish(timeout_s) == () and self.failure is None
 
     @property
     def failure(self) -> Fatal | None:

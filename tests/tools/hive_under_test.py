@@ -9,7 +9,7 @@ from pymetastore.hive_metastore import ttypes
 from sluiceway.conformance.sinks import SinkUnderTest
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sinks.registry import CatalogAccess, open_sink
-from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.table_options import PartitionColumn, TableOptions
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from tools.raw_metastore import raw_client, storage
 
@@ -20,7 +20,7 @@ COLUMNS = [("id", "bigint"), ("note", "string")]
 
 class HiveUnderTest(SinkUnderTest):
     def __init__(self, metastore_uri: str) -> None:
-        self.options = HiveTableOptions(
+        self.options = TableOptions(
             metastore=metastore_uri,
             database=f"db_{uuid4().hex[:8]}",
             table=TABLE,

@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
 from sluiceway.config.compile import compile_routes
-from sluiceway.job.run import Eyes, run_routes
+from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
@@ -93,7 +93,7 @@ class LakeJob:
                 compile_routes(load_job(self.path).spec),
                 runner,
                 stop,
-                Eyes(stderr_log(level="info"), Progress()),
+                Observers(stderr_log(level="info"), Progress()),
                 bounded=bounded,
                 observe=observe,
             )

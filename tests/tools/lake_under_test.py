@@ -36,12 +36,12 @@ from sluiceway.sinks.iceberg.lake_table import LakeTable, hashes_of
 from sluiceway.sinks.iceberg.orphans import LakeOrphans
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher
 from sluiceway.sinks.iceberg.replace_request import replace_request
-from sluiceway.sinks.iceberg.rewrite_live import RewritePlan, rewrite_live
+from sluiceway.sinks.iceberg.rewrite_live import LakeRewritePlan, rewrite_live
 from sluiceway.sinks.iceberg.table import IcebergTableSink
 from sluiceway.sinks.iceberg.table_head import HeadReader
 from sluiceway.sinks.iceberg.upsert_request import TableChange
 from sluiceway.sinks.lake_options import LakeField, LakeOptions
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from sluiceway.types.strict_json import BigInt
@@ -55,7 +55,7 @@ BY_APP = LakeOptions(fields=(LakeField("app", "app"),), publish_interval_s=0.0)
 class RewrittenHere:
     """Files are written anew in this process: another one costs a second."""
 
-    def __init__(self, plan: RewritePlan) -> None:
+    def __init__(self, plan: LakeRewritePlan) -> None:
         self._answers = list(rewrite_live(plan, LocalStorage()))
 
     def is_over(self) -> bool:
@@ -118,7 +118,7 @@ class LakeUnderTest:
         self.client = SqlCatalog(
             "lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}/wh"
         )
-        self.table_options = HiveTableOptions(
+        self.table_options = TableOptions(
             "", *NAME, schema=self.columns, partition_columns=(), lake=options
         )
         self.connection = {
@@ -189,7 +189,7 @@ class LakeUnderTest:
             events=stderr_log(level="error"),
             published_through=0,
             effects_through=self.writer.fold.effects_through,
-            note_effects=self.writer.note_effects,
+            note_effects=self.writer.set_effects,
         )
         sink = IcebergTableSink(self.table_options, self.options, self.connection)
         sink.open()
@@ -201,7 +201,7 @@ class LakeUnderTest:
 
     def compaction(
         self,
-        begin: Callable[[RewritePlan], Rewriting] = RewrittenHere,
+        begin: Callable[[LakeRewritePlan], Rewriting] = RewrittenHere,
         catalog: LakeCatalog | None = None,
         *,
         events: Log | None = None,
@@ -343,4 +343,4 @@ class PublisherUnderTest:
         publisher = Publisher(lake.log.storage, lake.log.layout, stderr_log(level="error"))
         for record in lake.writer.fold.unpublished.values():
             publisher.publish(record)
-        lake.writer.note_published()
+        lake.writer.set_published()

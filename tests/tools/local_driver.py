@@ -23,7 +23,7 @@ from typing import NoReturn, TextIO
 from sluiceway.cli.job_file import load_checked_job
 from sluiceway.config.compile import compile_routes
 from sluiceway.errors import SluicewayError
-from sluiceway.job.run import Eyes, run_routes
+from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
@@ -34,7 +34,7 @@ _POLL_S = 0.02
 # Of a driver that has ended: hundreds of them are watched at last.
 _ENDED_POLL_S = 1.0
 PAUSES_S = {
-    "sluiceway.schedule.patience.FIRST_RETRY_S": 0.1,
+    "sluiceway.schedule.retry_pause.FIRST_RETRY_S": 0.1,
     "sluiceway.followers.runner.FIRST_PAUSE_S": 0.3,
     "sluiceway.route.takeover._LOST_FENCE_PAUSE_S": 0.1,
     "sluiceway.ledger.lease.RENEW_INTERVAL_S": 0.2,
@@ -88,7 +88,7 @@ def run(job: Path, *, until_caught_up: bool) -> int:
     try:
         spec = load_checked_job(job).spec
         run_routes(
-            compile_routes(spec), runner, stop, Eyes(log, Progress()), bounded=until_caught_up
+            compile_routes(spec), runner, stop, Observers(log, Progress()), bounded=until_caught_up
         )
     except SluicewayError as error:
         sys.stderr.write(f"error[{error.code}] {error}\n")

@@ -107,7 +107,7 @@ def lawful_log() -> tuple[bytes, ...]:
     for make in bodies:
         raw = encode_record(made := record(fold, make(fold)))
         fold.apply(made, raw)
-        fold.check_published_through(fold.next_seq)
+        fold.set_published_through(fold.next_seq)
         found.append(raw)
     return tuple(found)
 

@@ -22,7 +22,7 @@ import zlib
 
 from sluiceway.errors import SluicewayError
 from sluiceway.sources.contract import SourcePartition
-from sluiceway.sources.rocketmq.frames import read_reply, take_frame
+from sluiceway.sources.rocketmq.frames import read_frame, read_reply
 from sluiceway.sources.rocketmq.messages import read_messages
 from sluiceway.sources.rocketmq.pulled import pulled_rows
 from sluiceway.sources.rocketmq.routes import read_cluster, read_route, read_topics
@@ -152,7 +152,7 @@ def judge(frame: bytes) -> str:
     """
     try:
         buffer = bytearray(frame)
-        whole = take_frame(buffer)
+        whole = read_frame(buffer)
         reply = None if whole is None else read_reply(whole)
         if reply is None:
             return "incomplete"
@@ -178,7 +178,7 @@ def judge_pull(body: bytes) -> str:
     """
     rows = pulled_rows(_QUEUE)
     first = _HEAD_OFFSET.unpack_from(body, 20)[0] if len(body) >= _LEAST_BYTES else 0
-    taken = None if rows is None else rows.take(body, first, None)
+    taken = None if rows is None else rows.read(body, first, None)
     assert rows is None or len(rows) == (0 if taken is None else taken[0])
     try:
         messages = read_messages(body)

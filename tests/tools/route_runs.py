@@ -13,7 +13,7 @@ from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import RouteConfig
-from sluiceway.job.run import Eyes, run_routes
+from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.log import LedgerLog
@@ -42,7 +42,7 @@ class RouteRun:
 
     def catch_up(self, *, observe: Observer = ignore_step, stop: StopSignal | None = None) -> None:
         """Run the job to the log ends read at its start."""
-        eyes = Eyes(stderr_log(level="warning"), Progress())
+        eyes = Observers(stderr_log(level="warning"), Progress())
         self._run(observe, stop or StopSignal(), eyes, until_caught_up=True)
 
     def run_until(
@@ -53,11 +53,11 @@ class RouteRun:
         board: StatusBoard | None = None,
     ) -> None:
         """Run the job until `stop`; `board` shows its routes meanwhile."""
-        eyes = Eyes(stderr_log(level="warning"), Progress(), board or StatusBoard())
+        eyes = Observers(stderr_log(level="warning"), Progress(), board or StatusBoard())
         self._run(observe, stop, eyes, until_caught_up=False)
 
     def _run(
-        self, observe: Observer, stop: StopSignal, eyes: Eyes, *, until_caught_up: bool
+        self, observe: Observer, stop: StopSignal, eyes: Observers, *, until_caught_up: bool
     ) -> None:
         runner = InlineRunner()
         try:

@@ -24,7 +24,7 @@ from sluiceway.route import takeover
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.route_session import RouteSession
 from sluiceway.schedule.planner import PlannedEpoch
-from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sinks.contract import (
     DesiredPartition,
     ParkedPartition,
@@ -151,11 +151,11 @@ class SessionOnDisk:
     @property
     def owned(self) -> OwnedLedger:
         """The ledger that it holds."""
-        return self.session._now.owned
+        return self.session.state.owned
 
     def view(self) -> SourceView:
         """What the brokers say now."""
-        return look(self.source, [ONE.topic])
+        return read_source_view(self.source, [ONE.topic])
 
     def plan(self) -> PlannedEpoch:
         """Pin what has to be, and plan the next epoch, for one task."""
@@ -199,7 +199,7 @@ class SessionOnDisk:
 
     def finish(self, planned: PlannedEpoch, *answers: TaskResult) -> None:
         """Hand the answers to the session, with what the brokers say now."""
-        self.session.note_written(planned)
+        self.session.set_written(planned)
         self.session.finish(planned, answers, self.view())
 
     def run_epoch(self, end: int) -> None:

@@ -39,7 +39,7 @@ def write_rows(writer: LedgerWriter, epochs: int) -> None:
     for _ in range(epochs):
         end = writer.fold.sources[("orders", 0)].end
         writer.commit(data(writer.term, writer.fold.last_epoch + 1, span(0, end, end + 2)))
-        writer.note_published()
+        writer.set_published()
 
 
 def tend(writer: LedgerWriter) -> None:

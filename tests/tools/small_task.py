@@ -129,7 +129,7 @@ def run_task(
         pipeline = RowPipeline(task, storage, writes.lane())
         try:
             for batches in reads:
-                pipeline.take(batches)
+                pipeline.write(batches)
             written = pipeline.close()
         finally:
             writes.close()

@@ -66,7 +66,7 @@ class TableOnDisk:
             watermark=mark,
         )
         self.writer.commit(lambda now: placed(body, now))
-        self.writer.note_published()
+        self.writer.set_published()
         return body.files
 
     def _file(self, epoch: int, partition: str, rows: int) -> FileRecord:

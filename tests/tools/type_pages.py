@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.dirty_pages import PAGES
-from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome
+from sluiceway.types.matrix import MATRIX, Cell, CellOutcome, ColumnKind, JsonKind
 from sluiceway.types.policy import ROUNDING_MODES
 from sluiceway.types.typed_matrix import AVRO_MATRIX, PROTOBUF_MATRIX, TYPED_CELLS, FormatCell
 from tools.fault_page import fault_results, rocketmq_results
@@ -74,14 +74,14 @@ def typed_rules() -> str:
 
 
 def _mark(cell: Cell | FormatCell) -> str:
-    return "" if cell.outcome is Outcome.NEVER else cell.outcome.value
+    return "" if cell.outcome is CellOutcome.NEVER else cell.outcome.value
 
 
 def matrix_rules() -> str:
     """What values become, and why they may be dirty."""
     rows = [["JSON", "type", "outcome", "becomes", "else dirty"]]
     cells = [
-        cell for cell in MATRIX if not cell.variant.label and cell.outcome is not Outcome.NEVER
+        cell for cell in MATRIX if not cell.variant.label and cell.outcome is not CellOutcome.NEVER
     ]
     for cell, targets in _merged(cells):
         rows.append([cell.source, targets, cell.outcome, cell.rule, _reasons(cell)])
@@ -135,7 +135,7 @@ def policies_in_short() -> str:
     """What each policy changes, whatever the kind of value it comes as."""
     found: dict[tuple[str, str], list[str]] = {}
     for cell in MATRIX:
-        if cell.variant.label and cell.outcome is not Outcome.NEVER:
+        if cell.variant.label and cell.outcome is not CellOutcome.NEVER:
             key = (_general(cell.variant.label), _general(cell.rule))
             targets = found.setdefault(key, [])
             targets += [cell.target] if cell.target not in targets else []

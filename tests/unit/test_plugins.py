@@ -13,7 +13,7 @@ from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.plugins import PluginGroup, find_implementation, installed_plugins, plugin_names
 from sluiceway.sinks.registry import CatalogAccess, open_sink
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.sources.registry import SourceAccess, check_access, open_client, open_reader
 from sluiceway.storage.access import StoreAccess, Stores
 from sluiceway.storage.registry import open_storage
@@ -196,7 +196,7 @@ def opened(table, options):
     return sink
 """
     install("plugin_catalog", PluginGroup.SINKS, {"glue": "opened"}, code)
-    table = HiveTableOptions("", "ods", "t", SCHEMA, ())
+    table = TableOptions("", "ods", "t", SCHEMA, ())
     state: Any = open_sink(CatalogAccess("glue", (("region", "x"),)), table).open()
     assert state == ("t", {"region": "x"})
 

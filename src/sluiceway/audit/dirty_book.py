@@ -32,13 +32,13 @@ class NotedDirty:
 
 
 @dataclass(slots=True)
-class DirtyBook:
+class DirtyFold:
     """Takes a ledger's records in, in their order."""
 
     layout: LedgerLayout
     files: dict[str, NotedDirty] = field(default_factory=dict)
 
-    def note(self, fold: Fold, record: Record) -> None:
+    def apply(self, fold: Fold, record: Record) -> None:
         """Take a record in, which the fold has taken in."""
         first, body = fold.first_fence, record.body
         if first is None:

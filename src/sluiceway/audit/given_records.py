@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sluiceway.audit.foreseen_route import ForeseenRoute, foresee_route
+from sluiceway.audit.planned_route import PlannedRoute, foresee_route
 from sluiceway.audit.row_preview import Preview, preview_batches
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import WrongUsageError
@@ -122,7 +122,7 @@ def _batches(
         yield split, _GivenBatch(index, split, of_log)
 
 
-def _foresee_alone(config: RouteConfig, folder: str) -> ForeseenRoute:
+def _foresee_alone(config: RouteConfig, folder: str) -> PlannedRoute:
     """The route as it would start with a new table, in an empty folder's catalog."""
     if config.columns is None and config.awaits_columns is None:
         return foresee_route(config)

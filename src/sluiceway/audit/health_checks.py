@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import partial
 from uuid import uuid4
 
-from sluiceway.audit.foreseen_route import ForeseenRoute, foresee_route, foresee_source
 from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.planned_route import PlannedRoute, foresee_route, foresee_source
 from sluiceway.audit.row_preview import newest_splits
 from sluiceway.config.config import RouteConfig
 from sluiceway.config.schema_formats import named_registry
@@ -30,7 +30,7 @@ from sluiceway.host.native_module import native_module
 from sluiceway.host.spark_master import STANDALONE, reachable_master
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import read_subject
-from sluiceway.sinks.registry import METASTORE, look_at_metastore
+from sluiceway.sinks.registry import METASTORE, read_metastore
 from sluiceway.sources.contract import Split
 from sluiceway.sources.topic_sample import read_splits
 from sluiceway.spec.models import JobSpec, RouteSpec
@@ -248,7 +248,7 @@ def _registry(route: RouteSpec) -> Finding:
 def _metastore(config: RouteConfig) -> Iterator[Finding]:
     subject = config.hive.metastore
     try:
-        seen = look_at_metastore(config.hive)
+        seen = read_metastore(config.hive)
     except SluicewayError as error:
         yield _failed("metastore", subject, error)
         return
@@ -295,7 +295,7 @@ def _route(config: RouteConfig, seen: set[str]) -> Iterator[Finding]:
     yield from _topics(route)
 
 
-def _store(route: ForeseenRoute, seen: set[str]) -> Finding:
+def _store(route: PlannedRoute, seen: set[str]) -> Finding:
     """The store tried for real, once a volume, in a folder that is removed."""
     root, shown = route.layout.table_root, route.place
     folder = _nearest(route.storage, root)
@@ -327,7 +327,7 @@ def _nearest(storage: Storage, folder: str) -> str:
     return folder
 
 
-def _topics(route: ForeseenRoute) -> Iterator[Finding]:
+def _topics(route: PlannedRoute) -> Iterator[Finding]:
     """Each topic: is it there, may it be read, does its clock agree with this machine's?"""
     name = ", ".join(route.config.topics[:3]) or route.config.pattern
     try:
@@ -344,7 +344,7 @@ def _topics(route: ForeseenRoute) -> Iterator[Finding]:
 
 
 def _read_topic(
-    route: ForeseenRoute, topic: str, partitions: int, splits: Sequence[Split]
+    route: PlannedRoute, topic: str, partitions: int, splits: Sequence[Split]
 ) -> Iterator[Finding]:
     newest: int | None = None
     try:

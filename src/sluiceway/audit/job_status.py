@@ -30,7 +30,7 @@ from sluiceway.route.halt_report import halt_report
 from sluiceway.route.route_meter import committed_ends, lag_records
 from sluiceway.route.status import RouteState, RouteStatus, decode_status
 from sluiceway.schedule.oldest_waiting import oldest_waiting_ms, waiting_ends
-from sluiceway.schedule.source_view import SourceView, is_same_log, look
+from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.spec.models import JobSpec
 
@@ -42,7 +42,7 @@ _WATCH_INTERVAL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class SeenRoute:
+class ObservedRoute:
     """A route from outside.
 
     Attributes:
@@ -81,7 +81,7 @@ class SeenRoute:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenJob:
+class ObservedJob:
     """A job from outside.
 
     Attributes:
@@ -90,7 +90,7 @@ class SeenJob:
         shared: Topics that fill a table together with one whose name differs in case only.
     """
 
-    routes: tuple[SeenRoute, ...]
+    routes: tuple[ObservedRoute, ...]
     problem: SluicewayError | None = None
     refused: tuple[RefusedTopic, ...] = ()
     shared: tuple[RefusedTopic, ...] = ()
@@ -111,7 +111,7 @@ class _Found:
     status: RouteStatus | None
 
 
-def job_status(spec: JobSpec, log: Log, route: str | None = None) -> SeenJob:
+def job_status(spec: JobSpec, log: Log, route: str | None = None) -> ObservedJob:
     """Look at all routes of a job. Changes nothing; drivers go on.
 
     A driver on another host is watched until its lease moves, at most ten seconds in all.
@@ -135,7 +135,7 @@ def job_status(spec: JobSpec, log: Log, route: str | None = None) -> SeenJob:
         found = list(pool.map(_find, routes))
         alive = _alive([one for one in found if isinstance(one, _Found)])
         seen = list(pool.map(_see, found, routes, repeat(alive)))
-    return SeenJob(tuple(_with_lags(seen, log)), problem, job.refused, job.shared)
+    return ObservedJob(tuple(_with_lags(seen, log)), problem, job.refused, job.shared)
 
 
 def _find(config: RouteConfig) -> _Found | SluicewayError:
@@ -148,10 +148,10 @@ def _find(config: RouteConfig) -> _Found | SluicewayError:
         raw = table.storage.read(table.layout.status)
     except SluicewayError as error:
         return error
-    return _Found(table, lease, None if raw is None else told_of(config.route, raw))
+    return _Found(table, lease, None if raw is None else parse_status(config.route, raw))
 
 
-def told_of(route: str, raw: bytes) -> RouteStatus | None:
+def parse_status(route: str, raw: bytes) -> RouteStatus | None:
     """What a file `status.json` says of a route; None where it says nothing, or of another one.
 
     Folders of tables are copied, with all that is in them.
@@ -188,7 +188,7 @@ def _moves(one: _Found) -> bool:
     return now is not None and now != one.lease and not now.released
 
 
-def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> SeenRoute:
+def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> ObservedRoute:
     blank = RouteStatus(
         route=config.route,
         table=f"{config.hive.database}.{config.hive.table}",
@@ -198,22 +198,22 @@ def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> 
         # Another's table is one on which this route has never had a ledger.
         no_table = isinstance(one, TableNotFoundError)
         state = RouteState.NO_TABLE if no_table else RouteState.NOT_STARTED
-        return SeenRoute(config, replace(blank, state=state, code=one.code, message=str(one)))
+        return ObservedRoute(config, replace(blank, state=state, code=one.code, message=str(one)))
     if isinstance(one, SluicewayError):
-        return SeenRoute(config, _unknown(blank, one, "where its ledger is, is not known: "))
+        return ObservedRoute(config, _unknown(blank, one, "where its ledger is, is not known: "))
     lease = one.lease
     runs = lease is not None and not lease.released and lease.driver in alive
     if lease is not None and one.status is not None and _is_told_by(one.status, lease, runs=runs):
-        return SeenRoute(config, one.status, _driver(lease))
+        return ObservedRoute(config, one.status, _driver(lease))
     try:
         fold = LedgerLog(one.table.storage, one.table.layout).fold()
     except SluicewayError as error:
-        return SeenRoute(config, _unknown(blank, error, ""))
+        return ObservedRoute(config, _unknown(blank, error, ""))
     status = _of_ledger(blank, fold)
     if runs and lease is not None:
         starting = replace(status, state=RouteState.STARTING)
-        return SeenRoute(config, starting, _driver(lease), fold)
-    return SeenRoute(config, _stopped(status, one), None, fold)
+        return ObservedRoute(config, starting, _driver(lease), fold)
+    return ObservedRoute(config, _stopped(status, one), None, fold)
 
 
 def _driver(lease: Lease) -> str:
@@ -280,18 +280,18 @@ def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
     return status
 
 
-def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
+def _with_lags(seen: Sequence[ObservedRoute], log: Log) -> list[ObservedRoute]:
     """Ask the brokers for the lag of routes that no driver measures."""
-    by_access: dict[SourceAccess, list[SeenRoute]] = {}
+    by_access: dict[SourceAccess, list[ObservedRoute]] = {}
     for route in seen:
         if route.fold is not None and route.fold.sources:
             by_access.setdefault(route.config.source, []).append(route)
-    found: dict[str, SeenRoute] = {}
+    found: dict[str, ObservedRoute] = {}
     for routes in by_access.values():
         source = open_source(routes[0].config)
         topics = {topic for route in routes if route.fold for topic, _ in route.fold.sources}
         try:
-            view = look(source, topics)
+            view = read_source_view(source, topics)
             measured = [
                 replace(each, status=_measured(each.status, each.fold, view)) for each in routes
             ]
@@ -312,7 +312,7 @@ def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
     return [found.get(each.status.route, each) for each in seen]
 
 
-def _waiting(route: SeenRoute, view: SourceView) -> dict[SourcePartition, int]:
+def _waiting(route: ObservedRoute, view: SourceView) -> dict[SourcePartition, int]:
     """Its logs with records that wait; none where the lag is not known."""
     if route.fold is None or not route.status.lag_records:
         return {}

@@ -1,6 +1,6 @@
 """Which files readers of a lake table have to read, as its newest snapshot says."""
 
-from sluiceway.audit.table_files import TableFile, TableFiles
+from sluiceway.audit.table_files import ListedTableFile, TableFiles
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import NotInThisVersionError, TableNotFoundError
 from sluiceway.ledger.places import is_below
@@ -52,7 +52,7 @@ def lake_files(config: RouteConfig, below: str = "") -> TableFiles:
             path = str(file.file_path)
             path = normalise_location(path) if path.startswith("file:") else path
             size, rows = file.file_size_in_bytes, file.record_count
-            found.append(TableFile(partition, values, path, int(rows), int(size)))
+            found.append(ListedTableFile(partition, values, path, int(rows), int(size)))
     finally:
         catalog.close()
     return TableFiles(-1 if through is None else through.slot, tuple(found))

@@ -22,7 +22,7 @@ from sluiceway.sinks.iceberg.through import (
     SUMMARY_FROM,
     SUMMARY_LEDGER,
     SUMMARY_THROUGH,
-    Through,
+    LastSnapshot,
     read_through,
     record_hash,
 )
@@ -124,7 +124,7 @@ def _read(place: LedgerPlace, report: VerifyReport) -> _Ledger:
 
 
 def _check_through(
-    table: Any, through: Through | None, ledger: _Ledger, report: VerifyReport
+    table: Any, through: LastSnapshot | None, ledger: _Ledger, report: VerifyReport
 ) -> None:
     if through is None:
         return
@@ -226,7 +226,11 @@ def _check_waiting(place: LedgerPlace, ledger: _Ledger, through: int, report: Ve
 
 
 def _check_rows(
-    table: Any, config: RouteConfig, ledger: _Ledger, through: Through | None, report: VerifyReport
+    table: Any,
+    config: RouteConfig,
+    ledger: _Ledger,
+    through: LastSnapshot | None,
+    report: VerifyReport,
 ) -> None:
     """Each offset once, as many rows as are published."""
     names = {column.part: column.column for column in config.meta}

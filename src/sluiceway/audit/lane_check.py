@@ -33,7 +33,7 @@ class LaneCheck:
     storage: Storage
     _sources: dict[str, FileRecord] = field(default_factory=dict)
 
-    def note(self, ledger: str, record: Record) -> None:
+    def add(self, ledger: str, record: Record) -> None:
         """Keep the files that a record commits for lanes. Called for each, after its check."""
         found = dirty_sources(ledger, record) | late_sources(ledger, record)
         self._sources |= {str(source): file for source, file in found.items()}
@@ -79,7 +79,7 @@ class LaneCheck:
         Returns:
             One message a source partition; empty when all is right, or a file is not to be read.
         """
-        wanted = self._wanted(body, places)
+        wanted = self._origins_of(body, places)
         if wanted is None or any(
             file.final not in places for file in (*body.files, *body.dirty_files)
         ):
@@ -99,7 +99,7 @@ class LaneCheck:
             if found.get((topic, number)) != wanted.get((topic, number))
         ]
 
-    def _wanted(self, body: LaneDataRecord, places: Mapping[str, str]) -> Origins | None:
+    def _origins_of(self, body: LaneDataRecord, places: Mapping[str, str]) -> Origins | None:
         """Of the rows that the epoch read; None when one of its sources is not to be read."""
         wanted: Origins = {}
         for span in body.ranges:

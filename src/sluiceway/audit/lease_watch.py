@@ -23,11 +23,11 @@ class LeaseWatch:
         self._storage = storage
         self._path = path
         self._clock = clock
-        self._seen: Lease | None = None
+        self._observed: Lease | None = None
         self._since = clock()
         self._moves = False
 
-    def look(self) -> bool | None:
+    def check(self) -> bool | None:
         """Whether a driver has it; None as long as one on another host was not watched enough.
 
         Raises:
@@ -39,9 +39,9 @@ class LeaseWatch:
         lives = is_alive(lease.process())
         if lives is not None:
             return lives
-        if lease != self._seen:
-            self._moves = self._seen is not None
-            self._seen, self._since = lease, self._clock()
+        if lease != self._observed:
+            self._moves = self._observed is not None
+            self._observed, self._since = lease, self._clock()
         elif self._clock() - self._since >= DEAD_AFTER_S:
             return False
         return True if self._moves else None

@@ -1,6 +1,6 @@
 """What a person should look at in a route whose state alone says that all is well."""
 
-from sluiceway.audit.plain_times import span
+from sluiceway.audit.format_times import span
 from sluiceway.config.config import RouteConfig
 from sluiceway.route.status import RouteState, RouteStatus
 

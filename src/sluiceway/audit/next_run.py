@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from sluiceway.audit.foreseen_route import (
+from sluiceway.audit.planned_route import (
     COMMITTED,
-    ForeseenRoute,
-    ForeseenSource,
-    ForeseenStart,
+    PlannedRoute,
+    PlannedSource,
+    PlannedStart,
     foresee_route,
     foresee_source,
 )
@@ -72,7 +72,7 @@ class NextRun:
     table: str
     exists: bool
     changes: tuple[Change, ...]
-    starts: tuple[ForeseenStart, ...]
+    starts: tuple[PlannedStart, ...]
     sample: Preview
     risks: tuple[Risk, ...]
 
@@ -112,7 +112,7 @@ def _told(error: SluicewayError) -> str:
     return f"[{error.code}] {place}{error.message}"
 
 
-def _changes(route: ForeseenRoute, source: ForeseenSource, sample: Preview) -> tuple[Change, ...]:
+def _changes(route: PlannedRoute, source: PlannedSource, sample: Preview) -> tuple[Change, ...]:
     changes, table = [], route.table
     if not table.exists:
         changes.append(Change(f"create the table {table.name}", table.statement))
@@ -134,7 +134,7 @@ def _changes(route: ForeseenRoute, source: ForeseenSource, sample: Preview) -> t
     return tuple(changes)
 
 
-def _start_risks(route: ForeseenRoute, starts: Sequence[ForeseenStart]) -> list[Risk]:
+def _start_risks(route: PlannedRoute, starts: Sequence[PlannedStart]) -> list[Risk]:
     risks = []
     passed = sum(max(0, each.offset - each.log_start) for each in starts if each.how == "latest")
     if passed:
@@ -161,7 +161,7 @@ def _start_risks(route: ForeseenRoute, starts: Sequence[ForeseenStart]) -> list[
     return risks
 
 
-def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
+def _row_risks(route: PlannedRoute, sample: Preview) -> list[Risk]:
     risks, counts = [], sample.counts
     if counts.dirty:
         reasons = ", ".join(f"{name} {rows:,}" for name, rows in sorted(sample.reasons.items()))
@@ -199,7 +199,7 @@ def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
     return risks
 
 
-def _table_risks(route: ForeseenRoute) -> list[Risk]:
+def _table_risks(route: PlannedRoute) -> list[Risk]:
     risks = [
         Risk(Weight.HIDES, text, "see docs/guides/hive-tables.md")
         for text in route.table.state.warnings

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period
-from sluiceway.eventtime.readiness import CountedDue, PrefixBook
+from sluiceway.eventtime.readiness import CountedDue, OpenPrefixes
 from sluiceway.ledger.fold_state import FoldState
 
 
 @dataclass(frozen=True, slots=True)
-class CountsSeen:
+class ObservedCounts:
     """Of a time that is open.
 
     Attributes:
@@ -21,13 +21,13 @@ class CountsSeen:
     expected: int | None
 
 
-def counts_of(fold: FoldState, ready: ReadyRule, period: Period) -> CountsSeen | None:
+def counts_of(fold: FoldState, ready: ReadyRule, period: Period) -> ObservedCounts | None:
     """What is there and what was counted; None for a time that needs no count."""
     counts = ready.counts
     if counts is None or period.prefix in fold.closed or not counts.decide.needs_count(period):
         return None
     prefix = period.prefix
-    return CountsSeen(fold.rows_below(prefix), fold.counted.rows.get(prefix))
+    return ObservedCounts(fold.rows_below(prefix), fold.counted.rows.get(prefix))
 
 
 def counted_due(fold: FoldState, ready: ReadyRule) -> CountedDue:
@@ -35,13 +35,13 @@ def counted_due(fold: FoldState, ready: ReadyRule) -> CountedDue:
     counts = ready.counts
     if counts is None:
         return CountedDue(None, None)
-    book = PrefixBook(ready.periods(), ready.lateness_us)
+    book = OpenPrefixes(ready.periods(), ready.lateness_us)
     book.see_closed(fold.closed)
     book.see_partitions(name for name, each in fold.partitions.items() if not each.expired)
     return book.due_counted(fold.watermark.us, counts.decide, fold.has_counted)
 
 
-def counts_text(fold: FoldState, seen: CountsSeen) -> str:
+def counts_text(fold: FoldState, seen: ObservedCounts) -> str:
     """In words, with what may be missing."""
     if seen.expected is None:
         return f"counts: no count has come for it, and {seen.have:,} rows are there"

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from sluiceway.audit.partition_states import SeenPrefix, TimeRule
+from sluiceway.audit.partition_states import ObservedPrefix, TimeRule
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
-from sluiceway.sinks.partition_path import asked_folder
+from sluiceway.sinks.partition_path import requested_folder
 from sluiceway.spec.values import instant_us
 
 
@@ -28,7 +28,7 @@ def parse_edge(text: str, rule: TimeRule) -> Edge:
         WrongUsageError: It is neither, or a moment for a table without times.
     """
     if "=" in text:
-        folder = asked_folder(text)
+        folder = requested_folder(text)
         return Edge(_begin_us(folder, rule), folder)
     at_us = instant_us(text)
     if at_us is None:
@@ -56,12 +56,12 @@ def _begin_us(folder: str, rule: TimeRule) -> int | None:
     return None if period is None else period.begin_us
 
 
-def is_within(seen: SeenPrefix, start: Edge | None, stop: Edge | None) -> bool:
+def is_within(seen: ObservedPrefix, start: Edge | None, stop: Edge | None) -> bool:
     """Whether a prefix begins in [start, stop); None is no end."""
     return not _is_before(seen, start) and (stop is None or _is_before(seen, stop))
 
 
-def _is_before(seen: SeenPrefix, edge: Edge | None) -> bool:
+def _is_before(seen: ObservedPrefix, edge: Edge | None) -> bool:
     if edge is None:
         return False
     if edge.us is not None and seen.begin_us is not None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from sluiceway.config.config import RouteConfig
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
-from sluiceway.eventtime.readiness import PrefixBook
+from sluiceway.eventtime.readiness import OpenPrefixes
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
 
@@ -18,7 +18,7 @@ _US_PER_S = 1_000_000
 _EPOCHS = 2
 
 
-class Stand(StrEnum):
+class PartitionProgress(StrEnum):
     """How far a time or a partition is."""
 
     OPEN = "open"
@@ -75,7 +75,7 @@ def periods_of(config: RouteConfig) -> PrefixPeriods | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenPartition:
+class ObservedPartition:
     """A partition of the table.
 
     Attributes:
@@ -94,7 +94,7 @@ class SeenPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenPrefix:
+class ObservedPrefix:
     """A time of the table, or a partition that has none.
 
     Attributes:
@@ -115,7 +115,7 @@ class SeenPrefix:
     """
 
     prefix: str
-    state: Stand
+    state: PartitionProgress
     begin_us: int | None
     end_us: int | None
     version: int
@@ -125,18 +125,18 @@ class SeenPrefix:
     late_rows: int
     whole: bool
     delay_us: int | None
-    partitions: tuple[SeenPartition, ...] = field(default=())
+    partitions: tuple[ObservedPartition, ...] = field(default=())
     expected_rows: int | None = None
     late_rows_aside: int | None = None
 
     @property
-    def told(self) -> str:
+    def describe(self) -> str:
         """The state in words for a person."""
-        waits = self.state in (Stand.OPEN, Stand.OVERDUE)
+        waits = self.state in (PartitionProgress.OPEN, PartitionProgress.OVERDUE)
         return f"{self.state.value}, no row yet" if waits and not self.partitions else self.state
 
     @property
-    def told_late(self) -> str:
+    def describe_late(self) -> str:
         """Its late rows in words: those in it, and those aside."""
         inside = self.late_rows - (self.late_rows_aside or 0)
         parts = [f"{inside:,} in it"] if inside else []
@@ -148,7 +148,7 @@ class SeenPrefix:
         )
 
 
-def seen_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPrefix]:
+def observed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[ObservedPrefix]:
     """All times and partitions that the ledger knows, in the order of their time.
 
     Args:
@@ -161,24 +161,26 @@ def seen_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPref
     for state in fold.partitions.values():
         if state.values:
             groups.setdefault(prefix_of(fold, rule, state.folder), []).append(state)
-    found = [_seen(fold, rule, prefix, states, now_us=now_us) for prefix, states in groups.items()]
+    found = [
+        _observed(fold, rule, prefix, states, now_us=now_us) for prefix, states in groups.items()
+    ]
     found.sort(key=lambda each: (each.begin_us is None, each.begin_us or 0, each.prefix))
     return found
 
 
-def listed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPrefix]:
-    """As `seen_prefixes`, with times that are over by the clock and have no row yet.
+def listed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[ObservedPrefix]:
+    """As `observed_prefixes`, with times that are over by the clock and have no row yet.
 
     A route in which no row was ever seen has none: its first time is that of its first row.
     """
-    found = seen_prefixes(fold, rule, now_us)
+    found = observed_prefixes(fold, rule, now_us)
     if not rule.announces or rule.periods is None:
         return found
-    book = PrefixBook(rule.periods, 0)
+    book = OpenPrefixes(rule.periods, 0)
     book.see_closed((*fold.closed, *fold.sealed))
     book.see_partitions(each.prefix for each in found)
     found += (
-        _seen(fold, rule, each.prefix, (), now_us=now_us)
+        _observed(fold, rule, each.prefix, (), now_us=now_us)
         for each in book.without_rows(now_us)
         # What the ledger has forgotten may have rows.
         if fold.knows_all_below(each.prefix)
@@ -195,20 +197,20 @@ def prefix_of(fold: FoldState, rule: TimeRule, partition: str) -> str:
     return fold.closed_above(partition) or partition
 
 
-def _seen(
+def _observed(
     fold: FoldState,
     rule: TimeRule,
     prefix: str,
     states: Collection[PartitionState],
     *,
     now_us: int,
-) -> SeenPrefix:
+) -> ObservedPrefix:
     period = rule.periods.of(prefix) if rule.periods is not None else None
     there = [state for state in states if not state.expired]
     closed = fold.closed.get(prefix)
-    return SeenPrefix(
+    return ObservedPrefix(
         prefix=prefix,
-        state=Stand.EXPIRED
+        state=PartitionProgress.EXPIRED
         if states and not there
         else _stand(rule, period, closed, there, now_us),
         begin_us=None if period is None else period.begin_us,
@@ -231,19 +233,19 @@ def _stand(
     closed: ClosedPrefix | None,
     there: Iterable[PartitionState],
     now_us: int,
-) -> Stand:
+) -> PartitionProgress:
     if closed is not None and closed.version:
         ready_seq = closed.ready_seq
         # One that has only moved has the same rows.
         late = any(state.has_rows_since(ready_seq) for state in there)
-        return Stand.LATE if late else Stand.READY
+        return PartitionProgress.LATE if late else PartitionProgress.READY
     waits = rule.announces and period is not None
     if waits and period is not None and now_us > period.end_us + rule.due_us:
-        return Stand.OVERDUE
-    return Stand.CLOSED if closed is not None else Stand.OPEN
+        return PartitionProgress.OVERDUE
+    return PartitionProgress.CLOSED if closed is not None else PartitionProgress.OPEN
 
 
-def stand_without_rows(rule: TimeRule, period: Period | None, now_us: int) -> Stand:
+def stand_without_rows(rule: TimeRule, period: Period | None, now_us: int) -> PartitionProgress:
     """How far a time is that has no row and is not closed."""
     return _stand(rule, period, None, (), now_us)
 
@@ -254,8 +256,8 @@ def _delay_us(period: Period | None, closed: ClosedPrefix | None) -> int | None:
     return closed.ready_at_us - period.end_us
 
 
-def _partition(state: PartitionState) -> SeenPartition:
-    return SeenPartition(
+def _partition(state: PartitionState) -> ObservedPartition:
+    return ObservedPartition(
         partition=state.folder,
         location=state.location,
         rows=state.rows,

@@ -11,7 +11,7 @@ from sluiceway.audit.partition_why import (
     BY_DRIVER,
     NEVER,
     Reason,
-    Why,
+    WaitExplanation,
     explain,
     receiver_names,
     with_driver,
@@ -25,7 +25,7 @@ from sluiceway.errors import (
     UnknownOutcome,
     WrongUsageError,
 )
-from sluiceway.followers.announcements import told_through
+from sluiceway.followers.announcements import announced_through
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.sealing import NEVER_CLOSED
 
@@ -64,7 +64,7 @@ class Waited:
         facts: None when the time was over first.
     """
 
-    why: Why
+    why: WaitExplanation
     facts: ReadyFacts | None
 
 
@@ -85,27 +85,27 @@ class PartitionWatch:
     ) -> None:
         self._config = config
         self._rule = TimeRule.of(config)
-        self._asked = asked
+        self._requested = asked
         self._clock_us = clock_us
         self._ledger: OpenLedger | None = None
         self._lease: LeaseWatch | None = None
 
-    def look_until_known(self) -> Why:
-        """As `look`, with a driver on another host watched until its lease moves: 10 s at most.
+    def check_until_known(self) -> WaitExplanation:
+        """As `check`, with a driver on another host watched until its lease moves: 10 s at most.
 
         Raises:
             WrongUsageError: It is no time of the table.
             SluicewayError: The ledger cannot be read.
         """
-        why = self.look()
+        why = self.check()
         if why.reason is Reason.NO_TIME:
             raise _no_time(why)
         while why.driver_runs is None and why.reason in BY_DRIVER:
             time.sleep(_FIRST_PAUSE_S)
-            why = self.look()
+            why = self.check()
         return why
 
-    def look(self) -> Why:
+    def check(self) -> WaitExplanation:
         """How it is now.
 
         Raises:
@@ -118,14 +118,14 @@ class PartitionWatch:
             ledger.log.advance(ledger.fold)
         ready, told = self._config.ready, dict[str, int]()
         for name in receiver_names(ready):
-            told[name] = told_through(ledger.log.storage, ledger.log.layout, name)
-        why = explain(ledger.fold, ready, self._rule, self._asked, self._clock_us())
+            told[name] = announced_through(ledger.log.storage, ledger.log.layout, name)
+        why = explain(ledger.fold, ready, self._rule, self._requested, self._clock_us())
         if ledger.fold.sealed.get(why.prefix, NEVER_CLOSED) != NEVER_CLOSED:
             why = replace(why, version=_facts(ledger, why.prefix).version)
         why = with_told(ledger.fold, why, told)
         if self._lease is None:
             self._lease = LeaseWatch(ledger.log.storage, ledger.log.layout.lease)
-        return with_driver(why, runs=self._lease.look() if why.reason in BY_DRIVER else None)
+        return with_driver(why, runs=self._lease.check() if why.reason in BY_DRIVER else None)
 
     def wait(self, version: int, timeout_s: float) -> Waited:
         """Wait for an announcement.
@@ -141,7 +141,7 @@ class PartitionWatch:
                 answer for a while is waited for.
         """
         until, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
-        why = self.look()
+        why = self.check()
         while True:
             if why.reason in NEVER:
                 raise _refusal(why)
@@ -155,7 +155,7 @@ class PartitionWatch:
             time.sleep(min(pause_s, left_s))
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
             try:
-                why = self.look()
+                why = self.check()
             except (Retriable, UnknownOutcome):
                 # The next look tells; what was known holds until then.
                 continue
@@ -183,12 +183,12 @@ def _facts(ledger: OpenLedger, prefix: str) -> ReadyFacts:
     )
 
 
-def _refusal(why: Why) -> WrongUsageError | RequestRefusedError:
+def _refusal(why: WaitExplanation) -> WrongUsageError | RequestRefusedError:
     if why.reason is Reason.NO_TIME:
         return _no_time(why)
     kind = WrongUsageError if why.reason is Reason.NOT_ANNOUNCED else RequestRefusedError
     return kind(f"it will never be announced: {why.text}", where=why.prefix, hint=_HINT)
 
 
-def _no_time(why: Why) -> WrongUsageError:
+def _no_time(why: WaitExplanation) -> WrongUsageError:
     return WrongUsageError(why.text, hint=_HINT)

@@ -4,19 +4,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from sluiceway.audit.format_times import ago, moment, span
 from sluiceway.audit.partition_counts import (
-    CountsSeen,
+    ObservedCounts,
     counted_due,
     counts_of,
     counts_text,
 )
-from sluiceway.audit.partition_states import Stand, TimeRule, seen_prefixes, stand_without_rows
-from sluiceway.audit.plain_times import ago, moment, span
+from sluiceway.audit.partition_states import (
+    PartitionProgress,
+    TimeRule,
+    observed_prefixes,
+    stand_without_rows,
+)
 from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import Holder, holders_of, next_to_announce
 from sluiceway.eventtime.watermark import (
-    SourceSeen,
+    ObservedSource,
     SourceStatus,
     WatermarkRule,
     route_watermark,
@@ -25,7 +30,7 @@ from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.route.ready_order import open_before_first
-from sluiceway.sinks.partition_path import asked_folder
+from sluiceway.sinks.partition_path import requested_folder
 from sluiceway.spec.log_key import SourceKey
 
 _MOST_NAMED = 3
@@ -91,7 +96,7 @@ BY_DRIVER = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class WaitExplanation:
     """What is known of one time of a table.
 
     Attributes:
@@ -112,7 +117,7 @@ class Why:
     """
 
     prefix: str
-    state: Stand | None
+    state: PartitionProgress | None
     reason: Reason
     text: str
     version: int = 0
@@ -126,13 +131,13 @@ class Why:
     expected_us: int | None = None
     shown: bool | None = None
     told: dict[str, bool] = field(default_factory=dict)
-    counts: CountsSeen | None = None
+    counts: ObservedCounts | None = None
     driver_runs: bool | None = None
 
 
 def explain(
     fold: FoldState, ready: ReadyRule | None, rule: TimeRule, asked: str, now_us: int
-) -> Why:
+) -> WaitExplanation:
     """Why a time of the table is announced or not.
 
     Args:
@@ -142,18 +147,18 @@ def explain(
         asked: Folder of a time, or of a partition below one.
         now_us: The clock.
     """
-    name = asked_folder(asked)
+    name = requested_folder(asked)
     found = _explained(fold, ready, rule, name, now_us)
     return replace(found, state=None) if found.reason in _NOWHERE else found
 
 
 def _explained(
     fold: FoldState, ready: ReadyRule | None, rule: TimeRule, name: str, now_us: int
-) -> Why:
+) -> WaitExplanation:
     period = None if rule.periods is None else rule.periods.of(name)
     prefix = name if period is None else period.prefix
-    seen = next((e for e in seen_prefixes(fold, rule, now_us) if e.prefix == prefix), None)
-    why = Why(
+    seen = next((e for e in observed_prefixes(fold, rule, now_us) if e.prefix == prefix), None)
+    why = WaitExplanation(
         prefix=prefix,
         state=stand_without_rows(rule, period, now_us) if seen is None else seen.state,
         reason=Reason.NO_TIME,
@@ -165,7 +170,7 @@ def _explained(
         watermark_us=fold.watermark.us,
         looked_at_us=fold.watermark.read_at_us,
     )
-    if seen is not None and seen.state is Stand.EXPIRED:
+    if seen is not None and seen.state is PartitionProgress.EXPIRED:
         text = "its owner has dropped it; rows that come for it begin anew in another folder"
         return replace(why, reason=Reason.EXPIRED, text=text)
     if seen is not None and seen.version:
@@ -187,7 +192,7 @@ def _explained(
     return _waiting(fold, ready, period, why, now_us)
 
 
-def _announced(fold: FoldState, why: Why, closed: ClosedPrefix) -> Why:
+def _announced(fold: FoldState, why: WaitExplanation, closed: ClosedPrefix) -> WaitExplanation:
     when = "" if closed.ready_at_us is None else f" at {moment(closed.ready_at_us)}"
     text = f"it was announced{when}, version {closed.version}, in slot {closed.ready_seq}"
     shown = fold.effects_through > closed.ready_seq
@@ -196,13 +201,13 @@ def _announced(fold: FoldState, why: Why, closed: ClosedPrefix) -> Why:
             "; the ledger does not say yet that the metastore shows it: the driver tells with its "
             "next record"
         )
-    if why.state is Stand.LATE:
+    if why.state is PartitionProgress.LATE:
         text += ". Rows have come since; it will be announced again with them"
         return replace(why, reason=Reason.LATE_ROWS, text=text, shown=shown)
     return replace(why, reason=Reason.READY, text=text, shown=shown)
 
 
-def _sealed(why: Why, ready_seq: int) -> Why:
+def _sealed(why: WaitExplanation, ready_seq: int) -> WaitExplanation:
     """Of what was announced so long ago that the ledger keeps its slot alone."""
     if ready_seq == NEVER_CLOSED:
         text = "it was touched long ago; rows that still come for it go to the late place"
@@ -211,7 +216,9 @@ def _sealed(why: Why, ready_seq: int) -> Why:
         f"it was announced long ago, in slot {ready_seq}, and is closed for ever: rows that still "
         "come for it go to the late place"
     )
-    return replace(why, state=Stand.READY, reason=Reason.READY, text=text, version=1, shown=True)
+    return replace(
+        why, state=PartitionProgress.READY, reason=Reason.READY, text=text, version=1, shown=True
+    )
 
 
 def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
@@ -222,7 +229,7 @@ def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
     return tuple(name for name, rule in known.items() if rule is not None)
 
 
-def with_told(fold: FoldState, why: Why, through: Mapping[str, int]) -> Why:
+def with_told(fold: FoldState, why: WaitExplanation, through: Mapping[str, int]) -> WaitExplanation:
     """The same with who knows of the last announcement.
 
     Args:
@@ -239,7 +246,7 @@ def with_told(fold: FoldState, why: Why, through: Mapping[str, int]) -> Why:
     return replace(why, told=told, text=why.text + more)
 
 
-def with_driver(why: Why, *, runs: bool | None) -> Why:
+def with_driver(why: WaitExplanation, *, runs: bool | None) -> WaitExplanation:
     """The same with whether a driver works for the route: without one nothing goes on.
 
     Args:
@@ -256,7 +263,9 @@ def with_driver(why: Why, *, runs: bool | None) -> Why:
     return replace(why, driver_runs=False, text=text, expected_us=None)
 
 
-def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us: int) -> Why:
+def _waiting(
+    fold: FoldState, ready: ReadyRule, period: Period, why: WaitExplanation, now_us: int
+) -> WaitExplanation:
     """Of a time that was never announced, with its count where it needs one."""
     why = replace(why, counts=counts_of(fold, ready, period))
     alone = ready.counts is not None and ready.counts.decide.alone
@@ -292,13 +301,15 @@ def _is_behind_closed(fold: FoldState, ready: ReadyRule, period: Period) -> bool
     return any(each is not None and period < each for each in closed)
 
 
-def _told_counts(fold: FoldState, why: Why) -> Why:
+def _told_counts(fold: FoldState, why: WaitExplanation) -> WaitExplanation:
     if why.counts is None:
         return why
     return replace(why, text=f"{why.text}. Its own {counts_text(fold, why.counts)}")
 
 
-def _by_watermark(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us: int) -> Why:
+def _by_watermark(
+    fold: FoldState, ready: ReadyRule, period: Period, why: WaitExplanation, now_us: int
+) -> WaitExplanation:
     bound_us = period.end_us + ready.lateness_us
     why = replace(why, needs_us=bound_us)
     if period.prefix in fold.closed:
@@ -318,7 +329,9 @@ def _by_watermark(fold: FoldState, ready: ReadyRule, period: Period, why: Why, n
     return _open(fold, ready.watermark, period, why, now_us)
 
 
-def _open(fold: FoldState, rule: WatermarkRule, period: Period, why: Why, now_us: int) -> Why:
+def _open(
+    fold: FoldState, rule: WatermarkRule, period: Period, why: WaitExplanation, now_us: int
+) -> WaitExplanation:
     """Of a time that the watermark has not passed: who holds it, and until when."""
     watermark_us, bound_us = fold.watermark.us, why.needs_us or 0
     needs_us = bound_us + rule.out_of_orderness_us
@@ -392,7 +405,9 @@ def _without_rows(
     return None
 
 
-def _closed(fold: FoldState, periods: PrefixPeriods, period: Period, why: Why) -> Why:
+def _closed(
+    fold: FoldState, periods: PrefixPeriods, period: Period, why: WaitExplanation
+) -> WaitExplanation:
     """Of a time that is closed in the ledger and was not announced."""
     versions = {prefix: each.version for prefix, each in fold.closed.items()}
     (first, *_) = next_to_announce(versions, periods, 1)
@@ -428,7 +443,7 @@ def _holders(fold: FoldState, rule: WatermarkRule, bound_us: int) -> tuple[Holde
             seen.append(_at_its_end(key, known, rule, read_at_us))
             continue
         seen.append(
-            SourceSeen(
+            ObservedSource(
                 key=key,
                 committed_end=known.end,
                 max_event_time_us=known.max_event_time_us,
@@ -443,13 +458,13 @@ def _holders(fold: FoldState, rule: WatermarkRule, bound_us: int) -> tuple[Holde
 
 def _at_its_end(
     key: SourceKey, known: SourceState, rule: WatermarkRule, read_at_us: int
-) -> SourceSeen:
+) -> ObservedSource:
     """One of which nothing was left to read: the ledger names all others."""
     quiet_us = known.quiet_since_us
     if known.idle:
         long_ago = read_at_us - rule.idle_after_us
         quiet_us = long_ago if quiet_us is None else min(quiet_us, long_ago)
-    return SourceSeen(
+    return ObservedSource(
         key=key,
         committed_end=known.end,
         max_event_time_us=known.max_event_time_us,

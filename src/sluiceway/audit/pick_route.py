@@ -65,7 +65,7 @@ def found_routes(spec: JobSpec, log: Log) -> FoundRoutes:
             if template.route.source not in sources:
                 sources[template.route.source] = open_source(template.route)
         discovery = Discovery(job, sources, log)
-        found = discovery.look()
+        found = discovery.read_topics()
     finally:
         for source in sources.values():
             source.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sluiceway.audit.foreseen_route import ForeseenRoute, ForeseenStart
+from sluiceway.audit.planned_route import PlannedRoute, PlannedStart
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.columns_to_add import ColumnsToAdd, merged_fields, state_with
 from sluiceway.route.route_plan import LedgerTerm, table_plan
@@ -22,7 +22,7 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline, Written
 from sluiceway.worker.places import LatePlace, Place
-from sluiceway.worker.plan import MetaColumn, RoutePlan, SeenField, TaskPlan
+from sluiceway.worker.plan import ObservedField, PlannedMetaColumn, RoutePlan, TaskPlan
 from sluiceway.worker.row_files import NoFiles
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
@@ -126,7 +126,7 @@ class _KeptRows(NoFiles):
         self.dirty.append(rows)
 
 
-def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
+def preview_rows(route: PlannedRoute, splits: Sequence[Split]) -> Preview:
     """Read records and make rows of them, by the code that a task runs.
 
     Rows are judged without the ledger's watermark, so that none is late here for its hour being
@@ -145,7 +145,7 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
 
 
 def preview_batches(
-    route: ForeseenRoute, splits: Sequence[Split], batches: Iterable[SourceBatch]
+    route: PlannedRoute, splits: Sequence[Split], batches: Iterable[SourceBatch]
 ) -> Preview:
     """As `preview_rows`, for records that are read already or come from elsewhere.
 
@@ -161,11 +161,11 @@ def preview_batches(
     for _ in range(_LOOKS):
         plan, written, kept = _read(route, state, splits, records)
         wanted = _to_add(route, state, plan, written.unknown_fields)
-        refused = {SeenField(*at, type="").name: why for at, why in wanted.refused.items()}
-        if not wanted.wanted:
+        refused = {ObservedField(*at, type="").name: why for at, why in wanted.refused.items()}
+        if not wanted.desired:
             break
         # As the run does: the table gets columns, and the records are read again.
-        further = [each.column for each in wanted.wanted.values()]
+        further = [each.column for each in wanted.desired.values()]
         added |= {each.name: each for each in further}
         state = state_with(state, further, declared=route.config.columns is not None)
     names = tuple(rule.name for rule in plan.partitions)
@@ -191,7 +191,7 @@ def preview_batches(
 
 
 def _read(
-    route: ForeseenRoute,
+    route: PlannedRoute,
     state: TableState,
     splits: Sequence[Split],
     batches: Sequence[SourceBatch],
@@ -200,7 +200,7 @@ def _read(
     term = LedgerTerm("preview", 0, route.layout)
     plan = table_plan(route.config, state, term)
     kinds = {"partition": "partition_text"} if plan.text_keys else {}
-    origin = tuple(MetaColumn(kinds.get(part, part), name) for part, name in _ORIGIN.items())
+    origin = tuple(PlannedMetaColumn(kinds.get(part, part), name) for part, name in _ORIGIN.items())
     # Nothing is written; ids of the table's columns would be asked of the added ones, too.
     settings = tuple(each for each in plan.files.settings if each[0] != FIELD_IDS)
     files = replace(plan.files, settings=settings)
@@ -212,7 +212,7 @@ def _read(
     pipeline = RowPipeline(task, route.storage, writes.lane(), kept)
     try:
         for batch in batches:
-            pipeline.take([batch])
+            pipeline.write([batch])
         written = pipeline.close()
     except BaseException:
         pipeline.abort()
@@ -223,7 +223,7 @@ def _read(
 
 
 def _to_add(
-    route: ForeseenRoute, state: TableState, plan: RoutePlan, seen: Iterable[SeenField]
+    route: PlannedRoute, state: TableState, plan: RoutePlan, seen: Iterable[ObservedField]
 ) -> ColumnsToAdd:
     """The columns that the run would give its table for fields that no column reads."""
     found = ColumnsToAdd(route.config, plan, state)
@@ -279,22 +279,22 @@ def plain_value(value: Any) -> Any:
             return value
 
 
-def newest_splits(starts: Sequence[ForeseenStart], records: int) -> list[Split]:
+def newest_splits(starts: Sequence[PlannedStart], records: int) -> list[Split]:
     """The last records of each log, as many as asked for in all."""
     return _shared(starts, records, lambda each, share: max(each.log_start, each.log_end - share))
 
 
-def next_splits(starts: Sequence[ForeseenStart], records: int) -> list[Split]:
+def next_splits(starts: Sequence[PlannedStart], records: int) -> list[Split]:
     """The records that a run would begin with."""
     return _shared(starts, records, lambda each, _: max(each.offset, each.log_start))
 
 
-def oldest_splits(starts: Sequence[ForeseenStart], records: int) -> list[Split]:
+def oldest_splits(starts: Sequence[PlannedStart], records: int) -> list[Split]:
     """The first records of each log."""
     return _shared(starts, records, lambda each, _: each.log_start)
 
 
-def _shared(starts: Sequence[ForeseenStart], records: int, begin: Any) -> list[Split]:
+def _shared(starts: Sequence[PlannedStart], records: int, begin: Any) -> list[Split]:
     """What one log has too few of, the others give."""
     splits, left = [], records
     by_size = sorted(starts, key=lambda each: each.log_end - begin(each, records))

@@ -14,11 +14,11 @@ from typing import Any
 from sluiceway.audit.given_records import GivenRecord, records_of_lines
 from sluiceway.audit.row_preview import Preview, PreviewDirty, PreviewRow
 from sluiceway.errors import WrongUsageError
-from sluiceway.sinks.partition_path import asked_folder
+from sluiceway.sinks.partition_path import requested_folder
 from sluiceway.spec import document
 from sluiceway.spec.document import Node, Scalar, read_document
 from sluiceway.spec.loader import read_job_file
-from sluiceway.spec.problems import Problem, job_file_error, quoted
+from sluiceway.spec.problems import JobFileProblem, job_file_error, quoted
 from sluiceway.spec.values import instant_us
 
 PARTITION, CHANGE = "$partition", "$change"
@@ -54,7 +54,7 @@ class _WrongError(Exception):
 
     def __init__(self, node: Node, text: str, todo: str) -> None:
         super().__init__(text)
-        self.problem = Problem(node.mark, text, todo)
+        self.problem = JobFileProblem(node.mark, text, todo)
 
 
 def read_tests(path: Path) -> tuple[RowTest, ...]:
@@ -240,7 +240,9 @@ def _row_differences(
     for place, row in enumerate(rows[: len(wanted)]):
         told = {**row.values, PARTITION: row.folder, CHANGE: row.change}
         for name, value in wanted[place].items():
-            text = asked_folder(value) if name == PARTITION and isinstance(value, str) else value
+            text = (
+                requested_folder(value) if name == PARTITION and isinstance(value, str) else value
+            )
             if name not in told:
                 yield f"row {place + 1}, of {_at(row)}: the table has no column {_shown(name)}"
             elif not same(text, told[name]):

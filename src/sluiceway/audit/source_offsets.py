@@ -10,7 +10,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState
 from sluiceway.route.clients import open_source
 from sluiceway.schedule.planner import readable_start, way_out_of
-from sluiceway.schedule.source_view import SourceView, is_same_log, look
+from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.spec.log_key import LogKey
 
@@ -73,7 +73,7 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
     view, broker_error = None, None
     source = open_source(config)
     try:
-        view = look(source, topics | {*config.subscription.topics})
+        view = read_source_view(source, topics | {*config.subscription.topics})
         problems += source_reasons(config, fold, view, source)
     except Retriable as error:
         broker_error = str(error)

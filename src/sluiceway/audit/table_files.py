@@ -13,11 +13,11 @@ from sluiceway.ledger.live_files import LiveFiles, readers_of
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import Body, EpochRecord, Record
-from sluiceway.sinks.partition_path import asked_folder
+from sluiceway.sinks.partition_path import requested_folder
 
 
 @dataclass(frozen=True, slots=True)
-class TableFile:
+class ListedTableFile:
     """A file of the table.
 
     Attributes:
@@ -42,7 +42,7 @@ class TableFiles:
     """
 
     as_of_slot: int
-    files: tuple[TableFile, ...]
+    files: tuple[ListedTableFile, ...]
 
 
 def table_files(ledger: OpenLedger, below: str = "", *, on_ready: bool = False) -> TableFiles:
@@ -56,7 +56,7 @@ def table_files(ledger: OpenLedger, below: str = "", *, on_ready: bool = False) 
         below: A partition, or a folder above some; empty is the whole table.
         on_ready: Leave out what was never announced, as the metastore does.
     """
-    name = asked_folder(below)
+    name = requested_folder(below)
     fold = ledger.fold
     if name and _knows_all(fold, name):
         found = _from_fold(ledger, name, on_ready=on_ready)
@@ -64,9 +64,9 @@ def table_files(ledger: OpenLedger, below: str = "", *, on_ready: bool = False) 
             return found
     book = _Book(ledger)
     for record, _ in ledger.log.records():
-        if not book.take(record):
+        if not book.apply(record):
             break
-    return book.told(name, on_ready=on_ready)
+    return book.files_below(name, on_ready=on_ready)
 
 
 def _knows_all(fold: FoldState, name: str) -> bool:
@@ -103,7 +103,7 @@ class _Book:
         self._announced: set[str] = set()
         self._last = -1
 
-    def take(self, record: Record) -> bool:
+    def apply(self, record: Record) -> bool:
         """Take a record in; False at the first one whose files are not all published."""
         body = record.body
         if record.seq >= self._ledger.fold.published_through and not self._is_there(body):
@@ -133,7 +133,7 @@ class _Book:
         storage, layout = self._ledger.log.storage, self._ledger.log.layout
         return all(storage.status(layout.final(file.final)) is not None for file in files)
 
-    def told(self, name: str, *, on_ready: bool) -> TableFiles:
+    def files_below(self, name: str, *, on_ready: bool) -> TableFiles:
         """What is below a folder."""
         found = [
             _file(self._ledger, partition, file)
@@ -145,6 +145,6 @@ class _Book:
         return TableFiles(self._last, tuple(found))
 
 
-def _file(ledger: OpenLedger, partition: str, file: FileRecord) -> TableFile:
+def _file(ledger: OpenLedger, partition: str, file: FileRecord) -> ListedTableFile:
     path = ledger.log.layout.final(file.final)
-    return TableFile(partition, file.values, path, int(file.rows), int(file.size_bytes))
+    return ListedTableFile(partition, file.values, path, int(file.rows), int(file.size_bytes))

@@ -8,7 +8,7 @@ from sluiceway.sources.topic_sample import sample_keys, sample_payloads
 _KEYS = 200
 
 
-def look_at_topic(bootstrap_servers: str, topic: str, records: int) -> TopicContents:
+def read_topic(bootstrap_servers: str, topic: str, records: int) -> TopicContents:
     """Look at records of a topic; commits and joins nothing.
 
     Raises:
@@ -21,8 +21,8 @@ def look_at_topic(bootstrap_servers: str, topic: str, records: int) -> TopicCont
     return contents
 
 
-def look_at_keys(bootstrap_servers: str, topic: str) -> list[bytes | None]:
-    """Keys of some of its records; raises as `look_at_topic`."""
+def read_topic_keys(bootstrap_servers: str, topic: str) -> list[bytes | None]:
+    """Keys of some of its records; raises as `read_topic`."""
     return list(sample_keys(_access(bootstrap_servers), [topic], _KEYS))
 
 

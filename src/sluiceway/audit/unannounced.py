@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sluiceway.audit.partition_states import Stand, TimeRule, seen_prefixes
+from sluiceway.audit.partition_states import PartitionProgress, TimeRule, observed_prefixes
 from sluiceway.audit.partition_why import explain
 from sluiceway.config.config import RouteConfig
 from sluiceway.ledger.fold_state import FoldState
@@ -39,9 +39,14 @@ def unannounced(
     if config.ready is None:
         return (), 0
     rule = TimeRule.of(config)
-    waits = (Stand.OPEN, Stand.OVERDUE, Stand.CLOSED, Stand.LATE)
+    waits = (
+        PartitionProgress.OPEN,
+        PartitionProgress.OVERDUE,
+        PartitionProgress.CLOSED,
+        PartitionProgress.LATE,
+    )
     found = [
-        each for each in seen_prefixes(fold, rule, now_us) if each.state in waits and each.rows
+        each for each in observed_prefixes(fold, rule, now_us) if each.state in waits and each.rows
     ]
     told = []
     for each in found[:MOST_EXPLAINED]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from sluiceway.audit.dirty_book import DirtyBook
+from sluiceway.audit.dirty_book import DirtyFold
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
-from sluiceway.followers.desired import is_to_be_seen
+from sluiceway.followers.desired import is_to_be_shown
 from sluiceway.followers.ready_effects import SUCCESS
 from sluiceway.ledger.file_names import file_origin
 from sluiceway.ledger.file_records import FileRecord
@@ -33,7 +33,7 @@ _MAX_FOREIGN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class VerifyProblem:
     """One thing that is not as the ledger says.
 
     Attributes:
@@ -90,7 +90,7 @@ class VerifyReport:
     unannounced: int = 0
     moved: int = 0
     deep: bool = False
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[VerifyProblem] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     lake: bool = False
@@ -102,7 +102,7 @@ class VerifyReport:
 
     def add(self, kind: str, where: str, message: str) -> None:
         """Note a problem."""
-        self.problems.append(Problem(kind, where, message))
+        self.problems.append(VerifyProblem(kind, where, message))
 
 
 class Verifier:
@@ -139,7 +139,7 @@ class Verifier:
         self._choice = choice
         self._lanes = LaneCheck(storage)
         self.expires = False
-        self.dirty = DirtyBook(layout)
+        self.dirty = DirtyFold(layout)
         self.late: list[FileRecord] = []
         self.report = VerifyReport(deep=deep)
         self.fold = Fold(forgotten={})
@@ -212,8 +212,8 @@ class Verifier:
             for message in self._lanes.opening_problems(body):
                 self.report.add("lane", f"slot {record.seq}", message)
         if self.fold.first_fence is not None:
-            self._lanes.note(self.fold.first_fence.ledger, record)
-        self.dirty.note(self.fold, record)
+            self._lanes.add(self.fold.first_fence.ledger, record)
+        self.dirty.apply(self.fold, record)
 
     def _check_lane_data(self, record: LaneDataRecord) -> None:
         report, counts = self.report, record.counts
@@ -463,7 +463,7 @@ class Verifier:
             folder = self._layout.final(state.location)
             found = in_catalog.get(catalog_values(state.values))
             if found is None:
-                if is_to_be_seen(self.fold, state, on_ready=on_ready):
+                if is_to_be_shown(self.fold, state, on_ready=on_ready):
                     self.report.add("partition", state.folder, "is not in the catalog")
                 else:
                     self.report.unannounced += 1

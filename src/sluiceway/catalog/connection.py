@@ -85,7 +85,7 @@ def parse_metastore_uris(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-class MetastoreConnection:
+class MetastoreCalls:
     """Calls the metastore; safe for several threads, one call at a time.
 
     Args:
@@ -136,7 +136,7 @@ class MetastoreConnection:
         """
         with self._lock:
             if self._opened is None:
-                self._opened = self._idle.take(self._server)
+                self._opened = self._idle.acquire(self._server)
             reused = self._opened is not None
             self._has_answered |= reused
             try:

@@ -101,7 +101,7 @@ class HiveLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class HiveTable:
+class MetastoreTable:
     """A table.
 
     Attributes:
@@ -125,7 +125,7 @@ class HiveTable:
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"
 
-    def differences(self, expected: "HiveTable") -> tuple[str, ...]:
+    def differences(self, expected: "MetastoreTable") -> tuple[str, ...]:
         """What is not as `expected`, in words. An empty expected location fits any."""
         found = list(self.layout.differences(expected.layout))
         if self.kind != expected.kind:
@@ -204,7 +204,7 @@ class AddOutcome:
     rejected: tuple[RejectedPartition, ...]
 
 
-def refuse_another(found: HiveTable, wanted: HiveTable) -> None:
+def refuse_another(found: MetastoreTable, wanted: MetastoreTable) -> None:
     """Refuse what was found behind a creation when it is not the table that was to be created.
 
     Raises:

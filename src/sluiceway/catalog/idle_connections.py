@@ -70,7 +70,7 @@ class IdleConnections:
             dropped = self._outworn(kept)
         _close_all(dropped)
 
-    def take(self, server: Hashable) -> OpenConnection | None:
+    def acquire(self, server: Hashable) -> OpenConnection | None:
         """One that is open still, the last kept first; None when there is none."""
         found: OpenConnection | None = None
         with self._lock:

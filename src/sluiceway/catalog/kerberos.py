@@ -9,7 +9,7 @@ from thrift.transport.TTransport import TTransportException
 from sluiceway.catalog.sasl import SaslRefusedError, SaslWire, log_into
 from sluiceway.errors import KerberosRefusedError, KerberosUnavailableError, SluicewayError
 from sluiceway.host.kerberos import log_in, login_of
-from sluiceway.host.kerberos_words import may_come_back, what_to_do
+from sluiceway.host.kerberos_errors import may_come_back, what_to_do
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -11,7 +11,7 @@ from pymetastore.hive_metastore import ttypes
 from sluiceway.catalog.connection import (
     AlreadyExists,
     InvalidObject,
-    MetastoreConnection,
+    MetastoreCalls,
     MethodMissingError,
     NoSuchObject,
     ServerFailure,
@@ -20,7 +20,7 @@ from sluiceway.catalog.hive_table import (
     AddOutcome,
     HiveColumn,
     HivePartition,
-    HiveTable,
+    MetastoreTable,
     NewPartition,
     PartitionChange,
     RejectedPartition,
@@ -88,10 +88,10 @@ class MetastoreClient:
         self, uris: str, timeout_s: float = 60.0, options: Mapping[str, str] | None = None
     ) -> None:
         self.uris = uris
-        self._connection = MetastoreConnection(uris, timeout_s, options or {})
+        self._connection = MetastoreCalls(uris, timeout_s, options or {})
         self._reader: Callable[[Any, str, str], Any] = _read_by_request
 
-    def get_table(self, database: str, table: str) -> HiveTable | None:
+    def get_table(self, database: str, table: str) -> MetastoreTable | None:
         """The table as it is now, or None when it or its database does not exist.
 
         Raises:
@@ -148,7 +148,7 @@ class MetastoreClient:
             )
         return self._database(database)
 
-    def create_table(self, table: HiveTable) -> HiveTable:
+    def create_table(self, table: MetastoreTable) -> MetastoreTable:
         """Create the table; one that is there already must be the same.
 
         Returns:
@@ -181,7 +181,7 @@ class MetastoreClient:
         *,
         put: Mapping[str, str],
         remove: Collection[str] = (),
-    ) -> HiveTable:
+    ) -> MetastoreTable:
         """Set and remove table properties; everything else stays as the metastore holds it.
 
         Returns:
@@ -212,7 +212,7 @@ class MetastoreClient:
         columns: Sequence[HiveColumn],
         *,
         put: Mapping[str, str],
-    ) -> HiveTable:
+    ) -> MetastoreTable:
         """Replace the data columns of a table and of all its partitions, and set properties.
 
         The metastore changes the partitions in the same transaction (CASCADE): readers that go by

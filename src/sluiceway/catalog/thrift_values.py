@@ -9,7 +9,7 @@ from sluiceway.catalog.hive_table import (
     HiveColumn,
     HiveLayout,
     HivePartition,
-    HiveTable,
+    MetastoreTable,
     NewPartition,
 )
 
@@ -17,9 +17,9 @@ from sluiceway.catalog.hive_table import (
 STATS_ACCURATE = "COLUMN_STATS_ACCURATE"
 
 
-def table_value(raw: Any) -> HiveTable:
+def table_value(raw: Any) -> MetastoreTable:
     """Our value of a thrift `Table`."""
-    return HiveTable(
+    return MetastoreTable(
         database=raw.dbName,
         name=raw.tableName,
         kind=raw.tableType or "MANAGED_TABLE",
@@ -39,7 +39,7 @@ def partition_value(raw: Any) -> HivePartition:
     )
 
 
-def raw_table(table: HiveTable) -> Any:
+def raw_table(table: MetastoreTable) -> Any:
     """Thrift `Table` to create from our value."""
     layout = table.layout
     storage = ttypes.StorageDescriptor(

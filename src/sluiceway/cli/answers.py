@@ -110,7 +110,7 @@ def error_fields(error: SluicewayError) -> dict[str, Any]:
     }
 
 
-def look_at_each(
+def read_each(
     routes: "Sequence[RouteConfig]",
     look: "Callable[[RouteConfig], FoundT]",
     output: OutputFormat,
@@ -141,7 +141,7 @@ def route_answers(
 
     Args:
         routes: In their order.
-        found: Of each, as `look_at_each` returns it.
+        found: Of each, as `read_each` returns it.
         plain: Makes JSON of what is no error.
     """
     return [
@@ -158,7 +158,7 @@ def raise_code(
     """End the command with the highest exit code of its routes; go on when all are well.
 
     Args:
-        found: As `look_at_each` returns it.
+        found: As `read_each` returns it.
         code: Of what is no error.
 
     Raises:

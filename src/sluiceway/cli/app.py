@@ -22,7 +22,7 @@ from sluiceway.cli.errors_told import (
     EXIT_BROKEN_PIPE,
     EXIT_FAILED,
     drop_output,
-    tell_error,
+    print_error,
 )
 from sluiceway.cli.typed_commands import JOB_FILE
 from sluiceway.errors import WrongUsageError
@@ -146,11 +146,11 @@ def run_command(args: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary of the process
-        return tell_error(error, answer_as=_document_asked(args))
+        return print_error(error, answer_as=_document_requested(args))
     return code
 
 
-def _document_asked(args: Sequence[str]) -> str:
+def _document_requested(args: Sequence[str]) -> str:
     """`json`, `yaml` or nothing; known before, and also where, the options are wrong."""
     asked = ""
     for name, value in pairwise([*args, ""]):
@@ -182,7 +182,7 @@ def _dispatch(args: list[str]) -> int:
 
         place = folder_among(rest)
         if place is not None:
-            return over_folder(rest, place, partial(_run_one, verb), _document_asked(rest))
+            return over_folder(rest, place, partial(_run_one, verb), _document_requested(rest))
     return _run(verb, rest)
 
 
@@ -192,7 +192,7 @@ def _run_one(verb: Verb, args: list[str]) -> int:
     try:
         return _run(verb, args)
     except Exception as error:  # noqa: BLE001 - as in `run_command`
-        return tell_error(error, answer_as=_document_asked(args))
+        return print_error(error, answer_as=_document_requested(args))
 
 
 def _run(verb: Verb, args: list[str]) -> int:
@@ -216,7 +216,7 @@ def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     command = without_completion(typer.main.get_command(import_module(verb.module).app))
     lay_out_help(command)
     command.context_settings["help_option_names"] = ["-h", "--help"]
-    name, in_words = f"sluiceway {verb.name}", not _document_asked(args)
+    name, in_words = f"sluiceway {verb.name}", not _document_requested(args)
     try:
         code = command.main(args=args, prog_name=name, obj=context, standalone_mode=in_words)
     except typer.TyperException as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sluiceway.audit.open_table import OpenLedger
     from sluiceway.config.config import RouteConfig
-    from sluiceway.operate.compact import Foreseen
+    from sluiceway.operate.compact import PlannedCompaction
     from sluiceway.upkeep.compact_requests import CompactAnswer, PartitionDone
 
 app = typer.Typer()
@@ -72,34 +72,34 @@ def compact(
         routes = (pick_route(routes, route),)
     ledgers = [(config, open_ledger(config)) for config in routes]
     if dry_run:
-        _tell_foreseen(ledgers, names, output)
+        _print_planned(ledgers, names, output)
         return
     failed = _carry_out(ledgers, names, output)
     if failed:
         raise typer.Exit(_FAILED)
 
 
-def _tell_foreseen(
+def _print_planned(
     ledgers: "Sequence[tuple[RouteConfig, OpenLedger]]",
     names: tuple[str, ...],
     output: OutputFormat,
 ) -> None:
     shown = []
     for config, ledger in ledgers:
-        found = _foreseen(config, ledger, names)
+        found = _planned(config, ledger, names)
         shown.append({"route": config.route, "partitions": [asdict(each) for each in found]})
         if output is OutputFormat.TABLE:
             left = [each.left for each in found]
-            _print_route(config.route, _without_many(left, [_foreseen_cells(x) for x in found]))
+            _print_route(config.route, _without_many(left, [_planned_cells(x) for x in found]))
     if output.is_document:
         print_document({"dry_run": True, "routes": shown}, output)
     else:
         sys.stdout.write("nothing was changed\n")
 
 
-def _foreseen(
+def _planned(
     config: "RouteConfig", ledger: "OpenLedger", names: tuple[str, ...]
-) -> "Sequence[Foreseen]":
+) -> "Sequence[PlannedCompaction]":
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.operate.compact import foresee  # noqa: PLC0415
 
@@ -115,7 +115,7 @@ def _foreseen(
     return foresee_lake(config, FencedLog(ledger.log, fence.ledger), names, log)
 
 
-def _foreseen_cells(each: "Foreseen") -> tuple[str, ...]:
+def _planned_cells(each: "PlannedCompaction") -> tuple[str, ...]:
     after = each.left or f"about {each.files_after:,}"
     return (each.partition, f"{each.files:,}", _size(each.size_bytes), after)
 
@@ -126,13 +126,15 @@ def _carry_out(
     output: OutputFormat,
 ) -> bool:
     """Have it done, route by route; whether anything failed."""
-    from sluiceway.upkeep.compact_requests import Outcome  # noqa: PLC0415
+    from sluiceway.upkeep.compact_requests import CompactionOutcome  # noqa: PLC0415
 
     shown: list[dict[str, Any]] = []
     failed = False
     for config, ledger in ledgers:
         answer = _carried_out(config, ledger, names)
-        failed = failed or any(each.outcome == Outcome.FAILED for each in answer.partitions)
+        failed = failed or any(
+            each.outcome == CompactionOutcome.FAILED for each in answer.partitions
+        )
         if output is OutputFormat.TABLE:
             left = [_left(each) for each in answer.partitions]
             rows = [_done_cells(each) for each in answer.partitions]
@@ -180,9 +182,9 @@ def _carried_out(
 
 def _as_folders(names: tuple[str, ...]) -> tuple[str, ...]:
     """Of a Hive table, whose folders have their values escaped."""
-    from sluiceway.sinks.partition_path import asked_folder  # noqa: PLC0415
+    from sluiceway.sinks.partition_path import requested_folder  # noqa: PLC0415
 
-    return tuple(sorted({asked_folder(name) for name in names}))
+    return tuple(sorted({requested_folder(name) for name in names}))
 
 
 def _done_cells(each: "PartitionDone") -> tuple[str, ...]:
@@ -196,9 +198,9 @@ def _done_cells(each: "PartitionDone") -> tuple[str, ...]:
 
 def _left(each: "PartitionDone") -> str:
     """Why it was left as it is; empty for others. What has failed is told one by one."""
-    from sluiceway.upkeep.compact_requests import Outcome  # noqa: PLC0415
+    from sluiceway.upkeep.compact_requests import CompactionOutcome  # noqa: PLC0415
 
-    return each.reason if each.outcome == Outcome.LEFT else ""
+    return each.reason if each.outcome == CompactionOutcome.LEFT else ""
 
 
 def _without_many(

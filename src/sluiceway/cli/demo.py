@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluiceway.cli.errors_told import tell_error
+from sluiceway.cli.errors_told import print_error
 from sluiceway.cli.own_command import exports, from_here, own_command
 from sluiceway.errors import SluicewayError
 from sluiceway.observe.progress import cut_to_columns
@@ -65,13 +65,13 @@ def demo(
     try:
         place = demo_folder(folder)
     except SluicewayError as error:
-        code = tell_error(error)
+        code = print_error(error)
         _write_failure(error, folder)
         raise typer.Exit(code) from error
     try:
         result = _run(place, store, rows, keep=keep, temporary=folder is None)
     except Exception as error:
-        code = tell_error(error)
+        code = print_error(error)
         _say_where(place, running=keep)
         _write_failure(error, place)
         raise typer.Exit(code) from error
@@ -90,15 +90,15 @@ def demo(
 
 def _run(place: Path, store: Store, rows: int, *, keep: bool, temporary: bool) -> "DemoResult":
     from sluiceway.cli.lab import progress_on_stderr  # noqa: PLC0415
-    from sluiceway.lab.demo import Voice, run_demo  # noqa: PLC0415
+    from sluiceway.lab.demo import DemoPrinter, run_demo  # noqa: PLC0415
     from sluiceway.lab.demo_store import DemoStore  # noqa: PLC0415
 
     shown = _Shown()
     try:
         with progress_on_stderr() as on_progress:
-            voice = Voice(shown.say, shown.passing, on_progress)
+            printer = DemoPrinter(shown.say, shown.passing, on_progress)
             where = DemoStore(store.value)
-            return run_demo(place, voice, where, events=rows, keep=keep, temporary=temporary)
+            return run_demo(place, printer, where, events=rows, keep=keep, temporary=temporary)
     finally:
         shown.end()
 

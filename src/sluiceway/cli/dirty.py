@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.format_times import moment
 from sluiceway.audit.plain_counts import counted
-from sluiceway.audit.plain_times import moment
-from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
-from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
+from sluiceway.cli.answers import print_document, raise_code, read_each, route_answers
+from sluiceway.cli.dirty_lanes import carry_out_and_tell, print_plan
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.tables import print_table, printable
 from sluiceway.cli.typed_commands import typed
@@ -72,7 +72,7 @@ def list_rows(
     dirty again in a replay are new rows, and open.
     """
     chosen = _routes(job_file, route)
-    found = look_at_each(chosen, count_rows, output)
+    found = read_each(chosen, count_rows, output)
     if output.is_document:
         print_document({"routes": route_answers(chosen, found, counted_document)}, output)
     else:
@@ -330,7 +330,7 @@ def _lane(  # noqa: PLR0913 - what both commands have
     operator = this_operator()
     request = choice.request(rows, kind, operator, why.strip())
     if dry_run:
-        tell_plan(config, rows, choice, request, output)
+        print_plan(config, rows, choice, request, output)
         return
     if choice.rows and not yes:
         if not sys.stdin.isatty():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluiceway.upkeep.requests import LaneRequest
 
 
-def tell_plan(
+def print_plan(
     config: "RouteConfig",
     rows: "DirtyRows",
     choice: "Choice",

@@ -10,7 +10,7 @@ from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable
 from sluiceway.cli.typed_commands import typed_text
-from sluiceway.cli.waiting import servers_of, told_while_waiting
+from sluiceway.cli.waiting import printed_while_waiting, servers_of
 from sluiceway.errors import SluicewayError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def doctor(
 
 
 def _next(findings: "Iterator[Finding]", servers: str) -> "Finding | None":
-    with told_while_waiting(servers):
+    with printed_while_waiting(servers):
         return next(findings, None)
 
 

@@ -18,7 +18,7 @@ EXIT_BROKEN_PIPE = 141
 _STDOUT = 1
 
 
-def tell_error(error: Exception, *, answer_as: str = "") -> int:
+def print_error(error: Exception, *, answer_as: str = "") -> int:
     """Tell the user of an error, on standard error, and choose the exit code.
 
     A reader of standard output that is gone is no error to tell: the command ends quietly, as

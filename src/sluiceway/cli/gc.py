@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.audit.plain_counts import counted
-from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.answers import print_document, raise_code, read_each, route_answers
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def gc(
 
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     chosen = routes if route is None else (pick_route(routes, route),)
-    found = look_at_each(chosen, lambda config: collect_route(config, dry_run=dry_run), output)
+    found = read_each(chosen, lambda config: collect_route(config, dry_run=dry_run), output)
     if output.is_document:
         print_document(
             {"dry_run": dry_run, "routes": route_answers(chosen, found, _as_json)}, output

@@ -23,7 +23,7 @@ from sluiceway.cli.init_times import fitting, inner_times, mixed_times, why_no_t
 from sluiceway.cli.own_command import from_here
 from sluiceway.cli.proposed_columns import propose
 from sluiceway.cli.typed_commands import typed
-from sluiceway.cli.waiting import told_while_waiting
+from sluiceway.cli.waiting import printed_while_waiting
 from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
 
 if TYPE_CHECKING:
@@ -143,7 +143,9 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
     name = ask.text("TOPIC", "topic", topic)
     place, uri = _table_place(ask, metastore, iceberg, warehouse, key)
     file = _target(out, name)
-    asked = _Asked(brokers, name, place, uri, table, event_time, registry or "", ready, key or "")
+    asked = _RequestedJob(
+        brokers, name, place, uri, table, event_time, registry or "", ready, key or ""
+    )
     job = _look(asked, records, ask)
     _write(file, job.text())
     shown = from_here(file.absolute())
@@ -154,7 +156,7 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RequestedJob:
     """What is given; None is to be found out.
 
     Attributes:
@@ -194,10 +196,10 @@ def _table_place(
     return lake_place(iceberg, warehouse), ""
 
 
-def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
+def _look(asked: _RequestedJob, records: int, ask: "_Asker") -> JobText:
     """The job of what is there now."""
-    from sluiceway.audit.topic_look import look_at_topic  # noqa: PLC0415
-    from sluiceway.sinks.hive.found_table import look_at_table  # noqa: PLC0415
+    from sluiceway.audit.topic_look import read_topic  # noqa: PLC0415
+    from sluiceway.sinks.hive.found_table import read_table  # noqa: PLC0415
 
     if asked.key and (asked.ready or asked.event_time is not None):
         raise WrongUsageError(
@@ -207,16 +209,16 @@ def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
     usual = f"ods.{_identifier(asked.topic)}"
     job = _named(asked, asked.table or usual)
     check_typed(job)
-    with told_while_waiting(f"brokers {asked.brokers}"):
-        contents = look_at_topic(asked.brokers, asked.topic, records)
+    with printed_while_waiting(f"brokers {asked.brokers}"):
+        contents = read_topic(asked.brokers, asked.topic, records)
     target = ask.text("--table", "table, database.table", asked.table, default=usual)
     if target != job.table:
         job = replace(job, table=target)
         check_typed(job)
     found = None
     if asked.metastore:
-        with told_while_waiting(f"metastore {asked.metastore}"):
-            found = look_at_table(asked.metastore, target)
+        with printed_while_waiting(f"metastore {asked.metastore}"):
+            found = read_table(asked.metastore, target)
     if asked.key:
         return _keyed(job, contents, asked.key)
     job = _of_contents(job, contents, found, asked.event_time, ask)
@@ -227,7 +229,7 @@ def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
     return by_transform(job)
 
 
-def _named(asked: _Asked, table: str) -> JobText:
+def _named(asked: _RequestedJob, table: str) -> JobText:
     """The job with what was given; format, columns and times are those of records without a say."""
     return JobText(
         name=_identifier(asked.topic)[:64],
@@ -246,14 +248,14 @@ def _named(asked: _Asked, table: str) -> JobText:
 
 def _keyed(job: JobText, contents: "TopicContents", key: str) -> JobText:
     """The job of a lake table whose rows are replaced by their key."""
-    from sluiceway.audit.topic_look import look_at_keys  # noqa: PLC0415
+    from sluiceway.audit.topic_look import read_topic_keys  # noqa: PLC0415
     from sluiceway.cli.init_lake import keyed_by_registry, keyed_rows  # noqa: PLC0415
 
     if contents.is_binary:
         return keyed_by_registry(_of_registry(job, contents), key)
     job, proposal = _of_records(job, contents)
-    with told_while_waiting(f"brokers {job.bootstrap_servers}"):
-        keys = look_at_keys(job.bootstrap_servers, job.topic)
+    with printed_while_waiting(f"brokers {job.bootstrap_servers}"):
+        keys = read_topic_keys(job.bootstrap_servers, job.topic)
     return keyed_rows(job, contents.change_log, proposal, key, keys)
 
 

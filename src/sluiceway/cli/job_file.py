@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sluiceway.cli.typed_commands import JOB_FILE
 from sluiceway.config.choices import ReadColumns, problems_of, unread_policies
-from sluiceway.config.plain_routes import surely_fits
+from sluiceway.config.unnamed_routes import surely_fits
 from sluiceway.errors import JobFileError
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
@@ -18,7 +18,7 @@ from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem, job_file_error
+from sluiceway.spec.problems import JobFileProblem, job_file_error
 from sluiceway.spec.table import FROM_REGISTRY
 from sluiceway.spec.values import revealed
 from sluiceway.spec.written_columns import COLUMNS, written_columns, written_name
@@ -71,7 +71,7 @@ def inspect_checked_job(content: bytes, path: FilePath) -> InspectedJob:
     return InspectedJob(read.job, (*read.problems, *found))
 
 
-def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     yield from _wrong_types(data, positions)
     table, where = data.get("table"), data.get("where")
     columns = table.get("columns") if isinstance(table, Mapping) else ()
@@ -92,7 +92,7 @@ def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Pr
 
         choice = where_written(found, written)
         text = f"expected {choice.expected}, got {positions.came(choice.path)}"
-        yield Problem(positions.value(choice.path), text, choice.todo)
+        yield JobFileProblem(positions.value(choice.path), text, choice.todo)
 
 
 def _as_declared(path: Path, column: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -115,7 +115,7 @@ def _read_columns(columns: tuple[object, ...]) -> ReadColumns:
     return ReadColumns(found, unread, complete=complete)
 
 
-def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     for path, column in written_columns(data):
         text = column.get("type")
         if not isinstance(text, str) or not text.strip():
@@ -125,10 +125,10 @@ def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
         except ValueError as error:
             place = (*path, "type")
             came = f"expected a Hive type, got {positions.came(place)}"
-            yield Problem(positions.value(place), came, f"correct it: {error}")
+            yield JobFileProblem(positions.value(place), came, f"correct it: {error}")
 
 
-def _route_problems(job: LoadedJob) -> Iterator[Problem]:
+def _route_problems(job: LoadedJob) -> Iterator[JobFileProblem]:
     for number, route in enumerate(job.spec.routes):
         yield from _wrong_options(job, number, route)
         hive = route.table.hive
@@ -140,7 +140,7 @@ def _route_problems(job: LoadedJob) -> Iterator[Problem]:
             yield job.wrong_value(choice.path, choice.expected, choice.todo, route=number)
 
 
-def _unfit_routes(job: LoadedJob) -> Iterator[Problem]:
+def _unfit_routes(job: LoadedJob) -> Iterator[JobFileProblem]:
     for number, route in enumerate(job.spec.routes):
         if not surely_fits(route):
             from sluiceway.cli.row_checks import unfit_rows  # noqa: PLC0415 - loads Arrow
@@ -150,7 +150,7 @@ def _unfit_routes(job: LoadedJob) -> Iterator[Problem]:
 
 def _refused_by_plugin(
     job: LoadedJob, number: int, route: RouteSpec, name: str
-) -> Iterator[Problem]:
+) -> Iterator[JobFileProblem]:
     if name not in plugin_names(PluginGroup.SOURCES):
         # A connection of another kind; that is told where it is named.
         return
@@ -160,10 +160,10 @@ def _refused_by_plugin(
         source_access(route)
     except JobFileError as error:
         at = job.positions[number].key(("connections", route.source.connection, name))
-        yield Problem(at, error.message, error.hint or "correct the connection")
+        yield JobFileProblem(at, error.message, error.hint or "correct the connection")
 
 
-def _wrong_options(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[Problem]:
+def _wrong_options(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[JobFileProblem]:
     connection = route.connections.get(route.source.connection)
     if connection is None:
         return
@@ -174,4 +174,4 @@ def _wrong_options(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[Pr
     properties = {key: revealed(value) for key, value in connection.kafka.properties.items()}
     for key, reason in wrong_properties(properties).items():
         place = ("connections", route.source.connection, "kafka", "properties", key)
-        yield Problem(job.positions[number].key(place), reason, "correct or remove it")
+        yield JobFileProblem(job.positions[number].key(place), reason, "correct or remove it")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sluiceway.audit.plain_times import moment
+from sluiceway.audit.format_times import moment
 from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.spec.event_time import (
     DEFAULT_ARCHIVE_WINDOW_MS,

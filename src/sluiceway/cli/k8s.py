@@ -60,12 +60,12 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
     $ sluiceway k8s render orders.yaml --image registry/sluiceway:1
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.cluster.job_archive import collect  # noqa: PLC0415
     from sluiceway.cluster.kubernetes import (  # noqa: PLC0415
         PodChoices,
         image_recipe,
         render,
     )
-    from sluiceway.cluster.parcel import collect  # noqa: PLC0415
     from sluiceway.cluster.pod_placement import pairs  # noqa: PLC0415
     from sluiceway.cluster.pod_placement import toleration as toleration_of  # noqa: PLC0415
     from sluiceway.errors import WrongUsageError  # noqa: PLC0415

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.format_times import moment
 from sluiceway.audit.plain_counts import counted
-from sluiceway.audit.plain_times import moment
 from sluiceway.cli.answers import write_plain
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
 

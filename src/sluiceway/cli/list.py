@@ -10,7 +10,7 @@ from sluiceway.cli.options import Output, OutputFormat
 from sluiceway.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from sluiceway.cluster.submission import Seen
+    from sluiceway.cluster.submission import SubmissionState
 
 app = typer.Typer(name="list")
 
@@ -24,15 +24,15 @@ def list_jobs(output: Output = OutputFormat.TABLE) -> None:
     $ sluiceway list -o json
     """
     from sluiceway.cluster.applications import all_submitted  # noqa: PLC0415
-    from sluiceway.cluster.submission import Seen, look_at  # noqa: PLC0415
+    from sluiceway.cluster.submission import SubmissionState, read_submission  # noqa: PLC0415
     from sluiceway.errors import SubmissionError  # noqa: PLC0415
 
     rows = []
     for folder, application in all_submitted():
         try:
-            seen, trouble = look_at(folder, application), None
+            seen, trouble = read_submission(folder, application), None
         except SubmissionError as error:
-            seen, trouble = Seen("unknown"), error.message.partition("\n")[0]
+            seen, trouble = SubmissionState("unknown"), error.message.partition("\n")[0]
         rows.append((application, seen, trouble))
     if output.is_document:
         jobs = [
@@ -68,6 +68,6 @@ def list_jobs(output: Output = OutputFormat.TABLE) -> None:
     print_table([head, *cells])
 
 
-def _state(seen: "Seen") -> str:
+def _state(seen: "SubmissionState") -> str:
     """A driver that failed looks like no other one."""
     return f"{seen.state} (exit {seen.exit_code})" if seen.exit_code else seen.state

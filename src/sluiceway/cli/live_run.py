@@ -34,7 +34,7 @@ _USUAL = (80, 24)
 Fill = Callable[[Any], dict[str, Any]]
 
 
-def screen_wanted(*, plain: bool) -> bool:
+def shows_screen(*, plain: bool) -> bool:
     """Whether a run shows a screen: on a terminal that can, unless a line was asked for."""
     return not plain and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
@@ -60,7 +60,7 @@ class _ScreenProgress(Progress):
         self.watched = True
         self._after = after
 
-    def tell(self, text: str) -> None:
+    def print_lines(self, text: str) -> None:
         """See `Progress`."""
         self._after.append(text)
 
@@ -123,12 +123,12 @@ class LiveRun:
             address: Where metrics are served; empty when nowhere.
         """
         self._board, self._address = board, address
-        stop.tell_by(self._told_to_stop)
+        stop.report_by(self._told_to_stop)
         try:
             with self:
                 yield
         finally:
-            stop.tell_by(None)
+            stop.report_by(None)
 
     def __enter__(self) -> Self:
         self._give_back = take_keys()

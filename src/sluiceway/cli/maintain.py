@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.audit.plain_counts import counted
-from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.answers import print_document, raise_code, read_each, route_answers
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 
 if TYPE_CHECKING:
     from sluiceway.config.config import RouteConfig
     from sluiceway.errors import SluicewayError
-    from sluiceway.operate.lake_maintain import Maintained, Wanted
+    from sluiceway.operate.lake_maintain import Maintained, MaintenanceRequest
 
 app = typer.Typer()
 
@@ -78,9 +78,9 @@ def maintain(  # noqa: PLR0913, PLR0917 - the command's options
         )
 
     def work(each: "RouteConfig") -> "Maintained":
-        return _maintained(each, _wanted(each, keep_s, orphan_age_s, dry_run=dry_run))
+        return _maintained(each, _request(each, keep_s, orphan_age_s, dry_run=dry_run))
 
-    found = look_at_each(lakes, work, output)
+    found = read_each(lakes, work, output)
     if output.is_document:
         print_document({"dry_run": dry_run, "routes": route_answers(lakes, found, _plain)}, output)
     else:
@@ -98,17 +98,17 @@ def _seconds(text: str) -> float:
         raise typer.BadParameter(f"expected a duration such as 1d, got {text!r}") from error
 
 
-def _wanted(
+def _request(
     config: "RouteConfig", keep_s: float | None, orphan_age_s: float | None, *, dry_run: bool
-) -> "Wanted":
-    from sluiceway.operate.lake_maintain import Wanted  # noqa: PLC0415
+) -> "MaintenanceRequest":
+    from sluiceway.operate.lake_maintain import MaintenanceRequest  # noqa: PLC0415
 
     said = None if config.hive.lake is None else config.hive.lake.keep_snapshots_s
     age_s = keep_s if keep_s is not None else _KEEP_S if said is None else said
-    return Wanted(age_s, orphan_age_s, dry_run)
+    return MaintenanceRequest(age_s, orphan_age_s, dry_run)
 
 
-def _maintained(config: "RouteConfig", wanted: "Wanted") -> "Maintained":
+def _maintained(config: "RouteConfig", wanted: "MaintenanceRequest") -> "Maintained":
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.operate.lake_compact import FencedLog  # noqa: PLC0415

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluiceway.audit.plain_times import moment
+from sluiceway.audit.format_times import moment
 from sluiceway.cli.answers import (
     error_fields,
-    look_at_each,
     print_document,
     raise_code,
+    read_each,
     route_answers,
 )
-from sluiceway.cli.errors_told import tell_error
+from sluiceway.cli.errors_told import print_error
 from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.tables import print_table
 from sluiceway.errors import ResetRefusedError
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from sluiceway.audit.source_offsets import PartitionOffsets, RouteOffsets
     from sluiceway.config.config import RouteConfig
     from sluiceway.errors import SluicewayError
-    from sluiceway.operate.offset_moves import OffsetMove, ResetTarget, ResetWish
-    from sluiceway.operate.retire_partitions import Retirement, RetireWish
+    from sluiceway.operate.offset_moves import OffsetMove, ResetRequest, ResetTarget
+    from sluiceway.operate.retire_partitions import Retirement, RetireRequest
     from sluiceway.sources.contract import SourcePartition
 
 app = typer.Typer(no_args_is_help=True, help="Show committed ends; move them; retire partitions.")
@@ -69,7 +69,7 @@ def show(
 
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     chosen = routes if route is None else (pick_route(routes, route),)
-    found = look_at_each(chosen, route_offsets, output)
+    found = read_each(chosen, route_offsets, output)
     if output.is_document:
         print_document({"routes": route_answers(chosen, found, asdict)}, output)
     else:
@@ -146,10 +146,10 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     $ sluiceway offsets reset orders.yaml --to earliest --accept-gap --reason 'ticket 7'
     """
     # Imported here to keep `--help` quick.
-    from sluiceway.operate.offset_moves import ResetWish, refuse_unaccepted  # noqa: PLC0415
+    from sluiceway.operate.offset_moves import ResetRequest, refuse_unaccepted  # noqa: PLC0415
 
     given = {"gap": accept_gap, "twice": accept_doubles, "identity": accept_identity}
-    wish = ResetWish(
+    wish = ResetRequest(
         target=_target(to),
         reason=_reason(reason),
         operator=this_operator(),
@@ -172,7 +172,7 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
         answer = {"executed": seq is not None, "slot": seq, "moves": shown, "needs": needs}
         print_document({**answer, "error": refused and error_fields(refused)}, output)
     if refused is not None:
-        raise typer.Exit(tell_error(refused))
+        raise typer.Exit(print_error(refused))
 
 
 @app.command()
@@ -195,11 +195,11 @@ def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
     $ sluiceway offsets retire orders.yaml --accept-gap --reason 'broker-b is no more'
     """
     from sluiceway.operate.retire_partitions import (  # noqa: PLC0415 - keeps `--help` quick
-        RetireWish,
+        RetireRequest,
         refuse_unaccepted,
     )
 
-    wish = RetireWish(
+    wish = RetireRequest(
         reason=_reason(reason),
         operator=this_operator(),
         partitions=tuple(_partition(text) for text in partition or ()),
@@ -219,11 +219,11 @@ def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
         answer = {"executed": seq is not None, "slot": seq, "retired": shown, "needs": needs}
         print_document({**answer, "error": refused and error_fields(refused)}, output)
     if refused is not None:
-        raise typer.Exit(tell_error(refused))
+        raise typer.Exit(print_error(refused))
 
 
 def _retire(
-    job_file: Path, route: str | None, wish: "RetireWish", *, execute: bool
+    job_file: Path, route: str | None, wish: "RetireRequest", *, execute: bool
 ) -> "tuple[tuple[Retirement, ...], int | None]":
     """What is gone, and the slot of the record when it was put."""
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
@@ -276,7 +276,7 @@ def _reason(text: str) -> str:
     return text.strip()
 
 
-def _needs(moves: "tuple[OffsetMove, ...]", wish: "ResetWish") -> list[str]:
+def _needs(moves: "tuple[OffsetMove, ...]", wish: "ResetRequest") -> list[str]:
     """The options that are missing for the moves to be done."""
     from sluiceway.operate.offset_moves import OPTIONS  # noqa: PLC0415
 
@@ -285,7 +285,7 @@ def _needs(moves: "tuple[OffsetMove, ...]", wish: "ResetWish") -> list[str]:
 
 
 def _reset(
-    job_file: Path, route: str | None, wish: "ResetWish", *, execute: bool
+    job_file: Path, route: str | None, wish: "ResetRequest", *, execute: bool
 ) -> "tuple[tuple[OffsetMove, ...], int | None]":
     """The moves, and the slot of their record when it was put."""
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415

@@ -12,7 +12,7 @@ from sluiceway.audit.job_status import job_status
 from sluiceway.audit.open_table import find_ledger, open_ledger, read_ledger
 from sluiceway.audit.partition_wait import PartitionWatch
 from sluiceway.audit.pick_route import job_routes, pick_route, routes_without_brokers
-from sluiceway.cli.answers import error_fields, in_milliseconds, look_at_each, route_answers
+from sluiceway.cli.answers import error_fields, in_milliseconds, read_each, route_answers
 from sluiceway.cli.dirty import chosen_rows, count_rows, counted_document, plain_row
 from sluiceway.cli.explain import explained
 from sluiceway.cli.job_file import load_checked_job
@@ -56,20 +56,20 @@ class JobFileAnswers:
     def partitions(self) -> Document:
         """See `JobAnswers.partitions`."""
         routes = routes_without_brokers(self._spec(), self._log, None)
-        found = look_at_each(routes, list_route, OutputFormat.JSON)
+        found = read_each(routes, list_route, OutputFormat.JSON)
         return _plain({"routes": route_answers(routes, found, listed_document)})
 
     def why(self, route: str, partition: str) -> Document:
         """See `JobAnswers.why`."""
         config = pick_route(routes_without_brokers(self._spec(), self._log, route), route)
-        found = PartitionWatch(config, partition).look_until_known()
+        found = PartitionWatch(config, partition).check_until_known()
         text = typed_text(found.text, str(self._path), anywhere=True)
         return _plain(asdict(replace(found, text=text)))
 
     def dirty(self) -> Document:
         """See `JobAnswers.dirty`."""
         routes = self._routes()
-        found = look_at_each(routes, count_rows, OutputFormat.JSON)
+        found = read_each(routes, count_rows, OutputFormat.JSON)
         answers = route_answers(routes, found, counted_document)
         for answer in answers:
             for group in answer.get("groups", ()):
@@ -133,12 +133,12 @@ class JobFileAnswers:
         return typed(command, str(self._path), anywhere=True)
 
 
-def told_error(error: SluicewayError, job: JobAnswers) -> Document:
+def error_document(error: SluicewayError, job: JobAnswers) -> Document:
     """An error as every answer for programs has it, with commands that can be pasted."""
     return typed_fields(job.path)(error_fields(error))
 
 
-def told_code(code: str) -> Document:
+def code_document(code: str) -> Document:
     """What an error code means, as a terminal gets it.
 
     Raises:

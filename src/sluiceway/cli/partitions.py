@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.audit.plain_counts import counted
-from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.answers import print_document, raise_code, read_each, route_answers
 from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.tables import print_table, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluiceway.audit.partition_states import SeenPrefix
+    from sluiceway.audit.partition_states import ObservedPrefix
     from sluiceway.audit.partition_wait import ReadyFacts
-    from sluiceway.audit.partition_why import Why
+    from sluiceway.audit.partition_why import WaitExplanation
     from sluiceway.config.config import RouteConfig
     from sluiceway.errors import SluicewayError
-    from sluiceway.operate.forget import Foreseen
+    from sluiceway.operate.forget import PlannedForget
 
 app = typer.Typer(no_args_is_help=True, help="Show partitions; wait for them; let go of them.")
 
@@ -37,14 +37,14 @@ def partitions() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedPartitions:
     """What the ledger of a route says; `timezone` is that of its times."""
 
     config: "RouteConfig"
     as_of_slot: int
     forgotten_up_to: str
     sealed: int
-    prefixes: "Sequence[SeenPrefix]"
+    prefixes: "Sequence[ObservedPrefix]"
     timezone: str
 
 
@@ -76,14 +76,14 @@ def list_partitions(
     $ sluiceway partitions list orders.yaml --state overdue
     $ sluiceway partitions list orders.yaml --from dt=20261120 --to dt=20261121
     """
-    from sluiceway.audit.partition_states import Stand  # noqa: PLC0415
+    from sluiceway.audit.partition_states import PartitionProgress  # noqa: PLC0415
 
-    known = [each.value for each in Stand]
+    known = [each.value for each in PartitionProgress]
     if state not in (*known, "all"):
         expected = f"expected {', '.join(known)} or all"
         raise typer.BadParameter(expected, param_hint="--state")
     chosen = _routes(job_file, route)
-    found = look_at_each(chosen, lambda config: list_route(config, state, start, stop), output)
+    found = read_each(chosen, lambda config: list_route(config, state, start, stop), output)
     if output.is_document:
         print_document({"routes": route_answers(chosen, found, listed_document)}, output)
     else:
@@ -109,8 +109,8 @@ def wait(
 
     $ sluiceway partitions wait orders.yaml ods.orders dt=20261120/hr=08 --timeout 2h
     """
+    from sluiceway.audit.format_times import moment  # noqa: PLC0415
     from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
-    from sluiceway.audit.plain_times import moment  # noqa: PLC0415
 
     timeout_s = _seconds(timeout)
     waited = PartitionWatch(_of_table(job_file, table), partition).wait(version, timeout_s)
@@ -131,7 +131,7 @@ def wait(
         raise typer.Exit(1)
 
 
-def with_commands(why: "Why", job_file: Path) -> "Why":
+def with_commands(why: "WaitExplanation", job_file: Path) -> "WaitExplanation":
     """The same with the commands in its text as they can be typed here."""
     from sluiceway.cli.typed_commands import typed_text  # noqa: PLC0415
 
@@ -169,12 +169,12 @@ def why(
 
     $ sluiceway partitions why orders.yaml dt=20261120/hr=08
     """
+    from sluiceway.audit.format_times import ago, moment  # noqa: PLC0415
     from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
-    from sluiceway.audit.plain_times import ago, moment  # noqa: PLC0415
 
     watch = PartitionWatch(pick_route(_routes(job_file, route), route), partition)
-    found = with_commands(watch.look_until_known(), job_file)
+    found = with_commands(watch.check_until_known(), job_file)
     if output.is_document:
         print_document(asdict(found), output)
         return
@@ -198,7 +198,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
         list[str],
         typer.Argument(help="Folders, as dt=20261120; all partitions below.", metavar="PARTITION"),
     ],
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
+    reason: Annotated[str, typer.Option("--reason", help="WaitExplanation; kept in the ledger.")],
     route: OneRoute = None,
     drop: Annotated[
         bool,
@@ -220,7 +220,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.operate.forget import carry_out, foresee, request_of  # noqa: PLC0415
-    from sluiceway.sinks.partition_path import asked_folder  # noqa: PLC0415
+    from sluiceway.sinks.partition_path import requested_folder  # noqa: PLC0415
 
     if not reason.strip() or len(reason) > _MAX_REASON or not reason.isprintable():
         most = f"expected one line of 1 to {_MAX_REASON} characters"
@@ -232,24 +232,24 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
         "delete old rows with an engine, such as Spark's DELETE FROM",
     )
     ledger = read_ledger(find_ledger(config))
-    wanted = sorted({asked_folder(name) for name in names})
+    wanted = sorted({requested_folder(name) for name in names})
     found = foresee(ledger.fold, wanted, drop=drop)
     operator = this_operator()
     request = request_of(ledger.fold, found, operator, reason.strip(), drop=drop)
     if output is OutputFormat.TABLE:
-        _print_foreseen(found, drop=drop)
+        _print_planned(found, drop=drop)
     if dry_run or not request.partitions:
-        _tell_forgotten(found, None, output)
+        _print_forgotten(found, None, output)
         return
     if not yes and not typer.confirm(
         f"let go of {counted(len(request.partitions), 'partition')}?", err=True
     ):
         raise typer.Exit(1)
     done = carry_out(config, ledger.log, request, lambda _: None, stderr_log(level="warning"))
-    _tell_forgotten(found, done, output)
+    _print_forgotten(found, done, output)
 
 
-def _print_foreseen(found: "Sequence[Foreseen]", *, drop: bool) -> None:
+def _print_planned(found: "Sequence[PlannedForget]", *, drop: bool) -> None:
     for each in found:
         rows, files = counted(each.rows, "row"), counted(each.files, "file")
         counts = f"{rows} in {files}, {each.size_bytes:,} bytes"
@@ -258,8 +258,8 @@ def _print_foreseen(found: "Sequence[Foreseen]", *, drop: bool) -> None:
         sys.stdout.write(f"{printable(each.partition)}: {counts}, {printable(what)}{note}\n")
 
 
-def _tell_forgotten(
-    found: "Sequence[Foreseen]", done: "dict[str, int] | None", output: OutputFormat
+def _print_forgotten(
+    found: "Sequence[PlannedForget]", done: "dict[str, int] | None", output: OutputFormat
 ) -> None:
     if output.is_document:
         shown = [
@@ -287,7 +287,7 @@ def _of_table(job_file: Path, name: str) -> "RouteConfig":
 
 def list_route(
     config: "RouteConfig", state: str = "all", start: str | None = None, stop: str | None = None
-) -> Listed:
+) -> ListedPartitions:
     """Look at the times of a route's table; the arguments are the options of `list`."""
     from sluiceway.audit.late_aside import rows_aside  # noqa: PLC0415
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
@@ -304,10 +304,12 @@ def list_route(
         if state in (each.state.value, "all") and is_within(each, *edges)
     ]
     sealed = len(fold.sealed)
-    return Listed(config, fold.next_seq - 1, fold.forgotten_up_to, sealed, found, rule.timezone)
+    return ListedPartitions(
+        config, fold.next_seq - 1, fold.forgotten_up_to, sealed, found, rule.timezone
+    )
 
 
-def listed_document(listed: Listed) -> dict[str, Any]:
+def listed_document(listed: ListedPartitions) -> dict[str, Any]:
     """The answer for programs; times are as they are inside."""
     from sluiceway.audit.pick_route import table_name  # noqa: PLC0415
 
@@ -321,7 +323,7 @@ def listed_document(listed: Listed) -> dict[str, Any]:
     }
 
 
-def _print_route(name: str, listed: "Listed | SluicewayError", job_file: Path) -> None:
+def _print_route(name: str, listed: "ListedPartitions | SluicewayError", job_file: Path) -> None:
     from sluiceway.audit.pick_route import table_name  # noqa: PLC0415
     from sluiceway.cli.typed_commands import typed, typed_text  # noqa: PLC0415
 
@@ -352,20 +354,20 @@ def _print_route(name: str, listed: "Listed | SluicewayError", job_file: Path) -
         )
 
 
-def _cells(each: "SeenPrefix") -> tuple[str, ...]:
-    from sluiceway.audit.plain_times import span  # noqa: PLC0415
+def _cells(each: "ObservedPrefix") -> tuple[str, ...]:
+    from sluiceway.audit.format_times import span  # noqa: PLC0415
 
     at_least = "" if each.whole else ">="
     places = [one.location for one in each.partitions if not one.expired]
     where = places[0] if len(places) == 1 else f"{len(places):,} partitions"
     return (
         printable(each.prefix),
-        each.told,
+        each.describe,
         str(each.version or "-"),
         f"{at_least}{each.rows:,}",
         f"{at_least}{each.files:,}",
         f"{at_least}{each.size_bytes:,}",
-        each.told_late,
+        each.describe_late,
         "-" if each.delay_us is None else span(each.delay_us),
         printable(where) if places else "-",
     )

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.audit.plain_counts import counted
-from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.answers import print_document, raise_code, read_each, route_answers
 from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.cli.job_summary import null_warnings
 from sluiceway.cli.options import JobFiles, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
 from sluiceway.cli.typed_commands import typed_text
-from sluiceway.cli.waiting import servers_of, told_while_waiting
+from sluiceway.cli.waiting import printed_while_waiting, servers_of
 from sluiceway.errors import SluicewayError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluiceway.audit.foreseen_route import ForeseenStart
     from sluiceway.audit.next_run import NextRun, Risk
+    from sluiceway.audit.planned_route import PlannedStart
     from sluiceway.config.config import RouteConfig
     from sluiceway.job.driver_bounds import DriverBounds
     from sluiceway.spec.models import JobSpec, RouteSpec
@@ -62,11 +62,11 @@ def plan(
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
-    with told_while_waiting(servers_of(spec)):
+    with printed_while_waiting(servers_of(spec)):
         chosen = job_routes(spec, stderr_log(level="warning"))
         if route is not None:
             chosen = (pick_route(chosen, route),)
-        found = look_at_each(chosen, lambda config: foresee_run(config, records), output)
+        found = read_each(chosen, lambda config: foresee_run(config, records), output)
     runs = [each for each in found if not isinstance(each, SluicewayError)]
     changes = sum(len(each.changes) for each in runs)
     specs = {each.route: each for each in spec.routes}
@@ -240,7 +240,7 @@ def _run_lines(run: "NextRun", spec: "RouteSpec") -> list[str]:
     return [*lines, *_risk_lines(run.risks, indent="  ")]
 
 
-def _why(start: "ForeseenStart", spec: "RouteSpec") -> str:
+def _why(start: "PlannedStart", spec: "RouteSpec") -> str:
     """How a start was found, and what decided on it."""
     if start.how == "committed":
         return "its committed end"

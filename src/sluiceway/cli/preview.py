@@ -14,7 +14,7 @@ from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
-from sluiceway.cli.waiting import servers_of, told_while_waiting
+from sluiceway.cli.waiting import printed_while_waiting, servers_of
 
 if TYPE_CHECKING:
     from sluiceway.audit.row_preview import Preview, PreviewDirty
@@ -78,8 +78,8 @@ def preview(
     if file is not None:
         _preview_file(job_file, file, records, route, output)
         return
-    from sluiceway.audit.foreseen_route import foresee_route, foresee_source  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
+    from sluiceway.audit.planned_route import foresee_route, foresee_source  # noqa: PLC0415
     from sluiceway.audit.row_preview import (  # noqa: PLC0415
         newest_splits,
         next_splits,
@@ -91,7 +91,7 @@ def preview(
 
     spec = load_checked_job(job_file).spec
     choose = {Which.NEWEST: newest_splits, Which.NEXT: next_splits, Which.OLDEST: oldest_splits}
-    with told_while_waiting(servers_of(spec)):
+    with printed_while_waiting(servers_of(spec)):
         config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
         foreseen = foresee_route(config)
         source = foresee_source(foreseen)

@@ -27,7 +27,7 @@ def restart(
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.cli.submitted_job import grace_s  # noqa: PLC0415
     from sluiceway.cluster.applications import submitted  # noqa: PLC0415
-    from sluiceway.cluster.submission import Wanted, resubmit  # noqa: PLC0415
+    from sluiceway.cluster.submission import JobSubmission, resubmit  # noqa: PLC0415
     from sluiceway.config.kerberos import job_login  # noqa: PLC0415
 
     folder, before = submitted(named_job(job))
@@ -36,7 +36,7 @@ def restart(
     patience_s = grace_s(grace)
     # An archive that was packed for it is looked for anew: packages may have changed.
     environment = (before.environment or "none") if before.environment_named else ""
-    wanted = Wanted(
+    wanted = JobSubmission(
         spec.name,
         job_file,
         spec.run.master,

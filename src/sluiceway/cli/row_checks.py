@@ -8,12 +8,12 @@ from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import open_decoder
 from sluiceway.spec.loader import LoadedJob
 from sluiceway.spec.models import RouteSpec
-from sluiceway.spec.problems import Problem
+from sluiceway.spec.problems import JobFileProblem
 from sluiceway.types.schema import Schema
 from sluiceway.worker.row_rules import payload_fields
 
 
-def unfit_rows(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[Problem]:
+def unfit_rows(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[JobFileProblem]:
     """What does not fit together in a route; one problem at most, the first that is met.
 
     Called when a job file is checked, for routes that the checks before have nothing against.
@@ -34,17 +34,17 @@ def unfit_rows(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[Proble
             at = job.positions[number].key(("table",))
         else:
             at = job.positions[number].value(("table", "partition_by", part))
-        yield Problem(at, f"expected columns that rows can be made of: {why}", "change them")
+        yield JobFileProblem(at, f"expected columns that rows can be made of: {why}", "change them")
         return
     why = why_no_files(route)
     if why is not None:
         positions, named = job.positions[number], ("table", "hive", "file_format")
         at = positions.value(named if positions.has(named) else ("table", "columns"))
         todo = "choose another format or name"
-        yield Problem(at, f"expected a table that holds the rows: {why}", todo)
+        yield JobFileProblem(at, f"expected a table that holds the rows: {why}", todo)
 
 
-def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> Problem | None:
+def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> JobFileProblem | None:
     """What the format itself says of its options and the declared columns."""
     columns = row_columns(route)
     if columns is None:
@@ -57,10 +57,12 @@ def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> Problem | 
         # Only a descriptor set is read from a file of its own.
         place = ("format", "protobuf", "descriptor_set")
         text = f"{error.message}, got {positions.came(place)}"
-        return Problem(positions.value(place), text, error.hint or "correct it")
+        return JobFileProblem(positions.value(place), text, error.hint or "correct it")
     try:
         open_decoder(choice, Schema(payload_fields(columns)))
     except ValueError as error:
         at = positions.value(("format", choice.name))
-        return Problem(at, f"expected a format that reads the columns: {error}", "correct it")
+        return JobFileProblem(
+            at, f"expected a format that reads the columns: {error}", "correct it"
+        )
     return None

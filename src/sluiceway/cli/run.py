@@ -11,7 +11,7 @@ from sluiceway.cli.typed_commands import typed_fields
 from sluiceway.observe.log import LogFormat, LogLevel
 
 if TYPE_CHECKING:
-    from sluiceway.job.run import Eyes
+    from sluiceway.job.run import Observers
 
 app = typer.Typer()
 
@@ -89,7 +89,7 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     job = load_checked_job(job_file)
     fill = typed_fields(job_file)
     view = open_view(job.spec.name, fill, log_level, log_format, plain=plain)
-    eyes, stop = view.eyes, context.obj
+    observers, stop = view.observers, context.obj
     if log_format is not None:
         stop.speak(as_json=log_format is LogFormat.JSON)
     options = RunOptions(
@@ -102,21 +102,21 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     port, access = job.spec.run.health_port, HttpAccess.of(job.spec)
     port = port if health_port is None else health_port
     with (
-        health_served(port, eyes.board, eyes.log, access) as served,
+        health_served(port, observers.board, observers.log, access) as served,
         view.shown(stop, f"{access.url(served)}/metrics" if served is not None else ""),
     ):
-        run_job(job.spec, options, eyes, stop)
-    _tell_end(eyes, job_file, until_caught_up=until_caught_up)
-    check_outcome(options, eyes.board, stop)
+        run_job(job.spec, options, observers, stop)
+    _tell_end(observers, job_file, until_caught_up=until_caught_up)
+    check_outcome(options, observers.board, stop)
 
 
-def _tell_end(eyes: "Eyes", job_file: Path, *, until_caught_up: bool) -> None:
+def _tell_end(observers: "Observers", job_file: Path, *, until_caught_up: bool) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(eyes.progress.closing() + "\n")
+        sys.stderr.write(observers.progress.closing() + "\n")
     if until_caught_up:
-        from sluiceway.cli.run_summary import tell_unannounced  # noqa: PLC0415 - seldom needed
+        from sluiceway.cli.run_summary import log_unannounced  # noqa: PLC0415 - seldom needed
 
-        tell_unannounced(eyes.board, eyes.log, job_file)
+        log_unannounced(observers.board, observers.log, job_file)
 
 
 def _seconds(text: str | None) -> float | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluiceway.config.config import RouteConfig
 
 
-def tell_unannounced(board: StatusBoard, log: Log, job_file: Path) -> None:
+def log_unannounced(board: StatusBoard, log: Log, job_file: Path) -> None:
     """Say which hours are committed and not announced, and why: in the log, and on a terminal.
 
     Called once, after a run to the log ends. A ledger that cannot be read now is passed over.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from sluiceway.cli.live_run import LiveRun, screen_wanted
-from sluiceway.job.run import Eyes
+from sluiceway.cli.live_run import LiveRun, shows_screen
+from sluiceway.job.run import Observers
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import LogFormat, LogLevel, stderr_log
 from sluiceway.observe.progress import Progress
@@ -19,10 +19,10 @@ class RunView(ABC):
     """How a run is looked at.
 
     Attributes:
-        eyes: For the run.
+        observers: For the run.
     """
 
-    eyes: Eyes
+    observers: Observers
 
     @abstractmethod
     def shown(self, stop: StopSignal, address: str) -> AbstractContextManager[None]:
@@ -37,15 +37,15 @@ class RunView(ABC):
 class _ScreenView(RunView):
     def __init__(self, screen: LiveRun) -> None:
         self._screen = screen
-        self.eyes = Eyes(screen.log(), screen.progress)
+        self.observers = Observers(screen.log(), screen.progress)
 
     def shown(self, stop: StopSignal, address: str) -> AbstractContextManager[None]:
-        return self._screen.watching(self.eyes.board, stop, address)
+        return self._screen.watching(self.observers.board, stop, address)
 
 
 class _LineView(RunView):
-    def __init__(self, eyes: Eyes) -> None:
-        self.eyes = eyes
+    def __init__(self, observers: Observers) -> None:
+        self.observers = observers
 
     @contextmanager
     def shown(self, stop: StopSignal, address: str) -> Iterator[None]:
@@ -72,11 +72,11 @@ def open_view(
         log_format: Of the lines; None leaves the choice.
         plain: A line even where there could be a screen.
     """
-    if screen_wanted(plain=plain or log_level is not None or log_format is not None):
+    if shows_screen(plain=plain or log_level is not None or log_format is not None):
         return _ScreenView(LiveRun(job, fill))
     on_terminal = sys.stderr.isatty()
     progress = Progress(sys.stderr if on_terminal else None)
     # A person watching the line wants to hear of trouble only; a log collector wants everything.
     level = log_level or ("warning" if on_terminal else "info")
     log = stderr_log(level=level, log_format=log_format, before=progress.clear, fill=fill)
-    return _LineView(Eyes(log, progress))
+    return _LineView(Observers(log, progress))

@@ -66,7 +66,7 @@ def serve(  # noqa: PLR0913, PLR0917 - the command's options
     tls = _tls(tls_cert, tls_key, required=not access.is_loopback)
     folders = _folders(jobs)
 
-    from sluiceway.cli.page_answers import JobFileAnswers, told_code, told_error  # noqa: PLC0415
+    from sluiceway.cli.page_answers import JobFileAnswers, code_document, error_document  # noqa: PLC0415
     from sluiceway.console.app import page_app  # noqa: PLC0415
     from sluiceway.console.server import serve as serve_page  # noqa: PLC0415
     from sluiceway.console.watched_jobs import WatchedJobs  # noqa: PLC0415
@@ -77,8 +77,10 @@ def serve(  # noqa: PLR0913, PLR0917 - the command's options
     def answers() -> list[JobFileAnswers]:
         return [JobFileAnswers(path, log, values=values) for path in _job_files(jobs, folders)]
 
-    with WatchedJobs(answers, told_error, log) as watched:
-        serve_page(page_app(watched, access, told_error, told_code), access, port, tls, _tell)
+    with WatchedJobs(answers, error_document, log) as watched:
+        serve_page(
+            page_app(watched, access, error_document, code_document), access, port, tls, _tell
+        )
 
 
 def _tell(url: str) -> None:

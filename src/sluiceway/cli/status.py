@@ -16,7 +16,7 @@ from sluiceway.cli.typed_commands import typed, typed_fields, typed_text
 from sluiceway.errors import WrongUsageError
 
 if TYPE_CHECKING:
-    from sluiceway.audit.job_status import SeenJob, SeenRoute
+    from sluiceway.audit.job_status import ObservedJob, ObservedRoute
     from sluiceway.cli.typed_commands import Fill
     from sluiceway.followers.runner import FollowerState
     from sluiceway.route.halt_report import HaltReport
@@ -68,7 +68,7 @@ def status(
         raise typer.Exit(1)
 
 
-def status_document(job: str, seen: "SeenJob", fill: "Fill") -> dict[str, Any]:
+def status_document(job: str, seen: "ObservedJob", fill: "Fill") -> dict[str, Any]:
     """The answer for programs; times are as they are inside."""
     return {
         "job": job,
@@ -80,7 +80,7 @@ def status_document(job: str, seen: "SeenJob", fill: "Fill") -> dict[str, Any]:
     }
 
 
-def _route_as_json(route: "SeenRoute", fill: "Fill") -> dict[str, Any]:
+def _route_as_json(route: "ObservedRoute", fill: "Fill") -> dict[str, Any]:
     first = {"route": route.status.route, "table": route.status.table, "state": route.status.state}
     told = fill(asdict(route.status))
     if route.status.report is not None:
@@ -92,7 +92,7 @@ def _route_as_json(route: "SeenRoute", fill: "Fill") -> dict[str, Any]:
     return {**first, **told, "driver": route.driver, "ok": route.is_well}
 
 
-def _table(seen: "SeenJob", job_file: str) -> str:
+def _table(seen: "ObservedJob", job_file: str) -> str:
     head, *aligned = table_lines([_HEADS, *map(_cells, seen.routes)], numbers=_NUMBERS)
     lines = [head]
     for line, route in zip(aligned, seen.routes, strict=True):
@@ -116,7 +116,7 @@ def _table(seen: "SeenJob", job_file: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _behind_lines(route: "SeenRoute") -> list[str]:
+def _behind_lines(route: "ObservedRoute") -> list[str]:
     """What follows the commits and is behind, or waits for something."""
     return [
         f"  {each.name} {_how(each)}"
@@ -133,7 +133,7 @@ def _how(each: "FollowerState") -> str:
     return f"{behind}: {why}" if why else behind
 
 
-def _left_out_lines(route: "SeenRoute", job_file: str) -> list[str]:
+def _left_out_lines(route: "ObservedRoute", job_file: str) -> list[str]:
     """Source partitions that the route goes on without, each with why."""
     told = route.status.left_out
     texts = (f"{name}: {typed_text(why, job_file)}" for name, why in told.items())
@@ -145,14 +145,14 @@ def _left_out_lines(route: "SeenRoute", job_file: str) -> list[str]:
 _FATES = {"side": "aside", "redirect": "redirected", "reopen": "reopened", "dirty": "dirty"}
 
 
-def _late_lines(route: "SeenRoute") -> list[str]:
+def _late_lines(route: "ObservedRoute") -> list[str]:
     """How many rows came late and what became of them; nothing when none did."""
     rows = route.status.late_rows
     told = ", ".join(f"{rows[name]:,} {fate}" for name, fate in _FATES.items() if name in rows)
     return [f"  late rows: {told}"] if told else []
 
 
-def _unfilled_lines(route: "SeenRoute") -> list[str]:
+def _unfilled_lines(route: "ObservedRoute") -> list[str]:
     """Columns that no row fills beside fields that no column reads, with what was meant."""
     columns, fields = route.status.unfilled_columns, route.status.ignored_fields
     if not columns:
@@ -165,7 +165,7 @@ def _unfilled_lines(route: "SeenRoute") -> list[str]:
     return [f"  warning: {_printable(shown)}"]
 
 
-def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:
+def _report_lines(route: "ObservedRoute", job_file: str) -> list[str]:
     """Evidence and commands of a halt; the commands as they can be typed here."""
     report = route.status.report
     if report is None:
@@ -176,7 +176,7 @@ def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:
     return [*lines, *(f"  $ {_printable(command)}" for command in commands)]
 
 
-def _commands(route: "SeenRoute", report: "HaltReport") -> tuple[str, ...]:
+def _commands(route: "ObservedRoute", report: "HaltReport") -> tuple[str, ...]:
     """Those of a halt, as they work now: a job that still runs other routes is not run twice."""
     from sluiceway.route.halt_report import RUN_AGAIN  # noqa: PLC0415 - keeps `--help` quick
 
@@ -186,7 +186,7 @@ def _commands(route: "SeenRoute", report: "HaltReport") -> tuple[str, ...]:
     return tuple(command for commands in each for command in commands)
 
 
-def _beside_driver(route: "SeenRoute") -> tuple[str, ...]:
+def _beside_driver(route: "ObservedRoute") -> tuple[str, ...]:
     """What starts a halted route again while its driver lives."""
     from sluiceway.cluster.applications import ApplicationFolder, is_running  # noqa: PLC0415
     from sluiceway.route.halt_report import RUN_AGAIN  # noqa: PLC0415
@@ -201,14 +201,14 @@ def _beside_driver(route: "SeenRoute") -> tuple[str, ...]:
     return (*end, f"{RUN_AGAIN} --standby")
 
 
-def _next_try(route: "SeenRoute") -> str:
+def _next_try(route: "ObservedRoute") -> str:
     if route.status.next_try_ms is None:
         return ""
     left_s = max(0.0, route.status.next_try_ms / 1000 - time.time())
     return f"; tried again in {_span(left_s)}"
 
 
-def _cells(route: "SeenRoute") -> tuple[str, ...]:
+def _cells(route: "ObservedRoute") -> tuple[str, ...]:
     shown = route.status
     measured = route.driver is not None and shown.rows_read is not None
     return (

@@ -46,13 +46,13 @@ def submit(
     $ sluiceway submit orders.yaml --deploy cluster
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.cluster.submission import Wanted  # noqa: PLC0415
+    from sluiceway.cluster.submission import JobSubmission  # noqa: PLC0415
     from sluiceway.cluster.submission import submit as submit_job  # noqa: PLC0415
     from sluiceway.config.kerberos import job_login  # noqa: PLC0415
 
     job = load_checked_job(job_file).spec
     begun = submit_job(
-        Wanted(
+        JobSubmission(
             job.name,
             job_file,
             job.run.master,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.audit.plain_counts import counted
-from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.answers import print_document, raise_code, read_each, route_answers
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.typed_commands import typed
 
@@ -44,7 +44,7 @@ def verify(
 
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     chosen = routes if route is None else (pick_route(routes, route),)
-    found = look_at_each(chosen, lambda config: verify_route(config, deep=deep), output)
+    found = read_each(chosen, lambda config: verify_route(config, deep=deep), output)
     if output.is_document:
         verified = not any(map(_code, found))
         print_document(

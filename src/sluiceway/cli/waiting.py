@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sluiceway.spec.models import JobSpec
 
-PATIENCE_S = 1.5
+PRINT_AFTER_S = 1.5
 
 
 @contextmanager
-def told_while_waiting(servers: str) -> Iterator[None]:
+def printed_while_waiting(servers: str) -> Iterator[None]:
     """Say once on stderr that `servers` are waited for, if that takes longer than a moment.
 
     Called around calls that ask servers, behind the imports that they need. Standard error that
@@ -26,7 +26,7 @@ def told_while_waiting(servers: str) -> Iterator[None]:
     if not err.isatty():
         yield
         return
-    timer = threading.Timer(PATIENCE_S, lambda: print(f"waiting for {servers} ...", file=err))
+    timer = threading.Timer(PRINT_AFTER_S, lambda: print(f"waiting for {servers} ...", file=err))
     timer.daemon = True
     timer.start()
     try:

@@ -31,7 +31,7 @@ class DriverLog:
         """What was read last; held, for the number of a file that is gone is soon another's."""
         self._end = 0
         """How far it was."""
-        self._seen = ""
+        self._observed = ""
 
     def __enter__(self) -> Self:
         return self
@@ -51,10 +51,10 @@ class DriverLog:
             SubmissionError: There is no log, or not yet.
         """
         if self._application.deploy == "cluster":
-            self._seen = self._of_cluster()
+            self._observed = self._of_cluster()
             if whole:
-                self._seen = "".join(self._seen.rpartition("\n")[:2])
-            return self._seen.splitlines()[-lines:]
+                self._observed = "".join(self._observed.rpartition("\n")[:2])
+            return self._observed.splitlines()[-lines:]
         found = b""
         try:
             with ExitStack() as opened:
@@ -79,9 +79,13 @@ class DriverLog:
             SubmissionError: The log is gone, or the cluster does not answer.
         """
         if self._application.deploy == "cluster":
-            before, self._seen = self._seen, self._of_cluster()
+            before, self._observed = self._observed, self._of_cluster()
             # Another driver of the cluster has a log of its own.
-            return self._seen[len(before) :] if self._seen.startswith(before) else self._seen
+            return (
+                self._observed[len(before) :]
+                if self._observed.startswith(before)
+                else self._observed
+            )
         try:
             with ExitStack() as opened:
                 come = self._come(opened_parts(self._path, opened))

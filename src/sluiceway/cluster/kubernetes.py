@@ -14,7 +14,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from sluiceway.cluster.parcel import Parcel
+from sluiceway.cluster.job_archive import JobArchive
 
 SPARK_VERSION = "4.1.4"
 _USER = 185
@@ -90,24 +90,24 @@ def image_recipe() -> str:
     return _RECIPE
 
 
-def render(job: str, parcel: Parcel, choices: PodChoices) -> str:
+def render(job: str, archive: JobArchive, choices: PodChoices) -> str:
     """All objects of a job as YAML documents; the Secret among them holds the job's secrets.
 
     Args:
         job: Its name.
-        parcel: The job file and what it refers to.
+        archive: The job file and what it refers to.
         choices: Of the operator.
     """
     yaml = YAML()
     yaml.explicit_start = True
     yaml.default_flow_style = False
     text = StringIO()
-    for each in objects(job, parcel, choices):
+    for each in objects(job, archive, choices):
         yaml.dump(each, text)
     return text.getvalue()
 
 
-def objects(job: str, parcel: Parcel, choices: PodChoices) -> list[dict[str, Any]]:
+def objects(job: str, archive: JobArchive, choices: PodChoices) -> list[dict[str, Any]]:
     """The same as plain data, in the order in which they are to be made."""
     name = _object_name(job)
     meta = {
@@ -153,8 +153,8 @@ def objects(job: str, parcel: Parcel, choices: PodChoices) -> list[dict[str, Any
                 **_executor_template(choices),
             },
         },
-        {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": _secret(parcel)},
-        _deployment(name, meta, parcel, choices),
+        {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": _secret(archive)},
+        _deployment(name, meta, archive, choices),
     ]
 
 
@@ -169,8 +169,8 @@ def _object_name(job: str) -> str:
     return f"{kept}-{told_apart}"
 
 
-def _job_file(parcel: Parcel) -> str:
-    return parcel.name if _PLAIN_FILE.fullmatch(parcel.name) else "job.yaml"
+def _job_file(archive: JobArchive) -> str:
+    return archive.name if _PLAIN_FILE.fullmatch(archive.name) else "job.yaml"
 
 
 def _spark_defaults(choices: PodChoices) -> str:
@@ -208,18 +208,18 @@ def _own_labels(name: str) -> dict[str, str]:
     return {"app.kubernetes.io/name": "sluiceway", "app.kubernetes.io/instance": name}
 
 
-def _secret(parcel: Parcel) -> dict[str, str]:
+def _secret(archive: JobArchive) -> dict[str, str]:
     """The job file, and the files that it refers to under names of this Secret."""
-    text, files = parcel.text, {}
-    for number, (path, content) in enumerate(sorted(parcel.files.items())):
+    text, files = archive.text, {}
+    for number, (path, content) in enumerate(sorted(archive.files.items())):
         files[f"file-{number}"] = content
         text = text.replace(f"${{file:{path}}}", f"${{file:{_JOB_FOLDER}/file-{number}}}")
-    variables = {f"env-{name}": value for name, value in parcel.variables.items()}
-    return {_job_file(parcel): text, **files, **variables}
+    variables = {f"env-{name}": value for name, value in archive.variables.items()}
+    return {_job_file(archive): text, **files, **variables}
 
 
 def _deployment(
-    name: str, meta: Mapping[str, Any], parcel: Parcel, choices: PodChoices
+    name: str, meta: Mapping[str, Any], archive: JobArchive, choices: PodChoices
 ) -> dict[str, Any]:
     from_field = {"POD_IP": "status.podIP", "POD_NAME": "metadata.name"}
     environment: list[dict[str, Any]] = [
@@ -228,13 +228,13 @@ def _deployment(
     ]
     environment += [
         {"name": key, "valueFrom": {"secretKeyRef": {"name": name, "key": f"env-{key}"}}}
-        for key in sorted(parcel.variables)
+        for key in sorted(archive.variables)
     ]
     probe = {"exec": {"command": [_PYTHON, "-c", _PROBE]}, "timeoutSeconds": 10}
     container = {
         "name": "driver",
         "image": choices.image,
-        "command": ["/bin/sh", "-c", _START.replace("{job_file}", _job_file(parcel))],
+        "command": ["/bin/sh", "-c", _START.replace("{job_file}", _job_file(archive))],
         "env": environment,
         "resources": {
             "requests": {"cpu": choices.driver_cpu, "memory": choices.driver_memory},
@@ -275,7 +275,7 @@ def _deployment(
             "template": {
                 "metadata": {
                     "labels": dict(meta["labels"]),
-                    "annotations": {_CONTENT: _content_mark(name, parcel, choices)},
+                    "annotations": {_CONTENT: _content_mark(name, archive, choices)},
                 },
                 "spec": pod,
             },
@@ -283,13 +283,13 @@ def _deployment(
     }
 
 
-def _content_mark(name: str, parcel: Parcel, choices: PodChoices) -> str:
+def _content_mark(name: str, archive: JobArchive, choices: PodChoices) -> str:
     """Another one for other contents, so that drivers begin anew when those are applied.
 
     A driver reads its job file once, and a standby would take over with the one of before. It is
     made slowly, for who may look at a Deployment has not to guess what is secret by it.
     """
-    content = json.dumps([_secret(parcel), _spark_defaults(choices)], sort_keys=True)
+    content = json.dumps([_secret(archive), _spark_defaults(choices)], sort_keys=True)
     return hashlib.scrypt(content.encode(), salt=name.encode(), n=1 << 14, r=8, p=1, dklen=16).hex()
 
 

@@ -59,7 +59,7 @@ class LogPipe:
         _put_in_place(sink)
         os.close(sink)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """See that somebody listens. Called a few times a second; never raises."""
         if self._source is None or self._listens():
             return

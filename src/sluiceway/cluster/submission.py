@@ -15,7 +15,7 @@ from sluiceway.cluster.applications import (
     now_ms,
 )
 from sluiceway.cluster.environment_pack import SUFFIX, environment_label, pack_environment
-from sluiceway.cluster.parcel import collect
+from sluiceway.cluster.job_archive import collect
 from sluiceway.cluster.spark_conf import write_spark_conf
 from sluiceway.cluster.supervised import begin_supervised, end_supervised
 from sluiceway.cluster.yarn import YarnUser, kill_on_yarn, submit_to_yarn, yarn_state
@@ -32,7 +32,7 @@ _OVER = frozenset({"ended", "finished", "failed", "killed", "forgotten"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JobSubmission:
     """What is to be submitted.
 
     Attributes:
@@ -55,7 +55,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SubmissionState:
     """How a submitted job is.
 
     Attributes:
@@ -71,7 +71,7 @@ class Seen:
     pid: int | None = None
 
 
-def submit(wanted: Wanted) -> Application:
+def submit(wanted: JobSubmission) -> Application:
     """Start a job that goes on without this process.
 
     Raises:
@@ -86,7 +86,7 @@ def submit(wanted: Wanted) -> Application:
     with folder.held():
         before = folder.read()
         # Also one that has lost its supervisor, or that YARN has only just taken.
-        if before is not None and look_at(folder, before).state not in _OVER:
+        if before is not None and read_submission(folder, before).state not in _OVER:
             raise WrongUsageError(
                 f"the job {wanted.job} was submitted and runs",
                 hint=f"end it first: `sluiceway stop {wanted.job}`",
@@ -94,7 +94,7 @@ def submit(wanted: Wanted) -> Application:
         return _begin(folder, wanted, _environment(wanted))
 
 
-def resubmit(folder: ApplicationFolder, wanted: Wanted, *, patience_s: float) -> Application:
+def resubmit(folder: ApplicationFolder, wanted: JobSubmission, *, patience_s: float) -> Application:
     """End a job and start it anew. What can be refused is refused while it still runs.
 
     Args:
@@ -122,7 +122,7 @@ def resubmit(folder: ApplicationFolder, wanted: Wanted, *, patience_s: float) ->
         return _begin(folder, wanted, environment)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: JobSubmission) -> None:
     if wanted.deploy == "cluster" and wanted.master != "yarn":
         todo = "take `--deploy client`: a supervisor keeps the driver running on this machine"
         if wanted.master.startswith(_KUBERNETES):
@@ -135,7 +135,7 @@ def _check(wanted: Wanted) -> None:
     find_java()
 
 
-def _begin(folder: ApplicationFolder, wanted: Wanted, environment: str) -> Application:
+def _begin(folder: ApplicationFolder, wanted: JobSubmission, environment: str) -> Application:
     application = Application(
         job=wanted.job,
         job_file=str(wanted.job_file.absolute()),
@@ -151,9 +151,9 @@ def _begin(folder: ApplicationFolder, wanted: Wanted, environment: str) -> Appli
         return begin_supervised(
             folder, application, write_spark_conf(folder.spark_conf, environment)
         )
-    parcel = collect(wanted.job_file, os.environ, wanted.login)
+    archive = collect(wanted.job_file, os.environ, wanted.login)
     settings = {key: revealed(value) for key, value in wanted.spark_conf.items()}
-    number = submit_to_yarn(wanted.job, parcel, environment, settings, _user(application))
+    number = submit_to_yarn(wanted.job, archive, environment, settings, _user(application))
     taken = replace(application, cluster_id=number)
     folder.write(taken)
     return taken
@@ -177,13 +177,13 @@ def end(folder: ApplicationFolder, application: Application, *, patience_s: floa
 
 def _end(folder: ApplicationFolder, application: Application, patience_s: float) -> None:
     if application.deploy == "client":
-        if look_at(folder, application).state != "ended":
+        if read_submission(folder, application).state != "ended":
             end_supervised(folder, application, patience_s=patience_s)
     elif not yarn_state(application.cluster_id, _user(application)).ended:
         kill_on_yarn(application.cluster_id, _user(application))
 
 
-def look_at(folder: ApplicationFolder, application: Application) -> Seen:
+def read_submission(folder: ApplicationFolder, application: Application) -> SubmissionState:
     """How a job is now.
 
     Raises:
@@ -191,7 +191,7 @@ def look_at(folder: ApplicationFolder, application: Application) -> Seen:
     """
     if application.deploy == "cluster":
         found = yarn_state(application.cluster_id, _user(application))
-        return Seen(found.state.lower())
+        return SubmissionState(found.state.lower())
     driver = folder.read_driver()
     elsewhere = machine_elsewhere(application.supervisor)
     if elsewhere and (driver is None or driver.state != "ended"):
@@ -202,13 +202,13 @@ def look_at(folder: ApplicationFolder, application: Application) -> Seen:
         )
     if driver is None:
         # Told to begin; its first driver is on its way.
-        return Seen("waiting" if is_running(application.supervisor) else "ended")
+        return SubmissionState("waiting" if is_running(application.supervisor) else "ended")
     pid = driver.driver.pid if driver.driver is not None and is_running(driver.driver) else None
     state: str = driver.state
     if state != "ended" and not is_running(application.supervisor):
         # Its supervisor was killed, or the machine started anew: nobody starts it again.
         state = "ended" if pid is None else "unsupervised"
-    return Seen(state, driver.starts, driver.exit_code, pid)
+    return SubmissionState(state, driver.starts, driver.exit_code, pid)
 
 
 def _user(application: Application) -> YarnUser:
@@ -238,7 +238,7 @@ def _check_master(master: str) -> None:
             ) from error
 
 
-def _environment(wanted: Wanted) -> str:
+def _environment(wanted: JobSubmission) -> str:
     """The archive for executors; made when it is not there, and empty where none is needed."""
     if wanted.environment == NO_ENVIRONMENT or wanted.master.startswith("local"):
         return ""

@@ -124,7 +124,7 @@ def main() -> int:
     job, *command = sys.argv[1:]
     folder = ApplicationFolder(job)
     output = LogPipe(folder.log)
-    supervisor = Supervisor(folder, command, output.look)
+    supervisor = Supervisor(folder, command, output.check)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

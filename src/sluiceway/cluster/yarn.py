@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from sluiceway.cluster.parcel import Parcel, driver_program
+from sluiceway.cluster.job_archive import JobArchive, driver_program
 from sluiceway.cluster.spark_conf import PYTHON_THERE, UNPACKED
 from sluiceway.errors import SubmissionError
 from sluiceway.host.java import find_java
@@ -105,13 +105,13 @@ class YarnState:
 
 
 def submit_to_yarn(
-    name: str, parcel: Parcel, environment: str, spark_conf: Mapping[str, str], user: YarnUser
+    name: str, archive: JobArchive, environment: str, spark_conf: Mapping[str, str], user: YarnUser
 ) -> str:
     """Hand a job over for cluster mode; the id of the application. Takes up to a minute.
 
     Args:
         name: Of the job.
-        parcel: The job file and what it refers to; the ApplicationMaster alone gets it.
+        archive: The job file and what it refers to; the ApplicationMaster alone gets it.
         environment: Archive that all containers unpack; empty: they have Python and packages.
         spark_conf: `run.spark_conf`. What is secret in it is left to the driver.
         user: Whose application it is.
@@ -139,7 +139,7 @@ def submit_to_yarn(
     with tempfile.TemporaryDirectory(prefix="sluiceway-submit-") as folder:
         program = Path(folder) / "driver.py"
         program.touch(mode=0o600)
-        program.write_text(driver_program(name, parcel))
+        program.write_text(driver_program(name, archive))
         # Beside it, so that no command line shows what is set.
         properties = Path(folder) / "spark.properties"
         properties.touch(mode=0o600)

@@ -28,7 +28,7 @@ from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.lake_options import IDENTITY
 from sluiceway.sinks.registry import CatalogAccess, why_not_created
-from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.table_options import PartitionColumn, TableOptions
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES, wants_kerberos
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access, has_text_keys
@@ -54,8 +54,8 @@ from sluiceway.types.schema import (
 from sluiceway.worker.plan import (
     EventTimeRule,
     FileRules,
-    MetaColumn,
     PartitionRule,
+    PlannedMetaColumn,
 )
 from sluiceway.worker.row_rules import RowColumn, payload_fields
 from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
@@ -119,7 +119,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         hive=_hive_options(spec, columns, text_keys=text_keys),
         columns=None if columns is None else Schema(payload_fields(columns)),
         awaits_columns=None if spec.table.subject is None else spec,
-        awaits_key=None if spec.table.key_teller is None else spec,
+        awaits_key=None if spec.table.key_origin is None else spec,
         choices=row_choices(columns, spec.where),
         meta=_meta_columns(spec, text_keys=text_keys),
         event_time=_event_time_rule(spec),
@@ -372,9 +372,9 @@ def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 def _hive_options(
     spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
-) -> HiveTableOptions:
+) -> TableOptions:
     target, hive = spec.table.target, spec.table.hive
-    options = HiveTableOptions(
+    options = TableOptions(
         metastore=spec.table_connection.catalog,
         metastore_options=with_login(spec, spec.table_connection.catalog_options),
         database=target.database,
@@ -402,9 +402,9 @@ def _file_format(spec: RouteSpec) -> FileFormat | None:
     return None if named is None else FileFormat(named)
 
 
-def _meta_columns(spec: RouteSpec, *, text_keys: bool) -> tuple[MetaColumn, ...]:
+def _meta_columns(spec: RouteSpec, *, text_keys: bool) -> tuple[PlannedMetaColumn, ...]:
     return tuple(
-        MetaColumn(
+        PlannedMetaColumn(
             "partition_text" if text_keys and column.field == "partition" else column.field,
             column.name,
         )

@@ -12,7 +12,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
 from sluiceway.sinks.registry import CatalogAccess
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.sources.side_topics import SideTopic
 from sluiceway.spec.event_time import late_table_name
@@ -31,8 +31,8 @@ from sluiceway.worker.plan import (
     FileRules,
     KeyRule,
     LateRule,
-    MetaColumn,
     PartitionRule,
+    PlannedMetaColumn,
 )
 from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
 
@@ -82,9 +82,9 @@ class RouteConfig:
     source: SourceAccess
     format: FormatChoice
     catalog: CatalogAccess
-    hive: HiveTableOptions
+    hive: TableOptions
     columns: Schema | None
-    meta: tuple[MetaColumn, ...]
+    meta: tuple[PlannedMetaColumn, ...]
     event_time: EventTimeRule | None
     partitions: tuple[PartitionRule, ...]
     interval_s: float

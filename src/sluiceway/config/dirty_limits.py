@@ -142,7 +142,7 @@ class DirtyWatch:
                 return
             self._epochs.appendleft(_epoch(body))
 
-    def note(self, record: DataRecord) -> None:
+    def count(self, record: DataRecord) -> None:
         """Take in what was committed."""
         if self.limits.window_ms:
             self._drop_old(self.clock_ms())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sluiceway.sources.contract import SourceBatch, SourcePartition, SplitReader
 
 READ_TIMEOUT_S = 0.2
-PATIENCE_S = 30.0
+DEADLINE_S = 30.0
 
 
 @dataclass(slots=True)
@@ -15,7 +15,7 @@ class ReadRows:
 
     batches: list[SourceBatch] = field(default_factory=list)
 
-    def take(self, batches: list[SourceBatch]) -> None:
+    def add(self, batches: list[SourceBatch]) -> None:
         """Keep what one read returned."""
         self.batches += batches
 
@@ -51,11 +51,11 @@ def range_of(reader: SplitReader, split_index: int = 0) -> tuple[int, int, int]:
 def read_rows(reader: SplitReader, wanted: int) -> ReadRows:
     """Read until at least `wanted` rows came."""
     rows = ReadRows()
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + DEADLINE_S
     while rows.count() < wanted:
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"{rows.count()} of {wanted} rows came in {PATIENCE_S:.0f} s")
-        rows.take(reader.read(READ_TIMEOUT_S))
+            raise TimeoutError(f"{rows.count()} of {wanted} rows came in {DEADLINE_S:.0f} s")
+        rows.add(reader.read(READ_TIMEOUT_S))
     return rows
 
 
@@ -64,27 +64,27 @@ def read_for(reader: SplitReader, seconds: float) -> ReadRows:
     rows = ReadRows()
     deadline_s = time.monotonic() + seconds
     while (left_s := deadline_s - time.monotonic()) > 0:
-        rows.take(reader.read(min(left_s, READ_TIMEOUT_S)))
+        rows.add(reader.read(min(left_s, READ_TIMEOUT_S)))
     return rows
 
 
 def read_to_stop(reader: SplitReader) -> ReadRows:
     """Read until every split has reached its stop offset."""
     rows = ReadRows()
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + DEADLINE_S
     while not reader.finished():
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"not at the stop after {PATIENCE_S:.0f} s: {reader.ends()}")
-        rows.take(reader.read(READ_TIMEOUT_S))
+            raise TimeoutError(f"not at the stop after {DEADLINE_S:.0f} s: {reader.ends()}")
+        rows.add(reader.read(READ_TIMEOUT_S))
     return rows
 
 
 def read_to_end(reader: SplitReader, ends: list[int]) -> ReadRows:
     """Read until the end of every split's range is at least the one wanted."""
     rows = ReadRows()
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + DEADLINE_S
     while any(found.end_offset < wanted for found, wanted in zip(reader.ends(), ends, strict=True)):
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"not at {ends} after {PATIENCE_S:.0f} s: {reader.ends()}")
-        rows.take(reader.read(READ_TIMEOUT_S))
+            raise TimeoutError(f"not at {ends} after {DEADLINE_S:.0f} s: {reader.ends()}")
+        rows.add(reader.read(READ_TIMEOUT_S))
     return rows

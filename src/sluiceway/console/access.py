@@ -56,7 +56,7 @@ def host_name(header: str) -> str:
     return _PORT.sub("", header.strip()).lower()
 
 
-class Gate:
+class AccessMiddleware:
     """ASGI middleware: reading only, by a name of ours, with the token.
 
     A page of another site may have its own name point here (DNS rebinding); it then asks by that

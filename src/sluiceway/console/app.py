@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from sluiceway import __version__
-from sluiceway.console.access import Gate, PageAccess
+from sluiceway.console.access import AccessMiddleware, PageAccess
 from sluiceway.console.contract import (
     MOST_RECORDS,
     MOST_ROWS,
@@ -65,7 +65,7 @@ def page_app(
         Route("/api/jobs/{job}/ledger", api.ledger),
         Mount("/page", StaticFiles(directory=PAGE)),
     ]
-    app = Starlette(routes=routes, middleware=[Middleware(Gate, access=access)])
+    app = Starlette(routes=routes, middleware=[Middleware(AccessMiddleware, access=access)])
     app.router.redirect_slashes = False
     return app
 
@@ -202,7 +202,7 @@ def _whole(job: WatchedJob, wanted: str) -> frozenset[str]:
         job: Whose.
         wanted: Its name; one that there is not stands for the first that runs.
     """
-    routes = () if job.seen is None else job.seen.status["routes"]
+    routes = () if job.last is None else job.last.status["routes"]
     names = [str(route["route"]) for route in routes]
     if len(names) <= MOST_WHOLE:
         return frozenset(names)
@@ -211,7 +211,7 @@ def _whole(job: WatchedJob, wanted: str) -> frozenset[str]:
 
 
 def _shown(job: WatchedJob, whole: frozenset[str]) -> dict[str, Any]:
-    seen = job.seen
+    seen = job.last
     shown: dict[str, Any] = {"id": job.name, "file": str(job.answers.path)}
     if seen is None:
         return {**shown, "seen_at_ms": None, "took_ms": None, "status": None, "stands": {}}

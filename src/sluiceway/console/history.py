@@ -23,7 +23,7 @@ class History:
         self._lock = threading.Lock()
         self._samples: deque[tuple[int, dict[str, _Values]]] = deque(maxlen=KEPT_MS // EVERY_MS)
 
-    def note(self, at_ms: int, routes: Iterable[Mapping[str, Any]]) -> None:
+    def add(self, at_ms: int, routes: Iterable[Mapping[str, Any]]) -> None:
         """Keep what is so now, unless the last sample is less than five seconds old.
 
         Args:

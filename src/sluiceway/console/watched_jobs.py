@@ -22,7 +22,7 @@ TellError = Callable[[SluicewayError, JobAnswers], Document]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobSnapshot:
     """What the last look at a job has found.
 
     Attributes:
@@ -54,16 +54,16 @@ class WatchedJob:
         self.history = History()
         self._tell_error = tell_error
         self._log = log
-        self._seen: Seen | None = None
+        self._observed: JobSnapshot | None = None
         self._stands: dict[str, dict[str, int]] = {}
         self._stands_due = 0.0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
 
     @property
-    def seen(self) -> Seen | None:
+    def last(self) -> JobSnapshot | None:
         """The last look; None before the first one has ended."""
-        return self._seen
+        return self._observed
 
     def start(self) -> None:
         """Begin to look. Called once."""
@@ -78,7 +78,7 @@ class WatchedJob:
         if self._thread.is_alive():
             self._thread.join(_CLOSE_TIMEOUT_S)
 
-    def look(self) -> Seen:
+    def read(self) -> JobSnapshot:
         """Look once. Called by the thread; by tests too."""
         begun = time.monotonic()
         try:
@@ -91,10 +91,10 @@ class WatchedJob:
             told = SluicewayError(f"a look at the job failed: {type(error).__name__}")
             status = self._without(self._tell_error(told, self.answers))
         now_ms = time.time_ns() // 1_000_000
-        self.history.note(now_ms, status["routes"])
+        self.history.add(now_ms, status["routes"])
         took_ms = int(1000 * (time.monotonic() - begun))
-        self._seen = Seen(now_ms, took_ms, status, self._stands)
-        return self._seen
+        self._observed = JobSnapshot(now_ms, took_ms, status, self._stands)
+        return self._observed
 
     def _without(self, error: Document) -> dict[str, Any]:
         return {"job": self.answers.path.stem, "ok": False, "error": error, "routes": []}
@@ -114,7 +114,7 @@ class WatchedJob:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self.look()
+            self.read()
             self._closing.wait(LOOK_EVERY_S)
 
 
@@ -138,7 +138,7 @@ class WatchedJobs:
         self._started = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch-jobs", daemon=True)
-        self.look()
+        self.refresh()
 
     def __enter__(self) -> "WatchedJobs":
         self._started = True
@@ -155,7 +155,7 @@ class WatchedJobs:
         for job in self.by_name.values():
             job.join()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Take in jobs that are new, and let go of those that are gone."""
         before = {job.answers.path: job for job in self.by_name.values()}
         answers = {each.path: each for each in self._find()}
@@ -179,7 +179,7 @@ class WatchedJobs:
     def _run(self) -> None:
         while not self._closing.wait(LOOK_EVERY_S):
             try:
-                self.look()
+                self.refresh()
             except Exception as error:  # noqa: BLE001 - the boundary of the thread: it goes on
                 self._log.warning("page_look_failed", job="", error=repr(error))
 

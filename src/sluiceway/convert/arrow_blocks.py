@@ -14,10 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from sluiceway.convert.arrow_columns import RowMarks, compile_column
+from sluiceway.convert.arrow_columns import RecheckRows, compile_column
 from sluiceway.convert.exact_numbers import is_number_text
 from sluiceway.convert.exact_rows import MAX_DEPTH, is_too_deep
-from sluiceway.convert.failure_signs import FailureReader, Place, Sign, Signs, rare, sign_of
+from sluiceway.convert.failure_signs import (
+    FailureReader,
+    ValuePlace,
+    WrongKindPrefix,
+    WrongKindPrefixes,
+    rare,
+    sign_of,
+)
 from sluiceway.convert.fast_rows import FastPath, FastRows, Rows
 from sluiceway.convert.parse_forms import ParseForms
 from sluiceway.types.arrow_types import arrow_schema
@@ -68,7 +75,7 @@ class _Block:
         """Rows that hold these byte positions."""
         return np.searchsorted(self.ends, positions, side="right").astype(np.int64)
 
-    def take(self, rows: Rows) -> pa.Buffer:
+    def payloads_of(self, rows: Rows) -> pa.Buffer:
         """Payloads of some rows, which rise; what lies between them is blanked for good."""
         for gap in np.flatnonzero(np.diff(rows) > 1).tolist():
             begin, end = int(self.ends[rows[gap]]), int(self.starts[rows[gap + 1]])
@@ -87,7 +94,7 @@ class BlockReader(FastPath):
 
     def __init__(self, schema: Schema, forms: ParseForms) -> None:
         self.forms = forms
-        self.signs = Signs()
+        self.signs = WrongKindPrefixes()
         self.failures = FailureReader(schema)
         self._target = arrow_schema(schema)
         self._columns = [compile_column(field) for field in schema.fields]
@@ -149,7 +156,7 @@ class BlockReader(FastPath):
         options = arrow_json.ReadOptions(block_size=len(data) + 1, use_threads=False)
         return arrow_json.read_json(pa.BufferReader(data), options, self.forms.options)
 
-    def convert(self, table: pa.Table, marks: RowMarks) -> pa.RecordBatch:
+    def convert(self, table: pa.Table, marks: RecheckRows) -> pa.RecordBatch:
         """Make the table's columns of parsed ones, marking the rows that are in doubt."""
         arrays = [read(table, marks) for read in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
@@ -188,7 +195,7 @@ class _Salvage:
             return
         failure = ""
         try:
-            table = self._reader.parse(self._block.take(rows))
+            table = self._reader.parse(self._block.payloads_of(rows))
             if table.num_rows == len(rows):
                 self._keep(rows, table)
                 return
@@ -197,7 +204,7 @@ class _Salvage:
         self._cut(rows, failure, segments, parsed)
 
     def _keep(self, rows: Rows, table: pa.Table) -> None:
-        marks = RowMarks()
+        marks = RecheckRows()
         batch = self._reader.convert(table, marks)
         zeros = marks.zeros()
         payloads = self._block.payloads
@@ -272,10 +279,10 @@ class _Salvage:
             return left
         return self._without_sign(left, sign_of(places[0], self._block.data))
 
-    def _columns_of(self, place: Place) -> set[int]:
+    def _columns_of(self, place: ValuePlace) -> set[int]:
         return self._reader.failures.columns_of(place.key)
 
-    def _without_sign(self, rows: Rows, sign: Sign) -> Rows:
+    def _without_sign(self, rows: Rows, sign: WrongKindPrefix) -> Rows:
         block = self._block
         found = rare(sign, block.data, len(block.payloads))
         if found is None:

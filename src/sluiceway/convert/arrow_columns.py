@@ -37,10 +37,10 @@ from sluiceway.types.schema import (
 )
 
 Positions = npt.NDArray[np.int64]
-ConvertColumn = Callable[[pa.Array, "Marks"], pa.Array]
+ConvertColumn = Callable[[pa.Array, "RecheckPositions"], pa.Array]
 
 
-class Marks(Protocol):
+class RecheckPositions(Protocol):
     """Takes positions in an array that must be looked at again."""
 
     def suspect(self, positions: Positions) -> None:
@@ -50,7 +50,7 @@ class Marks(Protocol):
         """The floats at these positions are zero: fine unless the text was none."""
 
 
-class RowMarks:
+class RecheckRows:
     """Marks on the rows of a block."""
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class RowMarks:
         self._zeros: list[Positions] = []
 
     def suspect(self, positions: Positions) -> None:
-        """Mark rows; see `Marks`."""
+        """Mark rows; see `RecheckPositions`."""
         self._suspects.append(positions)
 
     def zero(self, positions: Positions) -> None:
-        """Mark rows; see `Marks`."""
+        """Mark rows; see `RecheckPositions`."""
         self._zeros.append(positions)
 
     def suspects(self) -> Positions:
@@ -77,7 +77,7 @@ class RowMarks:
 class _ItemMarks:
     """Marks on the items of a list column, handed on to the lists that hold them."""
 
-    def __init__(self, holder: Marks, offsets: pa.Array) -> None:
+    def __init__(self, holder: RecheckPositions, offsets: pa.Array) -> None:
         self._holder = holder
         self._offsets = offsets.to_numpy()
 
@@ -92,7 +92,7 @@ class _ItemMarks:
         return found.astype(np.int64)
 
 
-def compile_column(field: Field) -> Callable[[pa.Table, Marks], pa.Array]:
+def compile_column(field: Field) -> Callable[[pa.Table, RecheckPositions], pa.Array]:
     """Make the reading of one column from a parsed block. Called once a column and task.
 
     Args:
@@ -104,7 +104,7 @@ def compile_column(field: Field) -> Callable[[pa.Table, Marks], pa.Array]:
     convert = _compile(field.type, field.time_unit, field.policy)
     first, *further = field.path or (field.name,)
 
-    def read(table: pa.Table, marks: Marks) -> pa.Array:
+    def read(table: pa.Table, marks: RecheckPositions) -> pa.Array:
         column = _only_chunk(table.column(first))
         for key in further:
             column = _child(column, key)
@@ -168,7 +168,7 @@ def _by_slow_path(data_type: DataType, policy: Policy) -> ConvertColumn:
     convert = compile_value(data_type, None, policy)
     target = arrow_type(data_type)
 
-    def read(array: pa.Array, marks: Marks) -> pa.Array:
+    def read(array: pa.Array, marks: RecheckPositions) -> pa.Array:
         coded = array.dictionary_encode()
         values: list[object] = []
         odd: list[int] = []
@@ -187,7 +187,7 @@ def _by_slow_path(data_type: DataType, policy: Policy) -> ConvertColumn:
 
 
 def _compile_list(convert: ConvertColumn) -> ConvertColumn:
-    def read(array: pa.Array, marks: Marks) -> pa.Array:
+    def read(array: pa.Array, marks: RecheckPositions) -> pa.Array:
         items = array.values
         converted = convert(items, _ItemMarks(marks, array.offsets))
         if converted is items:
@@ -203,7 +203,7 @@ def _compile_struct(fields: tuple[Field, ...], target: pa.StructType) -> Convert
         for field in fields
     ]
 
-    def read(array: pa.Array, marks: Marks) -> pa.Array:
+    def read(array: pa.Array, marks: RecheckPositions) -> pa.Array:
         children = []
         for name, required, convert in parts:
             child = _child(array, name)
@@ -215,21 +215,21 @@ def _compile_struct(fields: tuple[Field, ...], target: pa.StructType) -> Convert
     return read
 
 
-def _integers(array: pa.Array, target: pa.DataType, marks: Marks) -> pa.Array:
+def _integers(array: pa.Array, target: pa.DataType, marks: RecheckPositions) -> pa.Array:
     if array.type == target:
         return array
     low = -(1 << (target.bit_width - 1))
     return _whole_numbers(array, (low, -low - 1), marks).cast(target)
 
 
-def _whole_numbers(array: pa.Array, bounds: tuple[int, int], marks: Marks) -> pa.Array:
+def _whole_numbers(array: pa.Array, bounds: tuple[int, int], marks: RecheckPositions) -> pa.Array:
     """Make int64 of decimals that are whole and in bounds; mark the others, which become null."""
     low, high = bounds
     held = _only_where(_within(array, Decimal(low), Decimal(high)), array, marks)
     return _only_where(pc.equal(pc.floor(held), held), held, marks).cast(pa.int64())
 
 
-def _decimals(array: pa.Array, digits: tuple[int, int], marks: Marks) -> pa.Array:
+def _decimals(array: pa.Array, digits: tuple[int, int], marks: RecheckPositions) -> pa.Array:
     precision, scale = digits
     target = pa.decimal128(precision, scale)
     least, greatest = (Decimal((sign, (9,) * precision, -scale)) for sign in (1, 0))
@@ -245,7 +245,7 @@ def _decimals(array: pa.Array, digits: tuple[int, int], marks: Marks) -> pa.Arra
     return held.cast(target)
 
 
-def _floats(array: pa.Array, bits: int, marks: Marks) -> pa.Array:
+def _floats(array: pa.Array, bits: int, marks: RecheckPositions) -> pa.Array:
     values = np.abs(np.asarray(pc.fill_null(array, 1.0) if array.null_count else array))
     # NaN is in no order, so it fails as infinity does.
     large = np.flatnonzero(~(values < FLOAT_EXACT_LIMIT[bits]))
@@ -257,7 +257,7 @@ def _floats(array: pa.Array, bits: int, marks: Marks) -> pa.Array:
     return array
 
 
-def _strings(array: pa.Array, marks: Marks) -> pa.Array:
+def _strings(array: pa.Array, marks: RecheckPositions) -> pa.Array:
     # Most blocks hold no NUL at all, and one search over the column's bytes tells.
     data = array.buffers()[2]
     if data is not None and b"\0" in data.to_pybytes():
@@ -265,40 +265,40 @@ def _strings(array: pa.Array, marks: Marks) -> pa.Array:
     return array
 
 
-def _bounded_texts(array: pa.Array, length: int, marks: Marks) -> pa.Array:
+def _bounded_texts(array: pa.Array, length: int, marks: RecheckPositions) -> pa.Array:
     _mark_longer(array, length, marks)
     return _strings(array, marks)
 
 
-def _padded_texts(array: pa.Array, length: int, marks: Marks) -> pa.Array:
+def _padded_texts(array: pa.Array, length: int, marks: RecheckPositions) -> pa.Array:
     blank = _positions(pc.ends_with(array, " "))
     if len(blank):
         marks.suspect(blank)
     return _bounded_texts(array, length, marks)
 
 
-def _mark_longer(array: pa.Array, length: int, marks: Marks) -> None:
+def _mark_longer(array: pa.Array, length: int, marks: RecheckPositions) -> None:
     # No text has more characters than bytes, and most columns hold none so long.
     longest = pc.max(pc.binary_length(array)).as_py()
     if longest is not None and longest > length:
         marks.suspect(_positions(pc.greater(pc.utf8_length(array), length)))
 
 
-def _dates(array: pa.Array, marks: Marks) -> pa.Array:
+def _dates(array: pa.Array, marks: RecheckPositions) -> pa.Array:
     days, odd = read_iso_dates(array)
     if len(odd):
         marks.suspect(odd.to_numpy().astype(np.int64))
     return days
 
 
-def _text_times(array: pa.Array, marks: Marks) -> pa.Array:
+def _text_times(array: pa.Array, marks: RecheckPositions) -> pa.Array:
     times_us, odd = read_iso_timestamps(array)
     if len(odd):
         marks.suspect(odd.to_numpy().astype(np.int64))
     return times_us.view(pa.timestamp("us"))
 
 
-def _numeric_times(array: pa.Array, places: int, marks: Marks) -> pa.Array:
+def _numeric_times(array: pa.Array, places: int, marks: RecheckPositions) -> pa.Array:
     if not pa.types.is_integer(array.type):
         scaled = pa.Array.from_buffers(
             pa.decimal256(array.type.precision, array.type.scale - places),
@@ -332,7 +332,7 @@ def _within(array: pa.Array, low: Decimal, high: Decimal) -> pa.Array:
     )
 
 
-def _only_where(fits: pa.Array, array: pa.Array, marks: Marks) -> pa.Array:
+def _only_where(fits: pa.Array, array: pa.Array, marks: RecheckPositions) -> pa.Array:
     """Mark the positions that do not fit and make them null."""
     if fits.true_count + fits.null_count == len(array):
         return array

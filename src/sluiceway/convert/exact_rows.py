@@ -105,7 +105,7 @@ class ExactReader:
         else:
             of_columns = zip(self._fields, self._readers, strict=True)
             values = [read(seen(field)) for field, read in of_columns]
-        return values if self._extra is None else [*values, self._extra.settle(holder)]
+        return values if self._extra is None else [*values, self._extra.column_value(holder)]
 
 
 def check_bytes(schema: Schema) -> None:

@@ -188,14 +188,14 @@ def _timed_reader(by_type: Mapping[type, Convert], data_type: DataType) -> Conve
         time = value.time
         read_time = by_type.get(type(time))
         if read_time is None:
-            raise DirtyValueError(DirtyReason.WRONG_TYPE, _wanted(data_type, time))
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, _expected(data_type, time))
         return read_time(time)
 
     return read
 
 
 def _wrong_kind(data_type: DataType, value: object, target: str) -> DirtyValueError:
-    return DirtyValueError(DirtyReason.WRONG_TYPE, _wanted(data_type, value)).of(value, target)
+    return DirtyValueError(DirtyReason.WRONG_TYPE, _expected(data_type, value)).of(value, target)
 
 
 def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Readers:
@@ -453,9 +453,9 @@ def _absent(value: object) -> DirtyValueError:
     return DirtyValueError(DirtyReason.MISSING, "a required field is missing")
 
 
-def _wanted(data_type: DataType, value: object) -> str:
+def _expected(data_type: DataType, value: object) -> str:
     if isinstance(value, TypedTime):
-        return _wanted_of_time(data_type, value)
+        return _expected_time(data_type, value)
     if isinstance(data_type, _TIMES) and KINDS.get(type(value)) is JsonKind.NUMBER:
         return "a number is a time only where the column has a `unit`"
     match data_type:
@@ -475,7 +475,7 @@ def _wanted(data_type: DataType, value: object) -> str:
             return text if as_bytes else "a string is expected"
 
 
-def _wanted_of_time(data_type: DataType, value: TypedTime) -> str:
+def _expected_time(data_type: DataType, value: TypedTime) -> str:
     match data_type:
         case TimestampType() | LocalTimestampType() if isinstance(value, LocalTime):
             return "it says no offset: the column needs a `timezone`"

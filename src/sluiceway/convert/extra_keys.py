@@ -67,7 +67,7 @@ class ExtraKeys:
         self._only_held = only_held
         self._keep = None if column is None else _keeper(column)
 
-    def settle(self, holder: Mapping[str, object]) -> object:
+    def column_value(self, holder: Mapping[str, object]) -> object:
         """What the column holds for a payload, None where there is none or no other key.
 
         Called once per payload.

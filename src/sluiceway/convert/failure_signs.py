@@ -47,7 +47,7 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class WrongKindPrefix:
     """Bytes that stand in front of a value of the wrong kind.
 
     Attributes:
@@ -68,13 +68,13 @@ class Sign:
             at = data.find(self.prefix, end)
 
 
-class Signs:
+class WrongKindPrefixes:
     """Signs that were learnt, for some blocks each. One task."""
 
     def __init__(self) -> None:
-        self._left: dict[Sign, int] = {}
+        self._left: dict[WrongKindPrefix, int] = {}
 
-    def learn(self, sign: Sign) -> None:
+    def learn(self, sign: WrongKindPrefix) -> None:
         """Look out for a sign in the next `SIGN_BLOCKS` blocks."""
         self._left.pop(sign, None)
         if len(self._left) >= MAX_SIGNS:
@@ -93,14 +93,14 @@ class Signs:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def rare(sign: Sign, data: Data, rows: int) -> Positions | None:
+def rare(sign: WrongKindPrefix, data: Data, rows: int) -> Positions | None:
     """Where a sign stands in a block of so many rows; None when it is too common there."""
     found = np.fromiter(sign.find(data), np.int64)
     return None if len(found) * COMMON_SHARE > rows else found
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePlace:
     """Where a value stands in a block: the key that it belongs to, and the value's first byte."""
 
     key: bytes
@@ -128,7 +128,7 @@ class FailureReader:
         """Numbers of the columns that a key may belong to."""
         return self._keys.get(key, set())
 
-    def wrong_kind(self, message: str, payload: bytes) -> Place | None:
+    def wrong_kind(self, message: str, payload: bytes) -> ValuePlace | None:
         """The value whose kind is not its column's, in the payload that the message names.
 
         Returns:
@@ -141,10 +141,10 @@ class FailureReader:
         starts = _STARTS.get(found["kind"], b"")
         for place in re.finditer(rb'"' + re.escape(key) + rb'"[ \t\r\n]*:[ \t\r\n]*', payload):
             if payload[place.end() : place.end() + 1] in _each(starts):
-                return Place(key, place.start(), place.end())
+                return ValuePlace(key, place.start(), place.end())
         return None
 
-    def unfit_text(self, message: str, data: Data) -> tuple[str, list[Place]] | None:
+    def unfit_text(self, message: str, data: Data) -> tuple[str, list[ValuePlace]] | None:
         """The text that could not be converted, and values of columns that it may be.
 
         Called for failures that name no row.
@@ -159,7 +159,7 @@ class FailureReader:
         quoted = b'"' + text + b'"'
         return found["text"], self._values(quoted, data) or self._values(text, data)
 
-    def _values(self, text: bytes, data: Data) -> list[Place]:
+    def _values(self, text: bytes, data: Data) -> list[ValuePlace]:
         places = []
         at = data.find(text)
         while at >= 0:
@@ -167,12 +167,12 @@ class FailureReader:
             if end < len(data) and data[end] in _ENDS:
                 found = _KEY_BEFORE.search(data, max(0, at - _KEY_BYTES), at)
                 if found is not None and (key := bytes(found[1])) in self._keys:
-                    places.append(Place(key, found.start(), at))
+                    places.append(ValuePlace(key, found.start(), at))
             at = data.find(text, end)
         return places
 
 
-def sign_of(place: Place, data: Data) -> Sign:
+def sign_of(place: ValuePlace, data: Data) -> WrongKindPrefix:
     """What values of the same kind under the same key are known by.
 
     Args:
@@ -182,13 +182,13 @@ def sign_of(place: Place, data: Data) -> Sign:
     start = bytes(data[place.value : place.value + 1])
     prefix = bytes(data[place.start : place.value])
     if start in _each(_STARTS["number"]):
-        return Sign(prefix, _STARTS["number"])
+        return WrongKindPrefix(prefix, _STARTS["number"])
     if start != b'"':
-        return Sign(prefix + start, None)
+        return WrongKindPrefix(prefix + start, None)
     if data[place.value + 1] in _NUMBER_STARTS:
         # Texts of digits may be numbers, which the wide form takes.
-        return Sign(bytes(data[place.start : place.value + 1 + _DIGIT_TEXT_BYTES]), None)
-    return Sign(prefix + start, bytes(set(range(256)) - set(_NUMBER_STARTS)))
+        return WrongKindPrefix(bytes(data[place.start : place.value + 1 + _DIGIT_TEXT_BYTES]), None)
+    return WrongKindPrefix(prefix + start, bytes(set(range(256)) - set(_NUMBER_STARTS)))
 
 
 def _each(starts: bytes) -> tuple[bytes, ...]:

@@ -36,7 +36,10 @@ class ParseForms:
             index for index, column in enumerate(schema.fields) if has_wide_form(column)
         )
         self._left: dict[int, int] = {}
-        self._options = {frozenset[int](): self._asked(narrow), self._numeric: self._asked(wide)}
+        self._options = {
+            frozenset[int](): self._requested(narrow),
+            self._numeric: self._requested(wide),
+        }
         self._current = frozenset[int]()
 
     @classmethod
@@ -52,7 +55,7 @@ class ParseForms:
             return None
         return cls(schema, narrow, wide, refuses_extra=refuses_extra)
 
-    def _asked(self, schema: pa.Schema) -> arrow_json.ParseOptions:
+    def _requested(self, schema: pa.Schema) -> arrow_json.ParseOptions:
         return arrow_json.ParseOptions(
             explicit_schema=schema, unexpected_field_behavior=self._extra
         )
@@ -64,7 +67,7 @@ class ParseForms:
         if found is None:
             # Two columns of one key have one form: then all are wide.
             mixed = parse_schema(self._schema, wide=self._current)
-            found = self._asked(self._wide_schema if mixed is None else mixed)
+            found = self._requested(self._wide_schema if mixed is None else mixed)
             self._options[self._current] = found
         return found
 

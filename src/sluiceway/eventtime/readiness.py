@@ -64,7 +64,7 @@ class CountedDue:
     waits: Period | None
 
 
-class PrefixBook:
+class OpenPrefixes:
     """Which prefixes of one route are open and which are closed. Used by one thread.
 
     Prefixes without a row are closed too, from the first one with rows on: a stretch of time in
@@ -265,7 +265,7 @@ def holders_of(
     """Who keeps a prefix open, the one furthest behind first.
 
     Args:
-        bound_us: The watermark that closes it (`PrefixBook.bound_us`).
+        bound_us: The watermark that closes it (`OpenPrefixes.bound_us`).
         rule: Of the route.
         verdicts: Of all source partitions that are read.
         read_at_us: When their log ends were read.

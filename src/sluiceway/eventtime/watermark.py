@@ -43,7 +43,7 @@ class SourceStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSeen:
+class ObservedSource:
     """A source partition that is read, as an epoch has left it.
 
     Attributes:
@@ -73,7 +73,7 @@ class SourceVerdict:
             it has never had a row.
         reason: Why it is stalled, in words; else empty.
         behind_records: Offsets that can be read and were not; None when the log end is not known.
-        quiet_since_us: As in `SourceSeen`.
+        quiet_since_us: As in `ObservedSource`.
     """
 
     key: SourceKey
@@ -113,7 +113,7 @@ class RouteWatermark:
 
 def route_watermark(
     rule: WatermarkRule,
-    sources: Iterable[SourceSeen],
+    sources: Iterable[ObservedSource],
     read_at_us: int,
     before_us: int | None,
     *,
@@ -164,7 +164,7 @@ def _found(
     return read_at_us - rule.idle_after_us - rule.out_of_orderness_us, ALL_IDLE
 
 
-def _verdict(rule: WatermarkRule, seen: SourceSeen, read_at_us: int) -> SourceVerdict:
+def _verdict(rule: WatermarkRule, seen: ObservedSource, read_at_us: int) -> SourceVerdict:
     status, reason = _status(rule, seen, read_at_us)
     behind = None if seen.log_end is None else max(0, seen.log_end - seen.committed_end)
     return SourceVerdict(
@@ -172,7 +172,7 @@ def _verdict(rule: WatermarkRule, seen: SourceSeen, read_at_us: int) -> SourceVe
     )
 
 
-def _status(rule: WatermarkRule, seen: SourceSeen, read_at_us: int) -> tuple[SourceStatus, str]:
+def _status(rule: WatermarkRule, seen: ObservedSource, read_at_us: int) -> tuple[SourceStatus, str]:
     """By position: what may still come from what was not read, and only then by time."""
     if seen.log_end is None or seen.high_watermark is None:
         return SourceStatus.STALLED, "no leader tells where its log ends"

@@ -36,7 +36,7 @@ def call_function(call: Call, arguments: Steps) -> Step:
     return rule(call, arguments)
 
 
-def wanted(step: Step, data_type: DataType, at: int, what: str) -> Step:
+def typed_step(step: Step, data_type: DataType, at: int, what: str) -> Step:
     """A step that has to be of one type; nulls take it.
 
     Raises:
@@ -58,7 +58,7 @@ def _count(call: Call, arguments: Steps, expected: int) -> None:
 def _text_rule(result: DataType, kernel: Kernel) -> Rule:
     def rule(call: Call, arguments: Steps) -> Step:
         _count(call, arguments, 1)
-        text = wanted(arguments[0], _TEXT, call.arguments[0].at, call.name)
+        text = typed_step(arguments[0], _TEXT, call.arguments[0].at, call.name)
         return operation(result, kernel, text)
 
     return rule
@@ -68,7 +68,7 @@ def _concat(call: Call, arguments: Steps) -> Step:
     if not arguments:
         raise ExpressionError("concat takes 1 argument or more, got none", call.at)
     texts = [
-        wanted(step, _TEXT, node.at, call.name)
+        typed_step(step, _TEXT, node.at, call.name)
         for node, step in zip(call.arguments, arguments, strict=True)
     ]
     return operation(_TEXT, concatenate, *texts)
@@ -84,7 +84,7 @@ def _coalesce(call: Call, arguments: Steps) -> Step:
 
 def _if(call: Call, arguments: Steps) -> Step:
     _count(call, arguments, 3)
-    condition = wanted(arguments[0], BooleanType(), call.arguments[0].at, "the condition of if")
+    condition = typed_step(arguments[0], BooleanType(), call.arguments[0].at, "the condition of if")
     kind = common_type(arguments[1:], call.at)
     branches = [
         widened(step, kind, node.at)
@@ -95,7 +95,7 @@ def _if(call: Call, arguments: Steps) -> Step:
 
 def _replace(call: Call, arguments: Steps) -> Step:
     _count(call, arguments, 3)
-    text = wanted(arguments[0], _TEXT, call.arguments[0].at, "replace")
+    text = typed_step(arguments[0], _TEXT, call.arguments[0].at, "replace")
     search, by = (_literal_text(call, arguments, place) for place in (1, 2))
     if not search:
         raise ExpressionError("replace takes a text to search for, got ''", call.arguments[1].at)
@@ -104,7 +104,7 @@ def _replace(call: Call, arguments: Steps) -> Step:
 
 def _substring(call: Call, arguments: Steps) -> Step:
     _count(call, arguments, 3)
-    text = wanted(arguments[0], _TEXT, call.arguments[0].at, "substring")
+    text = typed_step(arguments[0], _TEXT, call.arguments[0].at, "substring")
     first, count = (
         _literal_number(call, arguments, place, least) for place, least in ((1, 1), (2, 0))
     )
@@ -131,7 +131,7 @@ def _literal_number(call: Call, arguments: Steps, place: int, least: int) -> int
 
 def _time_part(call: Call, arguments: Steps) -> Step:
     _count(call, arguments, 2)
-    instant = wanted(arguments[0], TimestampType(), call.arguments[0].at, call.name)
+    instant = typed_step(arguments[0], TimestampType(), call.arguments[0].at, call.name)
     name = _literal_text(call, arguments, 1)
     try:
         zone = time_zone(name)

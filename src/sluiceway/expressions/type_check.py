@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from sluiceway.expressions import exact_numbers, texts
 from sluiceway.expressions.exact_numbers import COMPARISONS, INTEGER_DIGITS, MAX_PRECISION
 from sluiceway.expressions.expression_error import ExpressionError
-from sluiceway.expressions.function_rules import call_function, wanted
+from sluiceway.expressions.function_rules import call_function, typed_step
 from sluiceway.expressions.logic import all_true, any_equal, any_true, between
 from sluiceway.expressions.steps import (
     ColumnStep,
@@ -145,12 +145,12 @@ def _operator(node: Operator, operands: tuple[Step, ...]) -> Step:
     match node.name:
         case "and" | "or":
             sides = [
-                wanted(step, _BOOLEAN, child.at, node.name.upper())
+                typed_step(step, _BOOLEAN, child.at, node.name.upper())
                 for child, step in zip(node.operands, operands, strict=True)
             ]
             return operation(_BOOLEAN, all_true if node.name == "and" else any_true, *sides)
         case "not":
-            side = wanted(operands[0], _BOOLEAN, node.operands[0].at, "NOT")
+            side = typed_step(operands[0], _BOOLEAN, node.operands[0].at, "NOT")
             return operation(_BOOLEAN, per_row(pc.invert), side)
         case "is null":
             return operation(_BOOLEAN, per_row(pc.is_null), typed(operands[0], _BOOLEAN))
@@ -222,7 +222,7 @@ def _exact(name: str, step: Step, at: int) -> exact_numbers.Exact:
 
 
 def _like(node: Like, operand: Step) -> Step:
-    text = wanted(operand, _TEXT, node.operand.at, "LIKE")
+    text = typed_step(operand, _TEXT, node.operand.at, "LIKE")
     try:
         regex = texts.like_regex(node.pattern)
     except ValueError as error:

@@ -3,7 +3,7 @@
 from sluiceway.config.http_receiver import HttpReceiver
 from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import Retriable
-from sluiceway.followers.announcements import Announcement, Receiver, Teller
+from sluiceway.followers.announcements import Announcement, Announcer, Receiver
 from sluiceway.followers.http_post import post_json
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.failpoints import edge
@@ -55,11 +55,11 @@ class TopicReceiver(Receiver):
         self._sender.close()
 
 
-def tellers_of(rule: ReadyRule | None, ledger_log: LedgerLog) -> tuple[Teller, ...]:
+def announcers_of(rule: ReadyRule | None, ledger_log: LedgerLog) -> tuple[Announcer, ...]:
     """One for each receiver of a route's announcements."""
     receivers: list[Receiver] = []
     if rule is not None and rule.webhook is not None:
         receivers.append(WebhookReceiver(rule.webhook, rule.webhook_body))
     if rule is not None and rule.topic is not None:
         receivers.append(TopicReceiver(rule.topic))
-    return tuple(Teller(each, ledger_log) for each in receivers)
+    return tuple(Announcer(each, ledger_log) for each in receivers)

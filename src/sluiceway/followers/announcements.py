@@ -103,7 +103,7 @@ def _named(body: ReadyRecord) -> list[str]:
     return named
 
 
-class Teller(Follower):
+class Announcer(Follower):
     """Tells one receiver.
 
     Args:
@@ -118,7 +118,7 @@ class Teller(Follower):
         self.connection = f"receiver {ledger_log.layout.route} {receiver.name}"
         self._receiver = receiver
         self._ledger_log = ledger_log
-        self._path = ledger_log.layout.told(receiver.name)
+        self._path = ledger_log.layout.announced(receiver.name)
         self._waiting: list[int] = []
         self._through = 0
         self._first = 0
@@ -151,8 +151,8 @@ class Teller(Follower):
             storage.overwrite(self._path, encode(told))
         self._first = told.through
 
-    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.note`: which announcements there are to tell of."""
+    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.update`: which announcements there are to tell of."""
         if anew:
             self._fence = fold.first_fence
             since = max(since, self._first)
@@ -228,13 +228,13 @@ class Teller(Follower):
         return announcement_of(self._fence, body, slot)
 
 
-def told_through(storage: Storage, layout: LedgerLayout, receiver: str) -> int:
+def announced_through(storage: Storage, layout: LedgerLayout, receiver: str) -> int:
     """Slot below which a receiver knows all announcements, as the driver has noted last.
 
     Raises:
         StorageUnavailableError: The store failed.
     """
-    raw = storage.read(layout.told(receiver))
+    raw = storage.read(layout.announced(receiver))
     try:
         return 0 if raw is None else decode(raw, _Told).through
     except StrictJsonError:

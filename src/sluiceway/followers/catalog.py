@@ -26,7 +26,7 @@ _Applied = tuple[list[DesiredPartition], tuple[ParkedPartition, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RequestedPartitions:
     through: int
     partitions: list[DesiredPartition]
     complete_us: int | None
@@ -69,9 +69,9 @@ class CatalogFollower(Follower):
         self._log = log
         self._on_applied = on_applied
         self._moved = moved
-        self._asked: deque[_Asked] = deque()
+        self._requested: deque[_RequestedPartitions] = deque()
         self._complete_us: int | None = None
-        self._wanted: dict[tuple[str, ...], DesiredPartition] = {}
+        self._desired: dict[tuple[str, ...], DesiredPartition] = {}
         self._parked: dict[tuple[str, ...], DesiredPartition] = {}
         self._reasons: dict[tuple[str, ...], str] = {}
         self._place = self._taken = 0
@@ -92,10 +92,10 @@ class CatalogFollower(Follower):
                 1970. With them, so that nobody hears of an hour before the catalog has it.
         """
         with self._lock:
-            self._asked.append(_Asked(through, partitions, complete_us))
+            self._requested.append(_RequestedPartitions(through, partitions, complete_us))
 
-    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.note`: what it wants is told by `want`."""
+    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.update`: what it wants is told by `want`."""
         if anew:
             self._place = self._taken = fold.effects_through
 
@@ -111,11 +111,11 @@ class CatalogFollower(Follower):
             TableMismatchError: The table was dropped or created again.
             SluicewayError: Store or catalog do not answer.
         """
-        through = self._take_asked(view)
+        through = self._take_requested(view)
         due = self._parked and time.monotonic() >= self._parked_due
-        if due or self._wanted:
-            self._wanted = self._parked | self._wanted
-        look = bool(self._wanted) or self._moved.pause_s() == 0.0
+        if due or self._desired:
+            self._desired = self._parked | self._desired
+        look = bool(self._desired) or self._moved.pause_s() == 0.0
         if not look and through == self._place and not self._look_owed:
             return self._place
         look = look or view.hasty or time.monotonic() >= self._looked + _LOOK_INTERVAL_S
@@ -126,13 +126,13 @@ class CatalogFollower(Follower):
         self._note(batch, parked, through)
         return self._place
 
-    def _take_asked(self, view: LogView) -> int:
+    def _take_requested(self, view: LogView) -> int:
         """What records ask for whose files have their names; the slot behind them."""
         with self._lock:
-            while self._asked and self._asked[0].through <= view.through:
-                asked = self._asked.popleft()
+            while self._requested and self._requested[0].through <= view.through:
+                asked = self._requested.popleft()
                 self._taken = asked.through
-                self._wanted.update((each.values, each) for each in asked.partitions)
+                self._desired.update((each.values, each) for each in asked.partitions)
                 if asked.complete_us is not None:
                     self._complete_us = max(asked.complete_us, self._complete_us or 0)
         return self._taken
@@ -160,7 +160,7 @@ class CatalogFollower(Follower):
     ) -> None:
         reasons = {each.values: each.reason for each in parked}
         for partition in batch:
-            self._wanted.pop(partition.values, None)
+            self._desired.pop(partition.values, None)
             if partition.values not in reasons:
                 self._parked.pop(partition.values, None)
                 self._reasons.pop(partition.values, None)
@@ -181,9 +181,9 @@ class CatalogFollower(Follower):
 
     def _apply(self, through: int) -> _Applied:
         self._check_held()
-        due = self._moved.due(self._sink, through, self._wanted.keys())
+        due = self._moved.due(self._sink, through, self._desired.keys())
         again = {each.values: each for each in due}
-        batch = list((again | self._wanted).values())
+        batch = list((again | self._desired).values())
         parked = self._apply_all(batch)
         reach("effects.applied")
         self._moved.sweep(self._sink)

@@ -32,11 +32,11 @@ def desired_partitions(
         for state in fold.partitions.values()
         if (state.placed_seq >= since or (announced and _is_below(state, announced)))
         and state.values
-        and is_to_be_seen(fold, state, on_ready=on_ready)
+        and is_to_be_shown(fold, state, on_ready=on_ready)
     ]
 
 
-def is_to_be_seen(fold: Fold, state: PartitionState, *, on_ready: bool) -> bool:
+def is_to_be_shown(fold: Fold, state: PartitionState, *, on_ready: bool) -> bool:
     """Whether the catalog has to do with a partition: not before its announcement, if so asked.
 
     One that was announced while it had no row is in the catalog already.
@@ -77,7 +77,7 @@ def moved_last(
     moved = [
         state
         for state in fold.partitions.values()
-        if state.version and is_to_be_seen(fold, state, on_ready=on_ready)
+        if state.version and is_to_be_shown(fold, state, on_ready=on_ready)
     ]
     moved.sort(key=lambda state: -state.placed_seq)
     return [

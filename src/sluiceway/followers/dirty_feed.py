@@ -66,7 +66,7 @@ class DirtyFeeder(Follower):
         log: Of the route.
         ledger: Its uuid.
         store: Where the rows go; closed here.
-        eyes: Told of what was fed.
+        events: Told of what was fed.
         let_go: Whether a file need not be there any more (`upkeep.dirty_keeping`); called in turns.
     """
 
@@ -78,7 +78,7 @@ class DirtyFeeder(Follower):
         log: LedgerLog,
         ledger: str,
         store: DirtyStore,
-        eyes: Log,
+        events: Log,
         *,
         let_go: Callable[[CommittedDirty], bool] = lambda _: False,
     ) -> None:
@@ -86,7 +86,7 @@ class DirtyFeeder(Follower):
         self._ledger = ledger
         self._let_go = let_go
         self._store = store
-        self._eyes = eyes
+        self._events = events
         self._place = DirtyPlace()
         self._kept = 0
         self._keep_due = 0.0
@@ -149,7 +149,7 @@ class DirtyFeeder(Follower):
                 self._store.keep(self._place)
                 self._note_kept(self._place)
         if rows:
-            self._eyes.info("dirty_rows_fed", rows=rows, since=before.seq, through=through)
+            self._events.info("dirty_rows_fed", rows=rows, since=before.seq, through=through)
 
     def _files(self, view: LogView) -> Iterator[CommittedDirty]:
         """Dirty files of the slots from the place on, as far as they may be followed.
@@ -171,7 +171,7 @@ class DirtyFeeder(Follower):
         if self._log.storage.status(found.path) is None:
             if not self._let_go(found):
                 rows = int(found.file.rows) - start
-                self._eyes.warning("dirty_file_gone", path=found.path, rows=rows)
+                self._events.warning("dirty_file_gone", path=found.path, rows=rows)
             return 0
         fed = 0
         self._log.check_held()

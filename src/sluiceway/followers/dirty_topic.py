@@ -25,13 +25,13 @@ class DirtyTopic(DirtyStore):
     Args:
         feed: The topic.
         storage: Where the dirty files lie.
-        eyes: Told of rows that the topic does not take whole.
+        events: Told of rows that the topic does not take whole.
     """
 
-    def __init__(self, feed: RowFeed, storage: Storage, eyes: Log) -> None:
+    def __init__(self, feed: RowFeed, storage: Storage, events: Log) -> None:
         self._feed = feed
         self._storage = storage
-        self._eyes = eyes
+        self._events = events
 
     def open(self) -> DirtyPlace:
         """See `DirtyStore.open`."""
@@ -66,7 +66,9 @@ class DirtyTopic(DirtyStore):
                 yield from self._send(rows[half:], replace(first, row=first.row + half))
                 return
             headers = (*rows[0].headers, ("sluiceway.value", b"too large for this topic"))
-            self._eyes.warning("dirty_row_too_large", seq=first.seq, file=first.file, row=first.row)
+            self._events.warning(
+                "dirty_row_too_large", seq=first.seq, file=first.file, row=first.row
+            )
             bare = FeedRow(None, None, headers[-_OWN_HEADERS - 1 :], rows[0].timestamp_ms)
             self._feed.send([bare], kept_place(behind))
         yield len(rows), behind

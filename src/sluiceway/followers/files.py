@@ -13,7 +13,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import all_files
 from sluiceway.ledger.records import EpochRecord
-from sluiceway.ledger.tenure import Tenure
+from sluiceway.ledger.tenure import DriverTerm
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage
@@ -81,7 +81,7 @@ class FilesFollower(Follower):
         self,
         publisher: Publisher,
         layout: LedgerLayout,
-        tenure: Tenure,
+        tenure: DriverTerm,
         *,
         term: int,
         connection: str = "",
@@ -95,8 +95,8 @@ class FilesFollower(Follower):
         self._through = 0
         self._owed: deque[tuple[int, EpochRecord | ReplaceRecord]] = deque()
 
-    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.note`: what has landed and has files; all else needs none."""
+    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.update`: what has landed and has files; all else needs none."""
         owed = [(seq, body) for seq, body in sorted(fold.unpublished.items()) if seq >= since]
         with self._lock:
             self._owed.extend(owed)
@@ -122,7 +122,7 @@ class FilesFollower(Follower):
                 self._publisher.publish(record)
             except FileLostError:
                 # Whoever took over may have published it, and moved its partition since.
-                self._tenure.look()
+                self._tenure.check_now()
                 raise
             self._publisher.drop_attempts(record, self._results(record))
             with self._lock:

@@ -25,7 +25,7 @@ class GroupOffsets(Follower):
         self.connection = connection
         self._source = source
         self._group = group
-        self._wanted: tuple[int, dict[SourcePartition, int]] = 0, {}
+        self._desired: tuple[int, dict[SourcePartition, int]] = 0, {}
         self._place = 0
         self._silent = False
 
@@ -33,11 +33,11 @@ class GroupOffsets(Follower):
         """See `Follower.place`."""
         return self._place
 
-    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.note`: only the newest ends count."""
+    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.update`: only the newest ends count."""
         del anew
-        if since < fold.next_seq or not self._wanted[0]:
-            self._wanted = fold.next_seq, committed_ends(fold)
+        if since < fold.next_seq or not self._desired[0]:
+            self._desired = fold.next_seq, committed_ends(fold)
 
     def follow(self, view: LogView) -> int:
         """See `Follower.follow`.
@@ -47,7 +47,7 @@ class GroupOffsets(Follower):
             SourceUnavailableError: The group's coordinator does not answer.
             UnhealthyEnvironmentError: The broker lacks the permission for the group.
         """
-        through, ends = self._wanted
+        through, ends = self._desired
         view.log.check_held()
         # Servers that are away must not keep a driver from its end: the next START tells them.
         if ends and not (view.last and self._silent):

@@ -31,7 +31,7 @@ _KEEP_EVERY: Final = 1_000
 _MOST: Final = 1_000
 _MOST_REMEMBERED: Final = 100_000
 
-Wanted = dict[tuple[str, ...], DesiredPartition]
+DesiredByValues = dict[tuple[str, ...], DesiredPartition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,14 @@ class LateShown:
     through: int
 
 
-def late_follower(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> "LateTableFollower | None":
+def late_follower(
+    config: RouteConfig, owned: OwnedLedger, events: Log
+) -> "LateTableFollower | None":
     """Of a route; None where no table over late rows is asked for."""
     table = late_table_of(config, owned.layout, ledger_property(owned.owner))
     if table is None:
         return None
-    made = LateTableFollower(owned.log, table, eyes)
+    made = LateTableFollower(owned.log, table, events)
     made.connection = f"catalog {config.hive.metastore}"
     return made
 
@@ -81,21 +83,21 @@ class LateTableFollower(Follower):
     Args:
         log: Of the route.
         table: What shows them; closed here.
-        eyes: Told of what was left alone.
+        events: Told of what was left alone.
     """
 
     name = "late_table"
     after: tuple[str, ...] = ("files",)
 
-    def __init__(self, log: LedgerLog, table: LateRowsTable, eyes: Log) -> None:
+    def __init__(self, log: LedgerLog, table: LateRowsTable, events: Log) -> None:
         self._log = log
         self._table = table
-        self._eyes = eyes
+        self._events = events
         self._made_at_s = 0
         self._through = 0
         self._kept = 0
         self._shown: set[tuple[str, ...]] = set()
-        self._parked: Wanted = {}
+        self._parked: DesiredByValues = {}
         self._told: dict[tuple[str, ...], str] = {}
         self._compare_due = self._retry_due = 0.0
         self._begun = False
@@ -145,7 +147,7 @@ class LateTableFollower(Follower):
             # A new one shows nothing yet, however far the one before it was.
             self._log.storage.remove(path)
             self._table.make()
-            self._eyes.info("late_table_made", table=str(self._table))
+            self._events.info("late_table_made", table=str(self._table))
         self._table.follow()
         self._made_at_s = self._table.created_at_s
         self._parked, self._shown = {}, set()
@@ -160,7 +162,7 @@ class LateTableFollower(Follower):
             shown = None if raw is None else decode(raw, LateShown)
         except StrictJsonError as error:
             # Advice only: without it each partition is looked at again.
-            self._eyes.info("late_table_from_the_start", error=str(error))
+            self._events.info("late_table_from_the_start", error=str(error))
             shown = None
         now = (str(self._table), self._made_at_s)
         return shown.through if shown and (shown.table, shown.created_at_s) == now else 0
@@ -182,7 +184,7 @@ class LateTableFollower(Follower):
         if now >= self._compare_due:
             self._compare()
 
-    def _batches(self, view: LogView) -> Iterator[tuple[Wanted, int]]:
+    def _batches(self, view: LogView) -> Iterator[tuple[DesiredByValues, int]]:
         """Partitions of the late files from the place on, and the slot behind each batch.
 
         Raises:
@@ -191,7 +193,7 @@ class LateTableFollower(Follower):
         """
         if self._through >= view.through:
             return
-        wanted: Wanted = {}
+        wanted: DesiredByValues = {}
         for record in view.records(self._through):
             if isinstance(record.body, EpochRecord):
                 for file in record.body.late_files:
@@ -204,7 +206,7 @@ class LateTableFollower(Follower):
                 wanted = {}
         yield wanted, view.through
 
-    def _show(self, wanted: Wanted, below: int) -> None:
+    def _show(self, wanted: DesiredByValues, below: int) -> None:
         self._compare()
         left = {
             catalog_values(each.values): each.reason
@@ -225,12 +227,12 @@ class LateTableFollower(Follower):
         self._shown |= wanted.keys() - left.keys()
         if len(wanted) > len(left):
             shown = len(wanted) - len(left)
-            self._eyes.info("late_partitions_shown", partitions=shown, through=below)
+            self._events.info("late_partitions_shown", partitions=shown, through=below)
 
     def _tell_parked(self, values: tuple[str, ...], reason: str) -> None:
         if self._told.get(values) != reason:
             self._told[values] = reason
-            self._eyes.warning(
+            self._events.warning(
                 "late_partition_parked",
                 table=str(self._table),
                 values="/".join(values),

@@ -124,17 +124,17 @@ class LineageFollower(Follower):
         self.connection = f"lineage {receiver.place}"
         self._route = route
         self._receiver = receiver
-        self._path = layout.told(_NAME)
+        self._path = layout.announced(_NAME)
         self._storage = storage
         self._interval_s = interval_s
         self._told: _Told | None = None
-        self._seen: _Told | None = None
+        self._observed: _Told | None = None
         self._due = 0.0
         self._began = (0, 0)
         self._through = 0
 
-    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.note`: where a route begins to tell that has told nobody yet."""
+    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.update`: where a route begins to tell that has told nobody yet."""
         del since
         if anew:
             self._began = (fold.next_seq, fold.term)
@@ -157,7 +157,7 @@ class LineageFollower(Follower):
             Retriable: The receiver was not told, or nobody knows.
             StorageUnavailableError: The store failed.
         """
-        seen = self._seen or self._go_on(view)
+        seen = self._observed or self._go_on(view)
         if view.last or time.monotonic() >= self._due:
             self._catch_up(view, seen)
         return self.place()
@@ -166,7 +166,7 @@ class LineageFollower(Follower):
         until = time.monotonic() + PIECE_S
         for record in view.records(seen.through):
             seen = self._take(view, record, seen)
-            self._seen = seen
+            self._observed = seen
             if view.over() or time.monotonic() >= until:
                 break
         if view.last and seen.open and seen.through >= self._through:
@@ -199,7 +199,7 @@ class LineageFollower(Follower):
             through, term = self._began
             told = _Told(through, term, open=True, totals=Totals())
             self._tell(view, RunState.START, told)
-        self._told = self._seen = told
+        self._told = self._observed = told
         return told
 
     def _tell(self, view: LogView, state: RunState, told: _Told, at_ms: int | None = None) -> None:
@@ -216,7 +216,7 @@ class LineageFollower(Follower):
                 hint="see `lineage` in the job file",
             ) from None
         self._storage.overwrite(self._path, encode(told))
-        self._told = self._seen = told
+        self._told = self._observed = told
 
 
 def _with(totals: Totals, record: Record) -> Totals:

@@ -89,7 +89,7 @@ class MovedPartitions:
         self._looked = time.monotonic()
         self._lock = threading.Lock()
 
-    def take(
+    def add(
         self, moved: Sequence[DesiredPartition], old: Sequence[OldFolder], through: int
     ) -> None:
         """Note what has moved. Called by the driver's thread, at START and after each record.
@@ -111,7 +111,7 @@ class MovedPartitions:
                 elif known.old.now != left.now:
                     known.old, known.through, known.shown_since = left, through, None
 
-    def take_gone(self) -> set[str]:
+    def pop_removed(self) -> set[str]:
         """Old folders that were removed since it was last asked. For the driver's thread."""
         with self._lock:
             gone, self._gone = self._gone, set()

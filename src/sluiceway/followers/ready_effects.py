@@ -8,8 +8,8 @@ the partition finds the file too; on_commit the partition is there before.
 from collections.abc import Iterable, Sequence
 
 from sluiceway.config.ready_rule import ReadyRule
-from sluiceway.followers.announcement_receivers import tellers_of
-from sluiceway.followers.announcements import Teller
+from sluiceway.followers.announcement_receivers import announcers_of
+from sluiceway.followers.announcements import Announcer
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.sinks.contract import DesiredPartition, TableSink
@@ -24,14 +24,18 @@ class ReadyEffects:
     All of it is done in the catalog's turns.
 
     Attributes:
-        tellers: Followers that tell others.
+        announcers: Followers that tell others.
     """
 
     def __init__(
-        self, rule: ReadyRule, storage: Storage, sink: TableSink, tellers: Sequence[Teller] = ()
+        self,
+        rule: ReadyRule,
+        storage: Storage,
+        sink: TableSink,
+        announcers: Sequence[Announcer] = (),
     ) -> None:
         self._rule = rule
-        self.tellers = tuple(tellers)
+        self.announcers = tuple(announcers)
         self._storage = storage
         self._sink = sink
         self._said_us: int | None = None
@@ -46,16 +50,16 @@ class ReadyEffects:
             StorageUnavailableError: The store failed.
             FencedError: Another driver has taken over.
         """
-        for each in self.tellers:
+        for each in self.announcers:
             each.find_first(fold)
 
     @property
-    def told_below(self) -> int | None:
+    def unannounced_from(self) -> int | None:
         """Slot of the first announcement that somebody was not told of; None when there is none.
 
         The next driver finds those to tell of by what is closed, so none of them may be sealed.
         """
-        waiting = [each.first_waiting for each in self.tellers]
+        waiting = [each.first_waiting for each in self.announcers]
         return min((slot for slot in waiting if slot is not None), default=None)
 
     def before(self, partitions: Iterable[DesiredPartition]) -> None:
@@ -87,7 +91,7 @@ class ReadyEffects:
         """
         if not self._rule.table_property or complete_us is None or complete_us == self._said_us:
             return
-        self._sink.note_complete(complete_us)
+        self._sink.mark_complete(complete_us)
         self._said_us = complete_us
 
 
@@ -97,4 +101,4 @@ def ready_effects(
     """Of a route; None when it announces nothing."""
     if rule is None:
         return None
-    return ReadyEffects(rule, ledger_log.storage, sink, tellers_of(rule, ledger_log))
+    return ReadyEffects(rule, ledger_log.storage, sink, announcers_of(rule, ledger_log))

@@ -73,7 +73,7 @@ class _Dates:
 
     known: deque[tuple[int, float]] = field(default_factory=deque)
 
-    def note(self, through: int) -> None:
+    def add(self, through: int) -> None:
         if not self.known or self.known[-1][0] < through:
             self.known.append((through, time.monotonic()))
             if len(self.known) > _MOST_DATES:
@@ -129,22 +129,22 @@ class FollowerRunner:
     def begin(self, fold: Fold) -> None:
         """Hand over the ledger as START has found it, and begin. Called once."""
         for each in self._all.values():
-            each.follower.note(fold, 0, anew=True)
+            each.follower.update(fold, 0, anew=True)
         with self._changed:
             self._begun = True
             self._through = self._noted = fold.next_seq
-            self._dates.note(fold.next_seq)
+            self._dates.add(fold.next_seq)
         self._wake_all()
 
-    def note(self, fold: Fold) -> None:
+    def update(self, fold: Fold) -> None:
         """Hand over what was put since the last call. Returns at once."""
         since = self._noted
         for each in self._all.values():
-            each.follower.note(fold, since)
+            each.follower.update(fold, since)
         with self._changed:
             self._noted = fold.next_seq
             self._through = max(self._through, fold.next_seq)
-            self._dates.note(fold.next_seq)
+            self._dates.add(fold.next_seq)
         self._wake_all()
 
     def hasten(self, *, on: bool = True) -> None:
@@ -184,7 +184,7 @@ class FollowerRunner:
         self.refuse_if_failed()
         return self.published_through >= through
 
-    def settle(self, timeout_s: float) -> tuple[str, ...]:
+    def finish(self, timeout_s: float) -> tuple[str, ...]:
         """Give all of them one last while, in the order of `after`. Called once, at the end.
 
         A piece that goes on is waited for beyond the time: each of its calls has a limit. Those

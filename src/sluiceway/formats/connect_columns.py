@@ -75,7 +75,7 @@ class ConnectTypes:
         if name == DECIMAL:
             return self._decimal(node)
         if name == VARIABLE_DECIMAL:
-            self.walk.note("decimals of any scale: say precision and scale")
+            self.walk.add_note("decimals of any scale: say precision and scale")
             return ANY_SCALE
         if isinstance(name, str) and name in CONNECT_TIMES:
             return self._time(name)
@@ -115,7 +115,7 @@ class ConnectTypes:
     def _time(self, name: str) -> DataType:
         made = CONNECT_TIMES[name](0)
         if isinstance(made, LocalTime):
-            self.walk.note("a clock's on a wall: name a timezone beside it")
+            self.walk.add_note("a clock's on a wall: name a timezone beside it")
             self.is_clock = True
         return DateType() if isinstance(made, Day) else TimestampType()
 

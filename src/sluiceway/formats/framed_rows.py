@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.collected_rows import CollectedRows
-from sluiceway.formats.tombstones import settle_tombstones
+from sluiceway.formats.tombstones import count_tombstones
 
 Key = TypeVar("Key")
 Reader = TypeVar("Reader")
@@ -35,7 +35,7 @@ def read_by_schema(
         readers: What reads payloads of each name, or why nothing does.
         read: Reads the payloads of one name into `collected`.
     """
-    rows = settle_tombstones(payloads, collected, skipped=skips_tombstones)
+    rows = count_tombstones(payloads, collected, skipped=skips_tombstones)
     groups: dict[Key, list[Framed]] = {}
     for row in rows.tolist():
         payload = payloads[row] or b""

@@ -85,16 +85,16 @@ class Walk:
     def clock(self) -> TimestampType:
         """The type of a time of a clock on a wall, which is noted."""
         if not self.is_clock:
-            self.note("a clock's on a wall: is its zone UTC?")
+            self.add_note("a clock's on a wall: is its zone UTC?")
         self.is_clock = True
         return TimestampType()
 
     def any_scale(self) -> DecimalType:
         """The type of decimals whose scale no schema says."""
-        self.note("decimals of any scale: say precision and scale; more digits are dirty")
+        self.add_note("decimals of any scale: say precision and scale; more digits are dirty")
         return ANY_SCALE
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Keep what a person may want to decide otherwise."""
         where = f"{self.where()}: " if len(self.path) > 1 else ""
         self.notes.append(where + text)

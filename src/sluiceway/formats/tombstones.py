@@ -9,7 +9,7 @@ from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.types.dirty import DirtyReason
 
 
-def settle_tombstones(
+def count_tombstones(
     payloads: Sequence[bytes | None],
     collected: CollectedRows,
     *,

@@ -45,7 +45,7 @@ class HdfsToken:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenParcel:
+class DelegationTokens:
     """What a task is handed.
 
     Attributes:
@@ -73,7 +73,7 @@ def packed_tokens(tokens: Sequence[HdfsToken]) -> bytes:
     return b"".join([*parts, _NO_SECRET_KEYS])
 
 
-def hold_tokens(parcel: TokenParcel) -> Path:
+def hold_tokens(delegation: DelegationTokens) -> Path:
     """Have this process's HDFS client use a driver's tokens. Called before each piece of work.
 
     Workers of one application and machine share the file; older tokens never replace newer ones.
@@ -85,20 +85,20 @@ def hold_tokens(parcel: TokenParcel) -> Path:
         UnhealthyEnvironmentError: There is no private place for it.
         OSError: It cannot be written.
     """
-    if not _OWNER.fullmatch(parcel.owner):
-        raise ValueError(parcel.owner)
-    file = private_folder() / f"{_PREFIX}{parcel.owner}"
+    if not _OWNER.fullmatch(delegation.owner):
+        raise ValueError(delegation.owner)
+    file = private_folder() / f"{_PREFIX}{delegation.owner}"
     try:
         newest_s = file.stat().st_mtime
     except FileNotFoundError:
         _forget_worthless(file.parent)
         newest_s = 0.0
-    if newest_s < _told_s(parcel):
+    if newest_s < _told_s(delegation):
         fresh = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: PTH123
-                out.write(parcel.content)
-            os.utime(fresh, (_told_s(parcel), _told_s(parcel)))
+                out.write(delegation.content)
+            os.utime(fresh, (_told_s(delegation), _told_s(delegation)))
             # As a whole: the client reads the old ones or the new ones.
             fresh.replace(file)
         finally:
@@ -117,9 +117,9 @@ def holds_tokens() -> bool:
 _holding: list[int] = []
 
 
-def _told_s(parcel: TokenParcel) -> float:
+def _told_s(delegation: DelegationTokens) -> float:
     """As whole seconds, which every file system keeps."""
-    return float(int(parcel.fetched_s))
+    return float(int(delegation.fetched_s))
 
 
 def _forget_worthless(folder: Path) -> None:

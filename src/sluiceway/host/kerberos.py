@@ -14,7 +14,7 @@ from pathlib import Path
 from sluiceway.errors import KerberosRefusedError, KerberosUnavailableError, SluicewayError
 from sluiceway.host.carried import path_here
 from sluiceway.host.hdfs_tokens import TOKEN_VARIABLE, holds_tokens
-from sluiceway.host.kerberos_words import may_come_back, what_to_do
+from sluiceway.host.kerberos_errors import may_come_back, what_to_do
 from sluiceway.host.private_folder import private_folder
 from sluiceway.host.ticket_cache import Ticket, read_ticket
 
@@ -99,7 +99,7 @@ def log_in(login: KerberosLogin) -> Path:
     return keeper.cache
 
 
-def tell_of_tickets(on_ticket: OnTicket | None) -> None:
+def observe_tickets(on_ticket: OnTicket | None) -> None:
     """Have somebody told of renewals in this process; None: nobody any more."""
     _listeners[:] = [] if on_ticket is None else [on_ticket]
 

@@ -58,7 +58,7 @@ class _Reader:
     def __bool__(self) -> bool:
         return self._at < len(self._content)
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         end = self._at + size
         if end > len(self._content):
             raise IndexError(end)
@@ -66,10 +66,10 @@ class _Reader:
         return found
 
     def number(self, form: str) -> int:
-        return int(struct.unpack(f">{form}", self.take(struct.calcsize(f">{form}")))[0])
+        return int(struct.unpack(f">{form}", self.read(struct.calcsize(f">{form}")))[0])
 
     def data(self) -> bytes:
-        return self.take(self.number("I"))
+        return self.read(self.number("I"))
 
     def principal(self) -> tuple[list[str], str]:
         """Its parts, and its realm."""
@@ -80,9 +80,9 @@ class _Reader:
 
 
 def _ticket(reader: _Reader) -> Ticket | None:
-    if reader.take(2) != _VERSION:
+    if reader.read(2) != _VERSION:
         return None
-    reader.take(reader.number("H"))
+    reader.read(reader.number("H"))
     parts, realm = reader.principal()
     while reader:
         reader.principal()
@@ -90,7 +90,7 @@ def _ticket(reader: _Reader) -> Ticket | None:
         reader.number("H")
         reader.data()
         issued, start, end, _ = (reader.number("I") for _ in range(4))
-        reader.take(1 + 4)
+        reader.read(1 + 4)
         for _ in range(2):
             for _ in range(reader.number("I")):
                 reader.number("H")

@@ -76,7 +76,7 @@ class Discovery:
         wanted = self.pending if once else bool(self._templates)
         return wanted and time.monotonic() >= self._due
 
-    def look(self) -> tuple[RouteConfig, ...]:
+    def read_topics(self) -> tuple[RouteConfig, ...]:
         """Ask the clusters and expand; a cluster that does not answer changes nothing.
 
         Returns:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import Fatal, StorageUnavailableError
-from sluiceway.job.seat import Seat
+from sluiceway.job.route_slot import RouteSlot
 from sluiceway.observe.log import Log
 from sluiceway.schedule.planner import PlannedEpoch
 
@@ -18,34 +18,34 @@ class EarlyEnd:
 
     Args:
         running: Routes of the epoch, and what their tasks were asked for.
-        stop_asked: Whether the driver is to stop.
+        stop_requested: Whether the driver is to stop.
         log: Told when the store does not take the request.
     """
 
-    running: Sequence[tuple[Seat, PlannedEpoch]]
-    stop_asked: Callable[[], bool]
+    running: Sequence[tuple[RouteSlot, PlannedEpoch]]
+    stop_requested: Callable[[], bool]
     log: Log
-    _asked: set[int] = field(default_factory=set)
+    _requested: set[int] = field(default_factory=set)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Ask the tasks of each route at most once."""
-        stop = self.stop_asked()
-        for seat, planned in self.running:
-            if id(seat) not in self._asked and (stop or _is_vain(seat)):
-                self._asked.add(id(seat))
-                self._ask(seat, planned)
+        stop = self.stop_requested()
+        for route_slot, planned in self.running:
+            if id(route_slot) not in self._requested and (stop or _is_vain(route_slot)):
+                self._requested.add(id(route_slot))
+                self._ask(route_slot, planned)
 
-    def _ask(self, seat: Seat, planned: PlannedEpoch) -> None:
+    def _ask(self, route_slot: RouteSlot, planned: PlannedEpoch) -> None:
         try:
-            seat.session.end_epoch_early(planned)
+            route_slot.session.end_epoch_early(planned)
         except StorageUnavailableError as error:
             self.log.warning("stop_waits_for_deadline", error=str(error))
 
 
-def _is_vain(seat: Seat) -> bool:
+def _is_vain(route_slot: RouteSlot) -> bool:
     """Whether the epoch before has failed, so that this one will be thrown away."""
-    if seat.work is None or not seat.work.done():
+    if route_slot.work is None or not route_slot.work.done():
         return False
-    error = seat.work.exception()
+    error = route_slot.work.exception()
     # A route that halts, a fenced one above all, leaves everything as it is.
     return error is not None and not isinstance(error, Fatal)

@@ -46,16 +46,16 @@ class ElasticSlots:
         self._cores = int(context.getConf().get(_CORES, "1") or 1)
         self._log = log
         self._most = bounds.most
-        self._asked = 0
+        self._requested = 0
         self._told = 0
         self.ask_for(bounds.least)
 
     def count(self) -> int:
         """Slots that are up; 1 while none is, since a task waits for the first one."""
         # Those that are being ended take no task any more, and are told for a while yet.
-        slots = min(len(self._executors()), self._asked) * self._cores
+        slots = min(len(self._executors()), self._requested) * self._cores
         if slots != self._told:
-            self._log.info("slots", up=slots, asked=self._asked * self._cores)
+            self._log.info("slots", up=slots, asked=self._requested * self._cores)
             self._told = slots
         return max(slots, 1)
 
@@ -69,9 +69,9 @@ class ElasticSlots:
         spare = sorted(executors, key=int)[wanted:]
         if spare:
             scala.killExecutors(tools.toSeq(spare))
-        if spare or wanted != self._asked:
+        if spare or wanted != self._requested:
             # Spark counts those that it ends as no longer asked for, so this comes after.
-            self._asked = wanted
+            self._requested = wanted
             scala.requestTotalExecutors(wanted, 0, tools.toScalaMap({}))
 
     def _executors(self) -> list[str]:

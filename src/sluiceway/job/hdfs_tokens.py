@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from sluiceway.errors import SluicewayError
-from sluiceway.host.hdfs_tokens import HdfsToken, TokenParcel, packed_tokens
+from sluiceway.host.hdfs_tokens import DelegationTokens, HdfsToken, packed_tokens
 from sluiceway.host.kerberos import KerberosLogin, login_of
 from sluiceway.observe.log import Log
 from sluiceway.storage.access import HDFS, Stores, store_kind
@@ -24,7 +24,7 @@ Place = tuple[str, Stores]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TokenService:
     """Whom tokens are asked of.
 
     Attributes:
@@ -44,14 +44,14 @@ class _Held:
     Attributes:
         fetched_s: When they were asked for, in seconds since 1970.
         ends_s: When the first of them ends.
-        wanted_s: When a job named it last.
+        needed_s: When a job named it last.
         rests_until_s: Until then a name service that gave none is not asked again.
     """
 
     tokens: list[HdfsToken] = field(default_factory=list)
     fetched_s: float = 0.0
     ends_s: float = 0.0
-    wanted_s: float = 0.0
+    needed_s: float = 0.0
     rests_until_s: float = 0.0
 
     @property
@@ -87,29 +87,29 @@ class HdfsTokens:
         self._fetch = fetch
         self._default_config_dir = default_config_dir
         self._owner = uuid4().hex
-        self._held: dict[Asked, _Held] = {}
+        self._held: dict[TokenService, _Held] = {}
         self._made_s = 0.0
-        self._parcel: TokenParcel | None = None
+        self._delegation_tokens: DelegationTokens | None = None
         self._lock = threading.Lock()
         self._fetching = threading.Lock()
         self._ended = threading.Event()
         self._renew_now = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def parcel(self, places: Iterable[Place]) -> TokenParcel | None:
+    def delegation_tokens(self, places: Iterable[Place]) -> DelegationTokens | None:
         """What tasks at these places need; None when it is nothing. Called before each job.
 
         At once when it is there: new tokens are got beside it. A name service that gives none is
         left out. Tasks of its tables then meet a store that is not there, and their routes wait;
         those of other stores go on.
         """
-        wanted = {asked for place in places if (asked := self._asked_of(place)) is not None}
+        wanted = {asked for place in places if (asked := self._requested_of(place)) is not None}
         if not wanted:
             return None
         with self._lock:
             now_s = time.time()
             for asked in wanted:
-                self._held.setdefault(asked, _Held()).wanted_s = now_s
+                self._held.setdefault(asked, _Held()).needed_s = now_s
             missing = [asked for asked in wanted if self._held[asked].is_due(now_s)]
         if missing:
             # Only then is somebody waited for; else new ones are got beside the epochs.
@@ -131,7 +131,7 @@ class HdfsTokens:
         self._ended.set()
         self._renew_now.set()
 
-    def _asked_of(self, place: Place) -> Asked | None:
+    def _requested_of(self, place: Place) -> TokenService | None:
         location, stores = place
         scheme, _, rest = location.partition("://")
         if store_kind(scheme) != HDFS:
@@ -142,9 +142,9 @@ class HdfsTokens:
             # The tasks' own tickets or tokens: their environment's matter.
             return None
         folder = options.get("config_dir") or self._default_config_dir
-        return Asked(login, folder, f"{scheme}://{rest.partition('/')[0]}")
+        return TokenService(login, folder, f"{scheme}://{rest.partition('/')[0]}")
 
-    def _get(self, asked: Asked) -> None:
+    def _get(self, asked: TokenService) -> None:
         """Get new ones of one name service; what it had is kept when it gives none."""
         began_s = time.time()
         held = self._held.get(asked)
@@ -165,7 +165,7 @@ class HdfsTokens:
         ends_s = min((token.ends_s for token in tokens), default=began_s + 86_400.0)
         with self._lock:
             held.tokens, held.fetched_s, held.ends_s = tokens, began_s, ends_s
-            self._parcel = None
+            self._delegation_tokens = None
         self._log.info(
             "hdfs_tokens_renewed",
             service=asked.service,
@@ -173,16 +173,18 @@ class HdfsTokens:
             holds_s=round(ends_s - began_s),
         )
 
-    def _packed(self) -> TokenParcel:
+    def _packed(self) -> DelegationTokens:
         """All that hold, with a date later than that of any parcel before."""
         with self._lock:
-            if self._parcel is None:
+            if self._delegation_tokens is None:
                 # Workers compare whole seconds.
                 self._made_s = max(time.time(), self._made_s + 1.0)
                 held = sorted(self._held.items(), key=lambda each: each[0].service)
                 tokens = [token for _, each in held for token in each.tokens]
-                self._parcel = TokenParcel(self._owner, self._made_s, packed_tokens(tokens))
-            return self._parcel
+                self._delegation_tokens = DelegationTokens(
+                    self._owner, self._made_s, packed_tokens(tokens)
+                )
+            return self._delegation_tokens
 
     def _keep(self) -> None:
         while not self._ended.is_set():
@@ -200,14 +202,14 @@ class HdfsTokens:
         life_s = min(lives, default=_LONGEST_PAUSE_S)
         return min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, life_s / _LOOKS_IN_A_LIFE))
 
-    def _to_renew(self, *, all_of_them: bool) -> list[Asked]:
+    def _to_renew(self, *, all_of_them: bool) -> list[TokenService]:
         now_s = time.time()
         with self._lock:
             for asked, held in list(self._held.items()):
                 # No job has named it for as long as its tokens hold: its table is another's now.
-                if now_s - held.wanted_s > max(held.life_s, _FORGOTTEN_AFTER_S):
+                if now_s - held.needed_s > max(held.life_s, _FORGOTTEN_AFTER_S):
                     del self._held[asked]
-                    self._parcel = None
+                    self._delegation_tokens = None
             return [
                 asked
                 for asked, held in self._held.items()

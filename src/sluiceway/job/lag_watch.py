@@ -16,7 +16,7 @@ from sluiceway.route.route_meter import Bounds, Ends
 from sluiceway.route.route_session import RouteSession
 from sluiceway.route.status import RouteState, RouteStatus
 from sluiceway.schedule.oldest_waiting import oldest_waiting_ms, waiting_ends
-from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import SourceClient
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _FIRST_S, _EVERY_S = 2.0, 10.0
 _CLOSE_TIMEOUT_S = 2.0
 _BESIDE = (RouteState.WAITING, RouteState.HALTED, RouteState.CAUGHT_UP)
 
-_Seen = tuple[RouteSession, RouteStatus]
+_ObservedRoute = tuple[RouteSession, RouteStatus]
 
 
 class LagWatch:
@@ -64,24 +64,24 @@ class LagWatch:
         pause_s = _FIRST_S
         while not self._closing.wait(pause_s):
             pause_s = _EVERY_S
-            self.look()
+            self.read()
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Look once. Called by the thread; by tests too."""
-        by_access: dict[SourceAccess, list[_Seen]] = {}
+        by_access: dict[SourceAccess, list[_ObservedRoute]] = {}
         for session, status in self._board.entries():
             if session.meter.ends and (status.state in _BESIDE or _lag_is_open(status)):
                 by_access.setdefault(session.config.source, []).append((session, status))
         for routes in by_access.values():
             self._look_at(routes)
 
-    def _look_at(self, routes: list[_Seen]) -> None:
+    def _look_at(self, routes: list[_ObservedRoute]) -> None:
         beside = [session for session, status in routes if status.state in _BESIDE]
         ends = {session.config.route: session.meter.ends for session, _ in routes}
         client = None
         try:
             client = self._open(routes[0][0].config)
-            view = look(client, {one.topic for each in ends.values() for one in each})
+            view = read_source_view(client, {one.topic for each in ends.values() for one in each})
             bounds = {route: _of_same_logs(each, view) for route, each in ends.items()}
             waiting = {
                 route: waiting_ends({one: known.end for one, known in each.items()}, bounds[route])
@@ -91,7 +91,7 @@ class LagWatch:
         except SluicewayError as error:
             self._log.debug("lag_not_known", code=error.code, error=str(error))
             for session in beside:
-                session.meter.look_beside(None)
+                session.meter.update_idle(None)
                 session.figures.looked_beside({}, {})
             return
         finally:
@@ -99,10 +99,10 @@ class LagWatch:
                 client.close()
         for session in beside:
             route = session.config.route
-            session.meter.look_beside(bounds[route])
+            session.meter.update_idle(bounds[route])
             session.figures.looked_beside(ends[route], bounds[route])
         for session, _ in routes:
-            session.meter.note_oldest(oldest.get(session.config.route))
+            session.meter.set_oldest(oldest.get(session.config.route))
 
 
 def _lag_is_open(status: RouteStatus) -> bool:

@@ -11,7 +11,7 @@ from sluiceway.config.config import CompiledJob, RouteConfig
 from sluiceway.config.kerberos import job_login
 from sluiceway.errors import SluicewayError, WrongUsageError
 from sluiceway.host.java import find_java
-from sluiceway.host.kerberos import NOT_RENEWED, log_in, tell_of_tickets
+from sluiceway.host.kerberos import NOT_RENEWED, log_in, observe_tickets
 from sluiceway.host.native_module import SWITCH, native_module
 from sluiceway.host.process_cpu import cpu_below
 from sluiceway.job.counted_runner import CountedRunner
@@ -63,7 +63,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Eyes:
+class Observers:
     """Who looks on while a job runs.
 
     Attributes:
@@ -91,13 +91,15 @@ class RunExtra:
 NO_EXTRA = RunExtra()
 
 
-def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) -> RunSummary:
+def run_job(
+    spec: JobSpec, options: RunOptions, observers: Observers, stop: StopSignal
+) -> RunSummary:
     """Run a job in the foreground until it stops or halts.
 
     Args:
         spec: The job.
         options: How long, and what of the process.
-        eyes: Who looks on.
+        observers: Who looks on.
         stop: Asked whether to go on; it is the caller who makes it listen to signals.
 
     Returns:
@@ -106,43 +108,43 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     Raises:
         SluicewayError: Why it could not go on; everything committed is safe.
     """
-    _log_in(spec, eyes.log)
+    _log_in(spec, observers.log)
     job = compile_routes(spec)
     job = replace(job, takeover=_of_routes(job, options.takeover))
     # What a source's client refuses is told now, not after the seconds that Spark takes.
     for config in {config.source: config for config in _all_routes(job)}.values():
         open_source(config).close()
-    if stop.asked():
-        return eyes.board.summary()
-    _tell_engine(eyes.log)
-    eyes.progress.waiting("starting Spark")
-    runner, spark_log = _start_spark(spec, eyes.log, borrow=options.borrow_session)
+    if stop.requested():
+        return observers.board.summary()
+    _tell_engine(observers.log)
+    observers.progress.waiting("starting Spark")
+    runner, spark_log = _start_spark(spec, observers.log, borrow=options.borrow_session)
     if options.standby or not spec.run.master.startswith("local"):
         # A standby that has yet to start its workers would be late when it is needed.
-        eyes.progress.waiting("waiting for executors")
+        observers.progress.waiting("waiting for executors")
         try:
-            runner.warm_up(stop.asked)
+            runner.warm_up(stop.requested)
         except SluicewayError:
             runner.close()
             raise
-    if eyes.progress.watched:
-        runner = CountedRunner(runner, eyes.progress.reading)
+    if observers.progress.watched:
+        runner = CountedRunner(runner, observers.progress.reading)
     stop.listen_again()
     if options.for_s is not None:
         # Counted from here: a short time must not be over before anything was read.
         stop.stop_after(options.for_s)
     try:
         bounds = slot_bounds(spec)
-        target = None if bounds is None else SlotTarget(bounds, log=eyes.log)
+        target = None if bounds is None else SlotTarget(bounds, log=observers.log)
         extra = RunExtra(options.standby, target)
-        run_routes(job, runner, stop, eyes, bounded=options.until_caught_up, extra=extra)
+        run_routes(job, runner, stop, observers, bounded=options.until_caught_up, extra=extra)
     finally:
-        eyes.progress.clear()
+        observers.progress.clear()
         if options.profile:
             # While the workers live: what they have used is known to the system until they end.
-            _tell_profile(eyes)
+            _tell_profile(observers)
         runner.close()
-    summary = eyes.board.summary()
+    summary = observers.board.summary()
     if spark_log is not None and all(route.error is None for route in summary.routes):
         # Of a run that ended well nobody asks; every other one leaves it to be read.
         spark_log.unlink(missing_ok=True)
@@ -161,7 +163,7 @@ def _log_in(spec: JobSpec, log: Log) -> None:
         else:
             log.info(event, **fields)
 
-    tell_of_tickets(tell)
+    observe_tickets(tell)
     log_in(login)
 
 
@@ -175,15 +177,15 @@ def _tell_engine(log: Log) -> None:
         )
 
 
-def _tell_profile(eyes: Eyes) -> None:
+def _tell_profile(observers: Observers) -> None:
     found = cpu_below()
     cpu = None
     if found is not None:
         driver, jvm = found.pop("", 0.0), found.pop("java", 0.0)
         cpu = ProcessCpu(driver, jvm, workers=sum(found.values()))
-    profile = eyes.progress.profile
-    eyes.log.info("profile", **profile.fields(cpu))
-    eyes.progress.tell(profile.table(cpu))
+    profile = observers.progress.profile
+    observers.log.info("profile", **profile.fields(cpu))
+    observers.progress.print_lines(profile.table(cpu))
 
 
 def _of_routes(job: CompiledJob, takeover: Mapping[str, int]) -> dict[str, int]:
@@ -211,7 +213,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
     job: CompiledJob,
     runner: TaskRunner,
     stop: StopSignal,
-    eyes: Eyes,
+    observers: Observers,
     *,
     bounded: bool = False,
     extra: RunExtra = NO_EXTRA,
@@ -223,10 +225,10 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
         SluicewayError: No route is left; the worst reason. Or a run with an end has read nothing
             of a pattern that is written as in a shell.
     """
-    log, progress = eyes.log, eyes.progress
+    log, progress = observers.log, observers.progress
     observe_and_reach = reaching(observe, log)
     sources: dict[SourceAccess, SourceClient] = {}
-    lag_watch = LagWatch(eyes.board, log, open_source)
+    lag_watch = LagWatch(observers.board, log, open_source)
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.source], open_sink(config)
@@ -257,7 +259,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             discovery,
             open_session,
             progress,
-            eyes.board,
+            observers.board,
             rates,
             standby=extra.standby,
             slot_target=extra.slot_target,

@@ -20,8 +20,8 @@ from sluiceway.host.java import JavaHome
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.private_folder import private_folder
 from sluiceway.job.class_archive import QUICK_START, archive_options
+from sluiceway.job.spark_errors import why_not_started
 from sluiceway.job.spark_login import DRIVER_OPTIONS, EXECUTOR_OPTIONS, login_settings
-from sluiceway.job.spark_words import why_not_started
 from sluiceway.spec.values import HIDDEN_KEYS, is_secret_key
 
 _LOCAL_RETRIES = 4

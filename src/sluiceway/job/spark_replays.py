@@ -6,8 +6,8 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.job.background_jobs import JobFailedError, LowJobs
 from sluiceway.job.hdfs_tokens import HdfsTokens
-from sluiceway.job.low_jobs import JobFailedError, LowJobs
 from sluiceway.job.spark_task import REPLAY_SCHEMA, packed_replay, replayed, run_replay
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.worker.plan import TaskPlan, TaskResult
@@ -43,8 +43,8 @@ class SparkReplays:
         executors = self._jobs.executors()
         if executors < 2:  # noqa: PLR2004 - one executor is for the epochs
             return None
-        self._spare.seen(executors)
-        if not self._spare.take_now():
+        self._spare.set_least(executors)
+        if not self._spare.acquire_now():
             return None
         try:
             return self._run(plan, paths)

@@ -8,8 +8,8 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.job.background_jobs import JobFailedError, LowJobs
 from sluiceway.job.hdfs_tokens import HdfsTokens
-from sluiceway.job.low_jobs import JobFailedError, LowJobs
 from sluiceway.job.spark_task import ANSWER_SCHEMA, packed_items, rewritten, run_rewrites
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan
@@ -46,7 +46,7 @@ class SparkRewrites:
     def usable(self) -> bool:
         """See `RewriteTasks.usable`."""
         executors = self._jobs.executors()
-        self._spare.seen(executors)
+        self._spare.set_least(executors)
         return executors > 1
 
     def run(self, plans: Sequence[RewritePlan], check: Callable[[], None]) -> list[RewriteAnswer]:
@@ -55,7 +55,7 @@ class SparkRewrites:
         while not self._turns.acquire(timeout=_WAIT_S):
             check()
         try:
-            slots = self._spare.take(len(plans), check)
+            slots = self._spare.acquire(len(plans), check)
             try:
                 return self._run(plans, slots, check)
             finally:

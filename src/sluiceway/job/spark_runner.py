@@ -18,20 +18,20 @@ from sluiceway.errors import (
     TaskFailedError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.job.background_jobs import POOL
 from sluiceway.job.elastic_slots import ElasticSlots
 from sluiceway.job.hdfs_tokens import HdfsTokens
-from sluiceway.job.low_jobs import POOL
+from sluiceway.job.spark_errors import cause_of
 from sluiceway.job.spark_replays import SparkReplays
 from sluiceway.job.spark_rewrites import SparkRewrites
 from sluiceway.job.spark_task import (
     RESULT_SCHEMA,
-    of_this_version,
     packed,
+    require_same_version,
     run_spark_task,
     warm_task,
     with_tokens,
 )
-from sluiceway.job.spark_words import cause_of
 from sluiceway.job.token_jvm import fetch_tokens
 from sluiceway.observe.log import Log
 from sluiceway.schedule.replay_tasks import ReplayTasks
@@ -167,7 +167,7 @@ class SparkRunner(TaskRunner):
         context, count = self._session.sparkContext, self.slots()
         context.setJobGroup(group, f"{group}: {count} tasks", interruptOnCancel=True)
         tasks = self._session.range(0, count, 1, numPartitions=count)
-        tasks.mapInArrow(of_this_version(warm_task), RESULT_SCHEMA).collect()
+        tasks.mapInArrow(require_same_version(warm_task), RESULT_SCHEMA).collect()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -211,14 +211,14 @@ class SparkRunner(TaskRunner):
         if self._owned:
             context.setLocalProperty(POOL, "epochs")
         tasks = self._session.range(0, count, 1, numPartitions=count)
-        run = of_this_version(partial(run_spark_task, packed(bundles)))
+        run = require_same_version(partial(run_spark_task, packed(bundles)))
         if self._tokens is not None:
             places = {
                 (plan.route.layout.table_root, plan.route.stores)
                 for bundle in bundles
                 for plan in bundle
             }
-            run = with_tokens(self._tokens.parcel(places), run)
+            run = with_tokens(self._tokens.delegation_tokens(places), run)
         rows = tasks.mapInArrow(run, RESULT_SCHEMA).collect()
         results = [decode(bytes(row.result), TaskResult) for row in rows]
         if self._tokens is not None and any(map(_token_refused, results)):

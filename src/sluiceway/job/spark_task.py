@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from sluiceway import __version__
 from sluiceway.errors import SluicewayError, TaskFailedError, UnhealthyEnvironmentError
-from sluiceway.host.hdfs_tokens import TokenParcel, hold_tokens
+from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
 from sluiceway.host.import_archives import forget_archives
 from sluiceway.observe.failpoints import Role, arm
 from sluiceway.schedule.runner import Bundle
@@ -21,8 +21,8 @@ from sluiceway.types.strict_json import encode
 from sluiceway.worker.bundle import run_bundle
 from sluiceway.worker.lane_task import run_lane_task
 from sluiceway.worker.plan import TaskPlan, TaskResult
+from sluiceway.worker.preload import warm_worker
 from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan, carry_out
-from sluiceway.worker.warm import warm_worker
 
 RESULT_SCHEMA = "task int, result binary"
 ANSWER_SCHEMA = "plan int, answer binary"
@@ -38,14 +38,14 @@ def packed(bundles: Sequence[Bundle]) -> tuple[bytes, ...]:
 
 
 def run_with_tokens(
-    tokens: TokenParcel, run: RunTask, batches: Iterator[pa.RecordBatch]
+    tokens: DelegationTokens, run: RunTask, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run a task on a machine that has no login of its own. Called once per attempt."""
     hold_tokens(tokens)
     yield from run(batches)
 
 
-def with_tokens(tokens: TokenParcel | None, run: RunTask) -> RunTask:
+def with_tokens(tokens: DelegationTokens | None, run: RunTask) -> RunTask:
     """A task that has its driver's tokens; the same task where none are needed."""
     return run if tokens is None else partial(run_with_tokens, tokens, run)
 
@@ -67,7 +67,7 @@ def run_of_version(
     yield from run(batches)
 
 
-def of_this_version(run: RunTask) -> RunTask:
+def require_same_version(run: RunTask) -> RunTask:
     """A task that an executor of another version refuses."""
     return partial(run_of_version, __version__, run)
 

@@ -117,7 +117,7 @@ class StatusBoard:
         self._beat_at = time.monotonic()
         self._beat_limit_s = _STARTUP_S
 
-    def note(
+    def update(
         self,
         session: RouteSession,
         state: RouteState,

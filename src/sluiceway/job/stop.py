@@ -23,7 +23,7 @@ class StopSignal:
     """
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self._deadline: float | None = None
         self._time_is_up = False
         self._unlisten: Callable[[], None] | None = None
@@ -52,7 +52,7 @@ class StopSignal:
         """Say what a signal does as a JSON line or in words; else a terminal gets words."""
         self._as_json = as_json
 
-    def tell_by(self, tell: Callable[[str], None] | None) -> None:
+    def report_by(self, tell: Callable[[str], None] | None) -> None:
         """Have what a signal does told by somebody who owns the terminal; None gives that back.
 
         Args:
@@ -81,25 +81,25 @@ class StopSignal:
 
     def ask(self) -> None:
         """Ask for a graceful stop now."""
-        self._asked.set()
+        self._requested.set()
 
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Whether a graceful stop is wanted."""
         over = self._deadline is not None and time.monotonic() >= self._deadline
-        if over and not self._asked.is_set():
+        if over and not self._requested.is_set():
             self._time_is_up = True
-            self._asked.set()
-        return self._asked.is_set()
+            self._requested.set()
+        return self._requested.is_set()
 
     def by_request(self) -> bool:
         """Whether a stop was asked for otherwise than by the time that was set."""
-        return self._asked.is_set() and not self._time_is_up
+        return self._requested.is_set() and not self._time_is_up
 
     def sleep(self, seconds: float) -> None:
         """Pause, at most until a stop is asked for."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self.asked():
-            self._asked.wait(min(left, 0.2))
+        while (left := end - time.monotonic()) > 0 and not self.requested():
+            self._requested.wait(min(left, 0.2))
 
     def _watch(self, reading: int, terminal: int) -> None:
         signalled = False
@@ -111,7 +111,7 @@ class StopSignal:
                     self._say(terminal, "stopped_at_once", "the next start goes on from the ledger")
                     os._exit(128 + number)
                 signalled = True
-                self._asked.set()
+                self._requested.set()
                 self._say(
                     terminal,
                     "stopping",

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sluiceway.job.discovery import Discovery
-from sluiceway.job.seat import Seat
+from sluiceway.job.route_slot import RouteSlot
 from sluiceway.route.status import RouteState
 from sluiceway.spec.start import EARLIEST
 
 
-def knows_start(seat: Seat, discovered: Mapping[str, Seat], discovery: Discovery) -> bool:
+def knows_start(
+    route_slot: RouteSlot, discovered: Mapping[str, RouteSlot], discovery: Discovery
+) -> bool:
     """Whether it is known if the topics of a new route came while no driver ran.
 
     They did when the ledger of another route of its template names the pattern: the pattern was
@@ -17,13 +19,13 @@ def knows_start(seat: Seat, discovered: Mapping[str, Seat], discovery: Discovery
     Called before each plan; sets the route's start when it is found out.
 
     Args:
-        seat: The route's.
+        route_slot: The route's.
         discovered: Seats of all routes that were made of topics.
         discovery: Knows which of them are of one template.
     """
-    session = seat.session
+    session = route_slot.session
     config = session.config
-    if discovered.get(config.route) is not seat or config.start == EARLIEST:
+    if discovered.get(config.route) is not route_slot or config.start == EARLIEST:
         return True
     if session.read_before is not None:
         return True

@@ -18,7 +18,7 @@ from sluiceway.host.carried import path_here
 from sluiceway.host.hdfs_tokens import KIND, HdfsToken
 from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin, realm_flag
-from sluiceway.host.kerberos_words import what_to_do
+from sluiceway.host.kerberos_errors import what_to_do
 from sluiceway.job.class_archive import QUICK_START
 
 _ANSWER_TIMEOUT_S = 60.0

@@ -51,7 +51,7 @@ _SERVERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class DemoPrinter:
     """How the demo speaks to the person who waits.
 
     Attributes:
@@ -152,7 +152,7 @@ def demo_folder(folder: Path | None) -> Path:
 
 def run_demo(
     place: Path,
-    voice: Voice,
+    printer: DemoPrinter,
     store: DemoStore = DemoStore.LOCAL,
     *,
     events: int = EVENTS,
@@ -163,7 +163,7 @@ def run_demo(
 
     Args:
         place: Its folder, from `demo_folder`.
-        voice: Speaks to the person who waits.
+        printer: Speaks to the person who waits.
         store: Where the table lies.
         events: Rows to produce.
         keep: Leave the servers running.
@@ -175,10 +175,10 @@ def run_demo(
     lab = Lab(place, stores=store.servers)
     failed = False
     try:
-        voice.say(f"1/6  starting {_SERVERS[store]}")
-        endpoints = lab.up(voice.on_progress)
+        printer.say(f"1/6  starting {_SERVERS[store]}")
+        endpoints = lab.up(printer.on_progress)
         table = demo_table(store, lab, endpoints, orders_job())
-        result = _Demo(place, table, voice, events).run()
+        result = _Demo(place, table, printer, events).run()
         failed = not result.ok()
     except Exception:
         failed = True
@@ -195,11 +195,11 @@ def run_demo(
 
 
 class _Demo:
-    def __init__(self, place: Path, table: DemoTable, voice: Voice, events: int) -> None:
+    def __init__(self, place: Path, table: DemoTable, printer: DemoPrinter, events: int) -> None:
         self._place = place
         self._table = table
         endpoints = self._endpoints = table.endpoints
-        self._say, self._passing = voice.say, voice.passing
+        self._say, self._passing = printer.say, printer.passing
         self._logs = place / _LOGS_FOLDER
         self._logs.mkdir(parents=True, exist_ok=True)
         self._environment = {

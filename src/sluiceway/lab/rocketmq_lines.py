@@ -16,7 +16,7 @@ from typing import Final
 
 from sluiceway.errors import SourceUnavailableError, TopicNotFoundError
 from sluiceway.sources.rocketmq.brokers import Brokers, check_answer
-from sluiceway.sources.rocketmq.frames import Reply, read_reply, request_frame, take_frame
+from sluiceway.sources.rocketmq.frames import Reply, read_frame, read_reply, request_frame
 from sluiceway.sources.rocketmq.options import read_options
 from sluiceway.sources.rocketmq.routes import MASTER
 
@@ -60,7 +60,7 @@ class _Wire:
 
     def _reply(self) -> Reply:
         while True:
-            while (frame := take_frame(self._received)) is None:
+            while (frame := read_frame(self._received)) is None:
                 part = self._socket.recv(_CHUNK_BYTES)
                 if not part:
                     raise SourceUnavailableError("it has closed", where=self._address)

@@ -10,8 +10,8 @@ from sluiceway.ledger.garbage import (
     Decided,
     Decision,
     Epoch,
-    Kind,
-    NamedFiles,
+    EpochFiles,
+    NameKind,
     classify,
     decide,
     epochs_to_look_up,
@@ -27,7 +27,7 @@ Stopped = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GarbagePlace:
     """A decision about a place, with what lies there.
 
     Attributes:
@@ -54,9 +54,9 @@ class Collected:
         unseen: Names that a bounded pass left to the next one.
     """
 
-    removed: tuple[Place, ...]
-    kept: tuple[Place, ...]
-    failed: tuple[tuple[Place, str], ...]
+    removed: tuple[GarbagePlace, ...]
+    kept: tuple[GarbagePlace, ...]
+    failed: tuple[tuple[GarbagePlace, str], ...]
     unseen: int
 
     @property
@@ -79,7 +79,7 @@ class GarbageCollector:
         self._layout = log.layout
         self._decided = decided
 
-    def survey(self, most: int = MAX_NAMES_PER_PASS) -> tuple[list[Place], int]:
+    def survey(self, most: int = MAX_NAMES_PER_PASS) -> tuple[list[GarbagePlace], int]:
         """Look at everything under stage/, and at temporary files beside it, and decide.
 
         Changes nothing.
@@ -141,37 +141,40 @@ class GarbageCollector:
         for status in self._storage.list(stage):
             name = status.path.rpartition("/")[2]
             # Snapshots and the reserve are the driver's to tend.
-            if status.path != self._layout.all_results and classify(name).kind is not Kind.UPKEEP:
+            if (
+                status.path != self._layout.all_results
+                and classify(name).kind is not NameKind.UPKEEP
+            ):
                 found[name] = status
         for status in self._storage.list(self._layout.all_results):
             found[f"results/{status.path.rpartition('/')[2]}"] = status
         for status in self._storage.list(self._layout.root):
             name = f"../{status.path.rpartition('/')[2]}"
             # Of what lies here, advice that was never given is all that can be garbage.
-            if classify(name).kind is Kind.ADVICE_TMP and not status.is_dir:
+            if classify(name).kind is NameKind.ADVICE_TMP and not status.is_dir:
                 found[name] = status
         return found
 
     def _packed(self, names: Iterable[str]) -> frozenset[int]:
         """Of the folders that staged packs were made for, those that have their pack."""
-        staged = {item.folder for item in map(classify, names) if item.kind is Kind.PACK}
+        staged = {item.folder for item in map(classify, names) if item.kind is NameKind.PACK}
         return frozenset(
             folder
             for folder in staged
             if self._log.packs.covers(self._layout.slots_of(folder).start)
         )
 
-    def _look_up(self, epochs: Iterable[Epoch]) -> dict[Epoch, NamedFiles]:
+    def _look_up(self, epochs: Iterable[Epoch]) -> dict[Epoch, EpochFiles]:
         found = {}
         for epoch in sorted(epochs):
             record = find_epoch(self._log, self._decided.next_seq, epoch)
             if record is not None and isinstance(record.body, EpochRecord):
                 body = record.body
                 files = (*body.files, *body.dirty_files, *body.late_files)
-                found[epoch] = NamedFiles(record.seq, files)
+                found[epoch] = EpochFiles(record.seq, files)
         return found
 
-    def _published(self, names: Iterable[str], named: Mapping[Epoch, NamedFiles]) -> set[str]:
+    def _published(self, names: Iterable[str], named: Mapping[Epoch, EpochFiles]) -> set[str]:
         """Final names that are there and durable, of the files that these folders are named for."""
         folders = set(names)
         files = [
@@ -193,9 +196,9 @@ class GarbageCollector:
         status = self._storage.status(self._layout.final(file.final))
         return status is not None and status.size_bytes == file.size_bytes
 
-    def _place(self, decision: Decision, status: FileStatus) -> Place:
+    def _place(self, decision: Decision, status: FileStatus) -> GarbagePlace:
         files, size_bytes = self._measure(status)
-        return Place(status.path, decision.removable, decision.reason, files, size_bytes)
+        return GarbagePlace(status.path, decision.removable, decision.reason, files, size_bytes)
 
     def _measure(self, status: FileStatus) -> tuple[int, int]:
         if not status.is_dir or status.is_link:

@@ -40,20 +40,20 @@ from sluiceway.ledger.records import (
 _Step = Callable[[FoldState, Any, Record], None]
 
 _STEPS: dict[type, tuple[_Step, _Step]] = {
-    FenceRecord: (fold_log.check_fence, fold_log.take_fence),
-    SourcesRecord: (fold_sources.check_sources, fold_sources.take_sources),
-    DataRecord: (fold_data.check_data, fold_data.take_data),
-    SnapshotRecord: (fold_log.check_snapshot, fold_log.take_snapshot),
-    ResetRecord: (fold_sources.check_reset, fold_sources.take_reset),
-    SourceChangeRecord: (fold_sources.check_source_change, fold_sources.take_source_change),
-    IntentRecord: (fold_partitions.check_intent, fold_partitions.take_intent),
-    ReplaceRecord: (fold_partitions.check_replace, fold_partitions.take_replace),
-    AbandonRecord: (fold_partitions.check_abandon, fold_partitions.take_abandon),
-    ReadyRecord: (fold_partitions.check_ready, fold_partitions.take_ready),
-    LaneRecord: (fold_lanes.check_lane, fold_lanes.take_lane),
-    LaneDataRecord: (fold_lanes.check_lane_data, fold_lanes.take_lane_data),
-    ExpireRecord: (fold_partitions.check_expire, fold_partitions.take_expire),
-    CountsRecord: (fold_counts.check_counts, fold_counts.take_counts),
+    FenceRecord: (fold_log.check_fence, fold_log.apply_fence),
+    SourcesRecord: (fold_sources.check_sources, fold_sources.apply_sources),
+    DataRecord: (fold_data.check_data, fold_data.apply_data),
+    SnapshotRecord: (fold_log.check_snapshot, fold_log.apply_snapshot),
+    ResetRecord: (fold_sources.check_reset, fold_sources.apply_reset),
+    SourceChangeRecord: (fold_sources.check_source_change, fold_sources.apply_source_change),
+    IntentRecord: (fold_partitions.check_intent, fold_partitions.apply_intent),
+    ReplaceRecord: (fold_partitions.check_replace, fold_partitions.apply_replace),
+    AbandonRecord: (fold_partitions.check_abandon, fold_partitions.apply_abandon),
+    ReadyRecord: (fold_partitions.check_ready, fold_partitions.apply_ready),
+    LaneRecord: (fold_lanes.check_lane, fold_lanes.apply_lane),
+    LaneDataRecord: (fold_lanes.check_lane_data, fold_lanes.apply_lane_data),
+    ExpireRecord: (fold_partitions.check_expire, fold_partitions.apply_expire),
+    CountsRecord: (fold_counts.check_counts, fold_counts.apply_counts),
 }
 """By kind of record: its preconditions, and what it changes."""
 
@@ -104,6 +104,6 @@ class Fold(FoldState):
         check = _STEPS[type(record.body)][0]
         check(self, record.body, record)
 
-    def check_published_through(self, seq: int) -> None:
+    def set_published_through(self, seq: int) -> None:
         """Note that all files of all records below `seq` are published."""
         self.drop_published(seq)

@@ -29,7 +29,7 @@ def check_counts(fold: FoldState, body: CountsRecord, record: Record) -> None:
         require(not fold.is_closed(each.prefix), "counts", f"{where} is closed")
 
 
-def take_counts(fold: FoldState, body: CountsRecord, record: Record) -> None:
+def apply_counts(fold: FoldState, body: CountsRecord, record: Record) -> None:
     """The counts hold until others come."""
     del record
     state = fold.counted
@@ -54,13 +54,13 @@ def check_counted(fold: FoldState, body: DataRecord, record: Record) -> None:
         require(fold.has_counted(prefix), "counts", f"{slot} closes {prefix} with {told}")
 
 
-def take_closed(fold: FoldState, body: DataRecord) -> None:
+def apply_closed(fold: FoldState, body: DataRecord) -> None:
     """What is closed needs no count any more."""
     for prefix in body.closed:
         fold.counted.rows.pop(prefix, None)
 
 
-def take_expired(fold: FoldState, body: ExpireRecord) -> None:
+def apply_expired(fold: FoldState, body: ExpireRecord) -> None:
     """As many rows fewer are expected as their owner has dropped."""
     for each in body.partitions:
         for prefix in prefixes(each.partition):

@@ -87,19 +87,19 @@ def _check_sums(body: DataRecord, slot: str) -> None:
         f"{slot} has {counts.late} late, files {late}, aside {told.side}",
     )
     among = 0 <= told.dirty <= counts.dirty and 0 <= told.redirect + told.reopen <= counts.written
-    require(among, "P6", f"{slot} has late rows {told.told()} among {counts}")
+    require(among, "P6", f"{slot} has late rows {told.as_counts()} among {counts}")
 
 
-def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
+def apply_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     """Its ends are committed, and its files are in their partitions."""
     fold.last_epoch = body.epoch
     fold.data_seq = record.seq
     read_at_us = None if body.watermark is None else int(body.watermark.read_at_us)
     for span in body.ranges:
         fold.sources[(span.topic, span.partition)].advance(span, read_at_us)
-    fold_watermark.take_watermark(fold, body, record)
-    fold_partitions.take_places(fold, body, record)
-    fold_counts.take_closed(fold, body)
+    fold_watermark.apply_watermark(fold, body, record)
+    fold_partitions.apply_places(fold, body, record)
+    fold_counts.apply_closed(fold, body)
     fold.counts = fold.counts.plus(body.counts)
     fold.late_rows = fold.late_rows.plus(body.late_rows)
     fold.clock_us = max(fold.clock_us, int(body.clock_us))

@@ -64,7 +64,7 @@ def _check_source(fold: FoldState, kind: str, each: LaneRange, seq: int) -> None
     require(own and source.seq < seq, _RULE, f"{where}, which is none of this ledger's")
 
 
-def take_lane(fold: FoldState, body: LaneRecord, record: Record) -> None:
+def apply_lane(fold: FoldState, body: LaneRecord, record: Record) -> None:
     """Its rows are its own from here on."""
     starts = [int(each.start) for each in body.ranges]
     rows = sum(int(each.stop) for each in body.ranges) - sum(starts)
@@ -72,7 +72,7 @@ def take_lane(fold: FoldState, body: LaneRecord, record: Record) -> None:
         body.lane, body.kind, record.seq, body.ranges, starts, rows
     )
     for each in body.ranges:
-        fold.lanes.take(each.source, int(each.start), int(each.stop))
+        fold.lanes.add(each.source, int(each.start), int(each.stop))
 
 
 def check_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> None:
@@ -121,7 +121,7 @@ def _check_sums(lane: LaneState, body: LaneDataRecord, slot: str) -> None:
     require(lane.kind != LATE or moved, "P6", f"{slot} loses late rows: {counts}")
 
 
-def take_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> None:
+def apply_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> None:
     """Its lane's ends are committed; no source partition moves."""
     fold.last_epoch = body.epoch
     fold.data_seq = record.seq
@@ -139,6 +139,6 @@ def take_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> Non
         # What it took stays taken; its plan is over.
         lane.ranges, lane.ends = (), []
     # Rows of the late place were counted as late when they came.
-    fold_partitions.take_places(fold, body, record, counts_late=lane.kind != LATE)
+    fold_partitions.apply_places(fold, body, record, counts_late=lane.kind != LATE)
     fold.unpublished[record.seq] = body
     fold.data_records += 1

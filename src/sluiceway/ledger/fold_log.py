@@ -30,7 +30,7 @@ def check_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
         require(record.seq == 0, "I3", "a ledger begins with a fence")
 
 
-def take_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
+def apply_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
     """Another driver writes from here on."""
     fold.term = record.term
     fold.format = body.format
@@ -60,7 +60,7 @@ def check_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> Non
     check_sealed(fold, body, record)
 
 
-def take_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
+def apply_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
     """What is below it need not be read again, and what nobody needs is forgotten."""
     fold.snapshot_through = body.through
     fold.bytes_since_snapshot = 0

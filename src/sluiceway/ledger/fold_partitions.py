@@ -88,7 +88,7 @@ def check_late(reached: set[str], body: EpochRecord, slot: str) -> None:
     )
 
 
-def take_places(
+def apply_places(
     fold: FoldState, body: EpochRecord, record: Record, *, counts_late: bool = True
 ) -> None:
     """The files are in their partitions, and what was closed is closed."""
@@ -150,7 +150,7 @@ def check_intent(fold: FoldState, body: IntentRecord, record: Record) -> None:
     require(is_uuid(body.uuid), "rule 1", f"{where}: {body.uuid!r} is no uuid")
 
 
-def take_intent(fold: FoldState, body: IntentRecord, record: Record) -> None:
+def apply_intent(fold: FoldState, body: IntentRecord, record: Record) -> None:
     """The work is open."""
     fold.intents[record.seq] = OpenIntent(body.partition, body.uuid, body.version)
 
@@ -160,7 +160,7 @@ def check_abandon(fold: FoldState, body: AbandonRecord, record: Record) -> None:
     require(body.intent in fold.intents, "rule 2", f"slot {record.seq}: {body.intent} is not open")
 
 
-def take_abandon(fold: FoldState, body: AbandonRecord, record: Record) -> None:
+def apply_abandon(fold: FoldState, body: AbandonRecord, record: Record) -> None:
     """What was staged is garbage."""
     del record
     del fold.intents[body.intent]
@@ -224,7 +224,7 @@ def _total(removed: Iterable[RemovedFile]) -> _Total:
     return _Total(rows, files, size_bytes, sums)
 
 
-def take_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
+def apply_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
     """The partition is in its new folder, with new files."""
     state = fold.partitions[body.partition]
     fold.left[state.location] = LeftFolder(body.partition, record.seq)
@@ -270,7 +270,7 @@ def closed_prefix(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
     return closed
 
 
-def take_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
+def apply_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
     """It is announced."""
     closed = fold.closed[body.prefix]
     closed.version = body.version
@@ -306,7 +306,7 @@ def check_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
     require(len(folders) == len(names), "rule 4", f"{slot} names a folder twice")
 
 
-def take_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
+def apply_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
     """They are gone; rows that still come for them begin anew, elsewhere."""
     for each in body.partitions:
         state = fold.partitions[each.partition]
@@ -314,7 +314,7 @@ def take_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
             fold.left[state.location] = LeftFolder(each.partition, record.seq)
         _move(fold, state, each.next_folder, record.seq)
         state.expired = True
-    fold_counts.take_expired(fold, body)
+    fold_counts.apply_expired(fold, body)
 
 
 def check_published(state: PartitionState, record: Record, where: str) -> None:

@@ -34,7 +34,7 @@ def check_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
         require(kind is type(pin.partition), "rule 5", f"{where} has a key of another kind")
 
 
-def take_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
+def apply_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
     """New source partitions have their starts; retired ones keep their ends."""
     fold.subscription = Subscription(body.topics, body.pattern, body.start)
     for pin in body.partitions:
@@ -76,7 +76,7 @@ def check_reset(fold: FoldState, body: ResetRecord, record: Record) -> None:
         )
 
 
-def take_reset(fold: FoldState, body: ResetRecord, record: Record) -> None:
+def apply_reset(fold: FoldState, body: ResetRecord, record: Record) -> None:
     """The source partitions go on elsewhere, each in a new generation."""
     for each in body.partitions:
         _begin_generation(fold, each, "reset")
@@ -94,7 +94,7 @@ def check_source_change(fold: FoldState, body: SourceChangeRecord, record: Recor
         require(new != old, "rule 22", f"{where} stays the log that it is")
 
 
-def take_source_change(fold: FoldState, body: SourceChangeRecord, record: Record) -> None:
+def apply_source_change(fold: FoldState, body: SourceChangeRecord, record: Record) -> None:
     """The source partitions go on in another log."""
     for each in body.partitions:
         _begin_generation(fold, each, "source_change")

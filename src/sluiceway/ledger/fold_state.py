@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sluiceway.ledger.lane_state import LaneBook
+from sluiceway.ledger.lane_state import ReplayLanes
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import is_below, prefixes
@@ -269,7 +269,7 @@ class FoldState:
     sealed: dict[str, int] = field(default_factory=dict)
     left: dict[str, LeftFolder] = field(default_factory=dict)
     bytes_since_snapshot: int = field(default=0, compare=False)
-    lanes: LaneBook = field(default_factory=LaneBook)
+    lanes: ReplayLanes = field(default_factory=ReplayLanes)
     watermark: WatermarkState = field(default_factory=WatermarkState)
     counted: CountedState = field(default_factory=CountedState)
 

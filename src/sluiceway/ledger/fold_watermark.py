@@ -113,7 +113,7 @@ def _check_holders(
         )
 
 
-def take_watermark(fold: FoldState, body: DataRecord, record: Record) -> None:
+def apply_watermark(fold: FoldState, body: DataRecord, record: Record) -> None:
     """The watermark holds, and source partitions are idle or not. Called after the ranges."""
     del record
     mark = body.watermark

@@ -105,7 +105,7 @@ class Follower(ABC):
         outside itself: a process may die after any call.
         """
 
-    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:  # noqa: B027 - streams
+    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:  # noqa: B027 - streams
         """Take from the fold what `follow` will need of it; quick, no calls to the outside.
 
         Called by the route's own thread: with `anew` once at START, when the route has recovered
@@ -137,7 +137,7 @@ class Follower(ABC):
     def rest_s(self) -> float | None:
         """Seconds until it wants to be called though nothing new is committed; None: never.
 
-        Called after each piece, and after `note`.
+        Called after each piece, and after `update`.
         """
         return None
 

@@ -25,7 +25,7 @@ _SLOT_TMP = re.compile(r"(?P<slot>\d{20})(-[0-9a-f]{32})?\.json\.[0-9a-f]{32}\.t
 _PACK = re.compile(r"pack-(?P<folder>\d{16})-[0-9a-f]{32}(\.inprogress)?")
 
 
-class Kind(StrEnum):
+class NameKind(StrEnum):
     """What a name is."""
 
     ATTEMPT = "attempt"
@@ -44,14 +44,14 @@ class Kind(StrEnum):
 
 
 _PLAIN = {
-    Kind.OWNER_TMP: re.compile(r"OWNER\.[0-9a-f]{32}\.tmp"),
-    Kind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
-    Kind.REQUEST_TMP: re.compile(r"[0-9a-f]{32}\.json\.[0-9a-f]{32}\.tmp"),
-    Kind.ADVICE_TMP: re.compile(
+    NameKind.OWNER_TMP: re.compile(r"OWNER\.[0-9a-f]{32}\.tmp"),
+    NameKind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
+    NameKind.REQUEST_TMP: re.compile(r"[0-9a-f]{32}\.json\.[0-9a-f]{32}\.tmp"),
+    NameKind.ADVICE_TMP: re.compile(
         r"\.\./\.(lease|status|hint|late-table|told-[a-z-]+)\.json\.[0-9a-f]{32}\.tmp"
     ),
-    Kind.CLOCK: re.compile(r"clock-[0-9a-f]{32}|\.clock-[0-9a-f]{32}\.[0-9a-f]{32}\.tmp"),
-    Kind.UPKEEP: re.compile(r"reserve|snapshots"),
+    NameKind.CLOCK: re.compile(r"clock-[0-9a-f]{32}|\.clock-[0-9a-f]{32}\.[0-9a-f]{32}\.tmp"),
+    NameKind.UPKEEP: re.compile(r"reserve|snapshots"),
 }
 
 
@@ -68,7 +68,7 @@ class Staged:
     """
 
     name: str
-    kind: Kind
+    kind: NameKind
     epoch: Epoch = (0, 0)
     slot: int = -1
     folder: int = -1
@@ -120,7 +120,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedFiles:
+class EpochFiles:
     """Files that the one DATA record of an epoch names."""
 
     seq: int
@@ -139,32 +139,32 @@ class Decision:
 def classify(name: str) -> Staged:
     """What a name is. What this version does not make is UNKNOWN, and stays."""
     if found := _ATTEMPT.fullmatch(name):
-        return Staged(name, Kind.ATTEMPT, (int(found["term"]), int(found["epoch"])))
+        return Staged(name, NameKind.ATTEMPT, (int(found["term"]), int(found["epoch"])))
     if (intent := intent_of(name)) is not None:
-        return Staged(name, Kind.INTENT, slot=intent)
+        return Staged(name, NameKind.INTENT, slot=intent)
     if found := _RESULTS.fullmatch(name):
-        return Staged(name, Kind.RESULTS, (int(found["term"]), int(found["epoch"])))
+        return Staged(name, NameKind.RESULTS, (int(found["term"]), int(found["epoch"])))
     if found := _PROBE.fullmatch(name):
-        return Staged(name, Kind.PROBE, (int(found["term"]), 0))
+        return Staged(name, NameKind.PROBE, (int(found["term"]), 0))
     if found := _SLOT_TMP.fullmatch(name):
-        return Staged(name, Kind.SLOT_TMP, slot=int(found["slot"]))
+        return Staged(name, NameKind.SLOT_TMP, slot=int(found["slot"]))
     if found := _PACK.fullmatch(name):
-        return Staged(name, Kind.PACK, folder=int(found["folder"]))
+        return Staged(name, NameKind.PACK, folder=int(found["folder"]))
     plain = (kind for kind, pattern in _PLAIN.items() if pattern.fullmatch(name))
-    return Staged(name, next(plain, Kind.UNKNOWN))
+    return Staged(name, next(plain, NameKind.UNKNOWN))
 
 
 def epochs_to_look_up(decided: Decided, names: Iterable[str]) -> set[Epoch]:
     """Epochs whose record, if there is one, `decide` has to know."""
     staged = map(classify, names)
-    attempts = (item.epoch for item in staged if item.kind is Kind.ATTEMPT)
+    attempts = (item.epoch for item in staged if item.kind is NameKind.ATTEMPT)
     return {epoch for epoch in attempts if decided.why(epoch) is not None}
 
 
 def decide(
     decided: Decided,
     names: Iterable[str],
-    named: Mapping[Epoch, NamedFiles],
+    named: Mapping[Epoch, EpochFiles],
     published: Set[str],
 ) -> list[Decision]:
     """Apply the garbage rule to a listing. Pure.
@@ -180,51 +180,51 @@ def decide(
 
 
 def _judge(
-    decided: Decided, item: Staged, named: Mapping[Epoch, NamedFiles], published: Set[str]
+    decided: Decided, item: Staged, named: Mapping[Epoch, EpochFiles], published: Set[str]
 ) -> Decision:
     match item.kind:
-        case Kind.ATTEMPT | Kind.INTENT:
-            intended = item.kind is Kind.INTENT
+        case NameKind.ATTEMPT | NameKind.INTENT:
+            intended = item.kind is NameKind.INTENT
             by_epoch = named.get(item.epoch)
             return (
                 _judge_intent(decided, item)
                 if intended
                 else _judge_attempt(decided, item, by_epoch, published)
             )
-        case Kind.RESULTS:
+        case NameKind.RESULTS:
             why = decided.why(item.epoch)
             return Decision(item.name, why is not None, why or _open(item.epoch))
-        case Kind.PROBE:
+        case NameKind.PROBE:
             # Made before the fence of a driver that had read this term; a later term has won.
             over = item.epoch[0] < decided.term
             why = f"slot {decided.fence_seq} fences term {decided.term}"
             return Decision(item.name, over, why if over else "a driver may be starting")
-        case Kind.SLOT_TMP:
+        case NameKind.SLOT_TMP:
             # The record is in the slot or it lost; a put that still runs reads the slot then.
             taken = item.slot < decided.next_seq
             why = f"slot {item.slot} is {'' if taken else 'not '}decided"
             return Decision(item.name, taken, why)
-        case Kind.OWNER_TMP:
+        case NameKind.OWNER_TMP:
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
-        case Kind.RESERVE_TMP | Kind.REQUEST_TMP | Kind.ADVICE_TMP | Kind.CLOCK:
+        case NameKind.RESERVE_TMP | NameKind.REQUEST_TMP | NameKind.ADVICE_TMP | NameKind.CLOCK:
             # A writer that still makes it does without: the reserve is made after the next commit,
             # the lease renewed a little later, the request put again by whoever waits for it, and
             # the store's clock read from another file.
             return Decision(item.name, removable=True, reason="no record ever names it")
-        case Kind.PACK:
+        case NameKind.PACK:
             # Packs never go, and hold what was decided: nobody needs another one of the folder.
             there = item.folder in decided.packed
             why = f"the pack of folder {item.folder} is {'' if there else 'not '}there"
             return Decision(item.name, there, why)
-        case Kind.UPKEEP | Kind.UNKNOWN:
-            ours = item.kind is Kind.UPKEEP
+        case NameKind.UPKEEP | NameKind.UNKNOWN:
+            ours = item.kind is NameKind.UPKEEP
             why = "the driver's upkeep clears it" if ours else "not a name that is made here"
             return Decision(item.name, removable=False, reason=why)
 
 
 def _judge_attempt(
-    decided: Decided, item: Staged, named: NamedFiles | None, published: Set[str]
+    decided: Decided, item: Staged, named: EpochFiles | None, published: Set[str]
 ) -> Decision:
     why = decided.why(item.epoch)
     if why is None:
@@ -254,7 +254,7 @@ def _judge_intent(decided: Decided, item: Staged) -> Decision:
     return Decision(item.name, removable=True, reason=f"the work of slot {item.slot} has ended")
 
 
-def _of_folder(named: NamedFiles, name: str) -> list[FileRecord]:
+def _of_folder(named: EpochFiles, name: str) -> list[FileRecord]:
     return [file for file in named.files if file.staged.partition("/")[0] == name]
 
 

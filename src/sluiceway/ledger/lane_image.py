@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sluiceway.ledger.lane_records import NO_LANE_ROWS, LaneCounts, LaneRange
-from sluiceway.ledger.lane_state import LaneBook, LaneState
+from sluiceway.ledger.lane_state import LaneState, ReplayLanes
 from sluiceway.types.strict_json import BigInt
 
 
@@ -43,7 +43,7 @@ class LaneImage:
     late: LaneCounts = NO_LANE_ROWS
 
 
-def lane_image(book: LaneBook) -> LaneImage:
+def lane_image(book: ReplayLanes) -> LaneImage:
     """What a snapshot keeps of the lanes: all of it."""
     lanes = sorted(book.lanes.values(), key=lambda lane: lane.seq)
     return LaneImage(
@@ -68,9 +68,9 @@ def lane_image(book: LaneBook) -> LaneImage:
     )
 
 
-def lane_book(image: LaneImage) -> LaneBook:
+def lane_book(image: LaneImage) -> ReplayLanes:
     """The lanes of a snapshot."""
-    return LaneBook(
+    return ReplayLanes(
         lanes={
             each.lane: LaneState(
                 each.lane,

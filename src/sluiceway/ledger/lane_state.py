@@ -46,7 +46,7 @@ class LaneState:
 
 
 @dataclass(slots=True)
-class LaneBook:
+class ReplayLanes:
     """All lanes of a ledger, and the rows that they have taken, for ever.
 
     Attributes:
@@ -72,7 +72,7 @@ class LaneBook:
         before = intervals[at - 1][1] > start if at > 0 else False
         return before or (at < len(intervals) and intervals[at][0] < stop)
 
-    def take(self, source: str, start: int, stop: int) -> None:
+    def add(self, source: str, start: int, stop: int) -> None:
         """Note that these rows belong to a lane; neighbours become one interval."""
         intervals = self.taken.setdefault(source, [])
         insort(intervals, (start, stop))

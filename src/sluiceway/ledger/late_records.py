@@ -39,7 +39,7 @@ class LateRows:
             BigInt(self.dirty + other.dirty),
         )
 
-    def told(self) -> dict[str, int]:
+    def as_counts(self) -> dict[str, int]:
         """Those that there are, by name."""
         found = {each.name: int(getattr(self, each.name)) for each in fields(self)}
         return {name: rows for name, rows in found.items() if rows}

@@ -68,7 +68,7 @@ class LedgerLayout:
         """Why the driver does not do it."""
         return f"{self.requests}/{name}.answer.json"
 
-    def told(self, target: str) -> str:
+    def announced(self, target: str) -> str:
         """Advice about the announcements that somebody was told of."""
         return f"{self.root}/told-{target}.json"
 

@@ -21,7 +21,7 @@ class LedgerLog:
     Attributes:
         packs: Of this log.
         check_held: Asked before anything outside is changed by what the log says, see
-            `ledger.tenure.Tenure.check`. Readers and tools hold nothing: theirs lets all pass.
+            `ledger.tenure.DriverTerm.check`. Readers and tools hold nothing: theirs lets all pass.
     """
 
     def __init__(self, storage: Storage, layout: LedgerLayout) -> None:

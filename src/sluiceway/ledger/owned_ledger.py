@@ -6,7 +6,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import LeaseKeeper
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.tenure import Tenure
+from sluiceway.ledger.tenure import DriverTerm
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.contract import Storage
 
@@ -42,7 +42,7 @@ class OwnedLedger:
     owner: Owner
     writer: LedgerWriter
     lease: LeaseKeeper
-    tenure: Tenure
+    tenure: DriverTerm
 
     @property
     def fold(self) -> Fold:

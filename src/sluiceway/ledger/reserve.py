@@ -15,7 +15,7 @@ SIZE_BYTES = 128 << 10
 """More than nearly all records; a thousand routes hold 128 MiB."""
 
 
-class Reserve:
+class SlotReserve:
     """One route's reserve. Owned by its writer."""
 
     def __init__(self, storage: Storage, layout: LedgerLayout) -> None:

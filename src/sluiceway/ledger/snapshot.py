@@ -34,7 +34,7 @@ _LAST_SLOT = 10**20 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
+class SnapshotPointer:
     """Content of `hint.json`."""
 
     snapshot: int
@@ -133,14 +133,14 @@ def write_hint(storage: Storage, layout: LedgerLayout, seq: int) -> None:
     Raises:
         StorageUnavailableError: The store failed; starts read more until the next one.
     """
-    storage.overwrite(layout.hint, encode(Hint(seq)))
+    storage.overwrite(layout.hint, encode(SnapshotPointer(seq)))
 
 
 def read_hint(storage: Storage, layout: LedgerLayout) -> int | None:
     """Slot in which the newest SNAPSHOT was last seen; None without advice that can be read."""
     try:
         raw = storage.read(layout.hint)
-        seq = None if raw is None else decode(raw, Hint).snapshot
+        seq = None if raw is None else decode(raw, SnapshotPointer).snapshot
     except (StorageUnavailableError, StrictJsonError):
         return None
     return seq if seq is not None and 0 <= seq <= _LAST_SLOT else None

@@ -15,7 +15,7 @@ LOOK_EVERY_S: Final = 10.0
 """How old a look at the log may be that allows a change outside."""
 
 
-class Tenure:
+class DriverTerm:
     """Of one driver and one route, from its fence on. Any thread may ask.
 
     It is lost once and for ever: when the log has a record of a higher term, or the lease says so,
@@ -62,7 +62,7 @@ class Tenure:
         if self._lost is not None:
             raise fenced_by(*self._lost)
 
-    def look(self) -> None:
+    def check_now(self) -> None:
         """As `check`, by a look of this moment, however short ago the last one was.
 
         Raises:

@@ -23,7 +23,7 @@ from sluiceway.ledger.records import (
     encode_record,
     record_hash,
 )
-from sluiceway.ledger.reserve import Reserve
+from sluiceway.ledger.reserve import SlotReserve
 from sluiceway.storage.contract import PutResult
 
 _FIRST_PAUSE_S = 0.2
@@ -48,13 +48,13 @@ class LedgerWriter:
     Attributes:
         log: What it writes to.
         fold: State up to the tail as this writer knows it.
-        on_effects: Told of each `note_effects`, by the thread that notes it.
+        on_effects: Told of each `set_effects`, by the thread that notes it.
     """
 
     def __init__(self, log: LedgerLog, fold: Fold, on_wait: OnWait) -> None:
         self.log = log
         self._on_wait = on_wait
-        self._reserve = Reserve(log.storage, log.layout)
+        self._reserve = SlotReserve(log.storage, log.layout)
         self._effects_through = fold.effects_through
         self._durable_through = 0
         self.on_effects: Callable[[int], None] | None = None
@@ -121,7 +121,7 @@ class LedgerWriter:
                 self._refuse_if_fenced()
                 raise
 
-    def look(self) -> None:
+    def read_new(self) -> None:
         """Read what others have put, if anything. Called when epochs fail before their commit.
 
         A driver that was fenced may find its staged files collected, epoch after epoch.
@@ -139,14 +139,14 @@ class LedgerWriter:
             fence = self.fold.fence
             raise fenced_by(self.fold.term, fence.host, fence.pid)
 
-    def note_published(self, through: int | None = None) -> None:
+    def set_published(self, through: int | None = None) -> None:
         """All files of all records below `through` are at their final names; None: of all so far.
 
         Called by the thread that puts the records; each one says so from then on.
         """
-        self.fold.check_published_through(self.fold.next_seq if through is None else through)
+        self.fold.set_published_through(self.fold.next_seq if through is None else through)
 
-    def note_effects(self, through: int) -> None:
+    def set_effects(self, through: int) -> None:
         """The catalog has what all records below `through` ask for."""
         self._effects_through = max(self._effects_through, through)
         if self.on_effects is not None:

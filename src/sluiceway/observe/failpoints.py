@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final
 
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.observe.failpoint_names import POINTS, REPLY, REQUEST, Kind
+from sluiceway.observe.failpoint_names import POINTS, REPLY, REQUEST, FailpointSide
 
 VARIABLE: Final = "SLUICEWAY_FAILPOINTS"
 HIT: Final = "hit"
@@ -251,26 +251,26 @@ def _signal(pids: list[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _error(kind: Kind, action: Action, point: str) -> Exception:
+def _error(kind: FailpointSide, action: Action, point: str) -> Exception:
     """An error as the other side of the point would make it."""
     lost = action in (Action.LOSE_REQUEST, Action.LOSE_REPLY)
     if action is Action.ENOSPC:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), point)
     match kind:
-        case Kind.POSIX:
+        case FailpointSide.POSIX:
             number = errno.ETIMEDOUT if lost else errno.EIO
             return OSError(number, os.strerror(number), point)
-        case Kind.THRIFT:
+        case FailpointSide.THRIFT:
             from thrift.transport.TTransport import TTransportException  # noqa: PLC0415
 
             broken = TTransportException.TIMED_OUT if lost else TTransportException.END_OF_FILE
             found: Exception = TTransportException(broken, f"failpoint {point}")
             return found
-        case Kind.KAFKA:
+        case FailpointSide.KAFKA:
             from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
             code = KafkaError._TIMED_OUT if lost else KafkaError._FAIL  # noqa: SLF001
             failure: Exception = KafkaException(KafkaError(code, f"failpoint {point}"))
             return failure
-        case Kind.CODE:
+        case FailpointSide.CODE:
             return RuntimeError(f"failpoint {point}")

@@ -37,7 +37,7 @@ PLAIN_LIMITS = FigureLimits()
 
 
 @dataclass(slots=True)
-class Spread:
+class Histogram:
     """A histogram: how many values fell under each bound.
 
     Attributes:
@@ -57,10 +57,10 @@ class Spread:
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
-    def plus(self, other: "Spread") -> "Spread":
+    def plus(self, other: "Histogram") -> "Histogram":
         """The sum of two with the same bounds."""
         counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
-        return Spread(self.bounds, counts, self.total + other.total)
+        return Histogram(self.bounds, counts, self.total + other.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class FiguresRead:
     """All figures at one moment, by the metric's name."""
 
     numbers: Mapping[str, Mapping[Labels, float]]
-    spreads: Mapping[str, Mapping[Labels, Spread]]
+    spreads: Mapping[str, Mapping[Labels, Histogram]]
     cut: Mapping[str, int]
 
 
@@ -83,7 +83,7 @@ class Figures:
         self.limits = limits or PLAIN_LIMITS
         self._lock = threading.Lock()
         self._numbers: dict[str, dict[Labels, float]] = {}
-        self._spreads: dict[str, dict[Labels, Spread]] = {}
+        self._spreads: dict[str, dict[Labels, Histogram]] = {}
         self._topics: set[str] = set()
         self._cut: Counter[str] = Counter()
 
@@ -121,7 +121,7 @@ class Figures:
         with self._lock:
             found = self._spreads.setdefault(metric.name, {})
             if labels not in found:
-                found[labels] = Spread(metric.bounds)
+                found[labels] = Histogram(metric.bounds)
             found[labels].add(value, times)
 
     def observe_all(
@@ -140,7 +140,7 @@ class Figures:
 
         places = np.searchsorted(metric.bounds, values)
         counts = np.bincount(places, weights=times, minlength=len(metric.bounds) + 1)
-        added = Spread(metric.bounds, counts.astype(np.int64).tolist(), float(values @ times))
+        added = Histogram(metric.bounds, counts.astype(np.int64).tolist(), float(values @ times))
         with self._lock:
             found = self._spreads.setdefault(metric.name, {})
             found[()] = found[()].plus(added) if () in found else added
@@ -157,7 +157,7 @@ class Figures:
                 {name: dict(found) for name, found in self._numbers.items()},
                 {
                     name: {
-                        labels: Spread(each.bounds, list(each.counts), each.total)
+                        labels: Histogram(each.bounds, list(each.counts), each.total)
                         for labels, each in found.items()
                     }
                     for name, found in self._spreads.items()

@@ -11,7 +11,7 @@ STAGES = ("fetch", "decode", "convert", "route", "write", "close")
 
 
 @dataclass(frozen=True, slots=True)
-class EpochTimes:
+class EpochDurations:
     """One route's epoch.
 
     Attributes:
@@ -49,7 +49,7 @@ class RunProfile:
         self._epochs = 0
         self._rows = 0
 
-    def epoch(self, times: EpochTimes) -> None:
+    def epoch(self, times: EpochDurations) -> None:
         """Called once per commit."""
         with self._lock:
             self._epochs += 1

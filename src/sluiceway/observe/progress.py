@@ -132,7 +132,7 @@ class Progress:
             f"· lag {self._lag_records:,} · dirty {self.dirty:,}"
         )
 
-    def tell(self, text: str) -> None:
+    def print_lines(self, text: str) -> None:
         """Write lines that stay, on a terminal."""
         self.clear()
         if self._stream is not None:

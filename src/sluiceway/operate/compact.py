@@ -14,18 +14,18 @@ from sluiceway.operate.short_driver import Heartbeat, short_driver
 from sluiceway.types.strict_json import StrictJsonError, decode, loads
 from sluiceway.upkeep.compact_requests import CompactAnswer, CompactRequest
 from sluiceway.upkeep.compaction_choice import ideal_files, meant, why_left
-from sluiceway.upkeep.requests import Answer, put_request
+from sluiceway.upkeep.requests import RequestRefusal, put_request
 
 _POLL_S = 0.3
 _HERE_POLL_S = 0.05
-_MOST_TIMES_ASKED = 5
+_MOST_REQUESTS = 5
 
 Watch = Callable[[CompactAnswer | None, bool], None]
 """Told how far it is, None while nothing has begun, and whether another driver does it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class PlannedCompaction:
     """What would become of a partition.
 
     Attributes:
@@ -40,7 +40,7 @@ class Foreseen:
     left: str
 
 
-def foresee(fold: Fold, names: Sequence[str], target_bytes: int) -> list[Foreseen]:
+def foresee(fold: Fold, names: Sequence[str], target_bytes: int) -> list[PlannedCompaction]:
     """What would become of partitions, by the ledger alone. Changes nothing.
 
     Args:
@@ -54,7 +54,7 @@ def foresee(fold: Fold, names: Sequence[str], target_bytes: int) -> list[Foresee
         files, size_bytes = (0, 0) if state is None else (state.files, state.size_bytes)
         left = why_left(fold, name, target_bytes)
         after = files if left else ideal_files(size_bytes, target_bytes)
-        found.append(Foreseen(name, files, size_bytes, after, left))
+        found.append(PlannedCompaction(name, files, size_bytes, after, left))
     return found
 
 
@@ -89,7 +89,7 @@ def carry_out(
         if answer is not None and answer.finished and not there:
             ledger.storage.remove(ledger.layout.answer(request.id))
             return answer
-        if not there and asked >= _MOST_TIMES_ASKED:
+        if not there and asked >= _MOST_REQUESTS:
             raise RequestRefusedError(
                 "the request is taken away again and again", where=ledger.layout.requests
             )
@@ -122,7 +122,7 @@ def _answer(ledger: LedgerLog, name: str) -> CompactAnswer | None:
         plain = loads(raw)
         if isinstance(plain, dict) and "finished" in plain:
             return decode(raw, CompactAnswer)
-        message = decode(raw, Answer).message
+        message = decode(raw, RequestRefusal).message
     except StrictJsonError as error:
         message = f"the answer cannot be read: {error}"
     ledger.storage.remove(ledger.layout.answer(name))
@@ -137,8 +137,8 @@ def _carry_out_here(
     """Fence as a driver would, and put what the compaction asks for until it is done."""
     with short_driver(config, log) as session:
         while ledger.storage.status(ledger.layout.request(request.id)) is not None:
-            session.lanes.look()
-            if session.is_asked(None):
+            session.lanes.read_requests()
+            if session.is_record_due(None):
                 session.pin(None, None)
             else:
                 watch(_answer(ledger, request.id), False)  # noqa: FBT003 - no other driver

@@ -16,7 +16,7 @@ from sluiceway.observe.log import Log
 from sluiceway.operate.short_driver import Heartbeat, short_driver
 from sluiceway.upkeep.expirer import is_busy
 from sluiceway.upkeep.forget_requests import FORGET, MOST_FORGOTTEN, ForgetRequest, Forgotten
-from sluiceway.upkeep.requests import REQUEST_VERSION, put_request, take_answer
+from sluiceway.upkeep.requests import REQUEST_VERSION, pop_refusal, put_request
 
 _POLL_S = 0.3
 _HERE_POLL_S = 0.05
@@ -26,7 +26,7 @@ Watch = Callable[[bool], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class PlannedForget:
     """What would become of a partition.
 
     Attributes:
@@ -44,7 +44,7 @@ class Foreseen:
     problem: str
 
 
-def foresee(fold: FoldState, names: Sequence[str], *, drop: bool) -> list[Foreseen]:
+def foresee(fold: FoldState, names: Sequence[str], *, drop: bool) -> list[PlannedForget]:
     """What letting go of these would do, by the ledger alone. Changes nothing.
 
     Args:
@@ -55,7 +55,7 @@ def foresee(fold: FoldState, names: Sequence[str], *, drop: bool) -> list[Forese
     Raises:
         RequestRefusedError: A name stands for nothing, or all together for too many.
     """
-    found: dict[str, Foreseen] = {}
+    found: dict[str, PlannedForget] = {}
     for name in names:
         below = fold.below(name)
         if not below:
@@ -72,7 +72,7 @@ def foresee(fold: FoldState, names: Sequence[str], *, drop: bool) -> list[Forese
                 problem = "its files are being merged; repeat it when that is done"
             elif drop and not state.whole:
                 problem = "the ledger does not know all of its files; repeat it without --drop"
-            found[state.folder] = Foreseen(
+            found[state.folder] = PlannedForget(
                 partition=state.folder,
                 version=state.version,
                 rows=state.rows,
@@ -91,7 +91,7 @@ def foresee(fold: FoldState, names: Sequence[str], *, drop: bool) -> list[Forese
 
 
 def request_of(
-    fold: FoldState, foreseen: Sequence[Foreseen], operator: str, reason: str, *, drop: bool
+    fold: FoldState, foreseen: Sequence[PlannedForget], operator: str, reason: str, *, drop: bool
 ) -> ForgetRequest:
     """What to ask the driver for.
 
@@ -137,14 +137,14 @@ def carry_out(
     """
     fold = ledger.fold()
     done: dict[str, int] = {}
-    take_answer(ledger.storage, ledger.layout, request.id)
+    pop_refusal(ledger.storage, ledger.layout, request.id)
     put_request(ledger.storage, ledger.layout, request)
     beats = Heartbeat()
     while True:
         # Asked first: a driver takes a request away only when the ledger or an answer says why.
         asked = ledger.storage.status(ledger.layout.request(request.id)) is not None
         done |= _expired(ledger.advance(fold), request)
-        refused = take_answer(ledger.storage, ledger.layout, request.id)
+        refused = pop_refusal(ledger.storage, ledger.layout, request.id)
         if refused is not None:
             hint = f"{len(done)} of {len(request.partitions)} partitions were let go of"
             raise RequestRefusedError(refused, hint=hint)
@@ -179,8 +179,8 @@ def _carry_out_here(
     """Fence as a driver would, and put what is asked for until it is done."""
     with short_driver(config, log) as session:
         while ledger.storage.status(ledger.layout.request(request.id)) is not None:
-            session.lanes.look()
-            if session.is_asked():
+            session.lanes.read_requests()
+            if session.is_record_due():
                 session.pin(None)
             else:
                 time.sleep(_HERE_POLL_S)

@@ -15,12 +15,12 @@ from sluiceway.errors import NotInThisVersionError, SluicewayError
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.places import is_below
 from sluiceway.observe.log import Log
-from sluiceway.operate.compact import Foreseen, Watch
+from sluiceway.operate.compact import PlannedCompaction, Watch
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
 from sluiceway.sinks.iceberg.small_files import SmallFiles, in_one_go
 from sluiceway.sinks.iceberg.table import IcebergTableSink
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.compact_requests import CompactAnswer, Outcome, PartitionDone
+from sluiceway.upkeep.compact_requests import CompactAnswer, CompactionOutcome, PartitionDone
 from sluiceway.upkeep.compaction_choice import ideal_files
 
 _POLL_S = 0.2
@@ -80,7 +80,7 @@ def _opened(config: RouteConfig, ledger: FencedLog, log: Log) -> Iterator[LakeCo
 
 def foresee_lake(
     config: RouteConfig, ledger: FencedLog, names: Sequence[str], log: Log
-) -> list[Foreseen]:
+) -> list[PlannedCompaction]:
     """What would become of partitions, as the table is now. Changes nothing.
 
     Args:
@@ -94,7 +94,7 @@ def foresee_lake(
         SluicewayError: The table cannot be looked at.
     """
     with _opened(config, ledger, log) as compaction:
-        groups, whole = compaction.look(all_of_them=True)
+        groups, whole = compaction.plan(all_of_them=True)
         found = []
         for name, (files, size_bytes) in sorted(compaction.partitions().items()):
             if not _is_meant(name, names):
@@ -103,7 +103,7 @@ def foresee_lake(
             after = files - sum(len(group.paths) - 1 for group in mine)
             after = max(after, ideal_files(size_bytes, config.rolling.target_bytes))
             left = whole or ("" if mine else _FEW)
-            found.append(Foreseen(name, files, size_bytes, files if left else after, left))
+            found.append(PlannedCompaction(name, files, size_bytes, files if left else after, left))
         return found
 
 
@@ -127,7 +127,7 @@ def compact_lake(
     """
     with _opened(config, ledger, log) as compaction:
         before = {n: v for n, v in compaction.partitions().items() if _is_meant(n, names)}
-        groups, whole = compaction.look(all_of_them=True)
+        groups, whole = compaction.plan(all_of_them=True)
         work = _Work(left=dict.fromkeys(before, whole) if whole else {})
         while groups := [
             group
@@ -135,7 +135,7 @@ def compact_lake(
             if group.partition in before.keys() - work.left.keys() - work.ended
         ]:
             _one_go(compaction, in_one_go(groups), work, watch)
-            groups, _ = compaction.look(all_of_them=True)
+            groups, _ = compaction.plan(all_of_them=True)
         after = compaction.partitions()
     found = tuple(
         _done(name, before[name], after.get(name, (0, 0)), work) for name in sorted(before)
@@ -180,11 +180,11 @@ def _is_meant(name: str, names: Sequence[str]) -> bool:
 
 
 def _done(name: str, before: tuple[int, int], after: tuple[int, int], work: _Work) -> PartitionDone:
-    outcome, reason = Outcome.COMPACTED, ""
+    outcome, reason = CompactionOutcome.COMPACTED, ""
     if name in work.failed:
-        outcome, reason = Outcome.FAILED, work.failed[name]
+        outcome, reason = CompactionOutcome.FAILED, work.failed[name]
     elif name in work.left or after[0] >= before[0]:
-        outcome, reason = Outcome.LEFT, work.left.get(name, _FEW)
+        outcome, reason = CompactionOutcome.LEFT, work.left.get(name, _FEW)
     wall_s, cpu_s = work.costs_s.get(name, (0.0, 0.0))
     return PartitionDone(
         partition=name,

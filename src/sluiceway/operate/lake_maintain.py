@@ -10,7 +10,7 @@ from sluiceway.route.told_keys import with_told_key
 from sluiceway.sinks.iceberg.expiring import Expired
 from sluiceway.sinks.iceberg.orphans import Orphans
 from sluiceway.sinks.iceberg.table import IcebergTableSink
-from sluiceway.upkeep.compact_requests import Outcome
+from sluiceway.upkeep.compact_requests import CompactionOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Maintained:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MaintenanceRequest:
     """What is to be done.
 
     Attributes:
@@ -47,7 +47,9 @@ class Wanted:
     dry_run: bool = False
 
 
-def maintain_lake(config: RouteConfig, ledger: FencedLog, wanted: Wanted, log: Log) -> Maintained:
+def maintain_lake(
+    config: RouteConfig, ledger: FencedLog, wanted: MaintenanceRequest, log: Log
+) -> Maintained:
     """Compact what is small, expire what is old, remove orphans. Safe to end and to repeat.
 
     Args:
@@ -69,10 +71,10 @@ def maintain_lake(config: RouteConfig, ledger: FencedLog, wanted: Wanted, log: L
         before, after = sum(each.files for each in due), sum(each.files_after for each in due)
     elif config.key is None:
         done = compact_lake(config, ledger, (), lambda *_: None, log).partitions
-        good = [each for each in done if each.outcome == Outcome.COMPACTED]
+        good = [each for each in done if each.outcome == CompactionOutcome.COMPACTED]
         before = sum(each.files_before for each in good)
         after = sum(each.files_after for each in good)
-        bad = (each.reason for each in done if each.outcome == Outcome.FAILED)
+        bad = (each.reason for each in done if each.outcome == CompactionOutcome.FAILED)
         failed = tuple(dict.fromkeys(bad))
     sink = IcebergTableSink(config.hive, lake, dict(config.catalog.options))
     try:
@@ -88,7 +90,9 @@ def maintain_lake(config: RouteConfig, ledger: FencedLog, wanted: Wanted, log: L
     return Maintained(before, after, failed, expired, orphans)
 
 
-def _orphans(sink: IcebergTableSink, ledger: FencedLog, wanted: Wanted, log: Log) -> Orphans | None:
+def _orphans(
+    sink: IcebergTableSink, ledger: FencedLog, wanted: MaintenanceRequest, log: Log
+) -> Orphans | None:
     if wanted.orphan_age_s is None:
         return None
     found = sink.orphans(ledger.uuid, ledger.log, log)

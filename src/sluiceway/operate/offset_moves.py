@@ -38,7 +38,7 @@ class ResetTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class ResetWish:
+class ResetRequest:
     """What an operator asks for.
 
     Attributes:
@@ -80,7 +80,7 @@ class OffsetMove:
     identity: SourceIdentity | None = None
 
 
-def chosen_partitions(fold: Fold, wish: ResetWish) -> tuple[SourcePartition, ...]:
+def chosen_partitions(fold: Fold, wish: ResetRequest) -> tuple[SourcePartition, ...]:
     """The source partitions that are to be moved, in order.
 
     One that was retired is moved only when it is named and another log may be read in its place:
@@ -111,7 +111,7 @@ def chosen_partitions(fold: Fold, wish: ResetWish) -> tuple[SourcePartition, ...
 
 def plan_moves(
     fold: Fold,
-    wish: ResetWish,
+    wish: ResetRequest,
     view: SourceView,
     at_time: Mapping[SourcePartition, int],
 ) -> tuple[OffsetMove, ...]:
@@ -282,7 +282,7 @@ def _stale(one: SourcePartition, what: str) -> ResetRefusedError:
 
 
 def record_of(
-    fold: Fold, wish: ResetWish, moves: Sequence[OffsetMove]
+    fold: Fold, wish: ResetRequest, moves: Sequence[OffsetMove]
 ) -> ResetRecord | SourceChangeRecord:
     """The record that makes the moves; all of one kind."""
     if IDENTITY in wish.accepted:

@@ -21,7 +21,7 @@ from sluiceway.route.registry_columns import registry_columns
 from sluiceway.route.route_plan import LedgerTerm, table_plan
 from sluiceway.upkeep.change_judging import judging
 from sluiceway.upkeep.lanes import lane_plan
-from sluiceway.upkeep.requests import LaneRequest, put_request, take_answer
+from sluiceway.upkeep.requests import LaneRequest, pop_refusal, put_request
 from sluiceway.worker.lane_task import run_lane_task
 from sluiceway.worker.replayed_changes import SUPERSEDED
 from sluiceway.worker.row_files import NoFiles
@@ -34,7 +34,7 @@ Watch = Callable[[LaneState | None, bool], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ReplayAttempt:
     """What would become of rows if they were replayed now.
 
     Attributes:
@@ -46,7 +46,9 @@ class Tried:
     superseded: int = 0
 
 
-def try_rows(config: RouteConfig, log: LedgerLog, fold: Fold, ranges: Sequence[LaneRange]) -> Tried:
+def try_rows(
+    config: RouteConfig, log: LedgerLog, fold: Fold, ranges: Sequence[LaneRange]
+) -> ReplayAttempt:
     """Decode dirty rows with the job file as it is now. Writes nothing.
 
     Raises:
@@ -81,7 +83,7 @@ def try_rows(config: RouteConfig, log: LedgerLog, fold: Fold, ranges: Sequence[L
             superseded += result.notes.get(SUPERSEDED, 0)
             for reason, rows in result.dirty_reasons.items():
                 reasons[reason] = reasons.get(reason, 0) + rows
-    return Tried(counts, reasons, superseded)
+    return ReplayAttempt(counts, reasons, superseded)
 
 
 def carry_out(
@@ -108,7 +110,7 @@ def carry_out(
     fold = ledger.fold()
     if request.id not in fold.lanes.lanes:
         # What an earlier try was told may be so no more.
-        take_answer(ledger.storage, ledger.layout, request.id)
+        pop_refusal(ledger.storage, ledger.layout, request.id)
         put_request(ledger.storage, ledger.layout, request)
     return follow(config, ledger, request.id, watch, log)
 
@@ -129,7 +131,7 @@ def follow(config: RouteConfig, ledger: LedgerLog, lane: str, watch: Watch, log:
         if found is not None and found.finished:
             return found
         # Once the ledger has the lane, an answer is one of a driver that has been replaced.
-        refused = None if found is not None else take_answer(ledger.storage, ledger.layout, lane)
+        refused = None if found is not None else pop_refusal(ledger.storage, ledger.layout, lane)
         if refused is not None:
             raise RequestRefusedError(
                 refused, hint="nothing was changed; look again with --dry-run"

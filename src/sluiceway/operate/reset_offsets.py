@@ -5,7 +5,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.operate.offset_moves import (
     OffsetMove,
-    ResetWish,
+    ResetRequest,
     chosen_partitions,
     plan_moves,
     record_of,
@@ -13,11 +13,11 @@ from sluiceway.operate.offset_moves import (
     refuse_unaccepted,
 )
 from sluiceway.operate.operator_record import put_operator_record
-from sluiceway.schedule.source_view import look
+from sluiceway.schedule.source_view import read_source_view
 from sluiceway.sources.contract import SourceClient
 
 
-def planned_moves(fold: Fold, wish: ResetWish, source: SourceClient) -> tuple[OffsetMove, ...]:
+def planned_moves(fold: Fold, wish: ResetRequest, source: SourceClient) -> tuple[OffsetMove, ...]:
     """What the wish would change now. Changes nothing.
 
     Raises:
@@ -26,7 +26,7 @@ def planned_moves(fold: Fold, wish: ResetWish, source: SourceClient) -> tuple[Of
         TopicNotFoundError: The topic is gone.
     """
     chosen = chosen_partitions(fold, wish)
-    view = look(source, {one.topic for one in chosen})
+    view = read_source_view(source, {one.topic for one in chosen})
     at_time = {}
     if wish.target.kind == "timestamp":
         there = [one for one in chosen if one in view.bounds]
@@ -35,7 +35,7 @@ def planned_moves(fold: Fold, wish: ResetWish, source: SourceClient) -> tuple[Of
 
 
 def reset_route(
-    config: RouteConfig, wish: ResetWish, moves: tuple[OffsetMove, ...], source: SourceClient
+    config: RouteConfig, wish: ResetRequest, moves: tuple[OffsetMove, ...], source: SourceClient
 ) -> int:
     """Fence the route as a driver would and put the record. Its rows stay as they are.
 
@@ -58,7 +58,7 @@ def reset_route(
     topics = {each.partition.topic for each in moves}
 
     def record(fold: Fold) -> ResetRecord | SourceChangeRecord:
-        refuse_stale(fold, moves, look(source, topics))
+        refuse_stale(fold, moves, read_source_view(source, topics))
         return record_of(fold, wish, moves)
 
     return put_operator_record(config, record)

@@ -8,13 +8,13 @@ from sluiceway.errors import ResetRefusedError, TopicNotFoundError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.operate.operator_record import put_operator_record
-from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.types.strict_json import BigInt
 
 
 @dataclass(frozen=True, slots=True)
-class RetireWish:
+class RetireRequest:
     """What an operator asks for.
 
     Attributes:
@@ -41,7 +41,7 @@ class Retirement:
 
 
 def planned_retirements(
-    fold: Fold, wish: RetireWish, source: SourceClient
+    fold: Fold, wish: RetireRequest, source: SourceClient
 ) -> tuple[Retirement, ...]:
     """What would be given up now, in order. Changes nothing.
 
@@ -57,14 +57,14 @@ def planned_retirements(
             hint="`sluiceway offsets show JOB` shows what it reads",
         )
     chosen = wish.partitions or tuple(live)
-    view = look(source, {one.topic for one in chosen})
+    view = read_source_view(source, {one.topic for one in chosen})
     for one in sorted(wish.partitions):
         _refuse_present(one, view)
     gone = sorted(one for one in chosen if not _is_there(one, view))
     return tuple(Retirement(one, fold.sources[one.topic, one.partition].end) for one in gone)
 
 
-def refuse_unaccepted(retirements: Sequence[Retirement], wish: RetireWish) -> None:
+def refuse_unaccepted(retirements: Sequence[Retirement], wish: RetireRequest) -> None:
     """Refuse to give up rows that the operator has not said may go.
 
     Raises:
@@ -81,7 +81,7 @@ def refuse_unaccepted(retirements: Sequence[Retirement], wish: RetireWish) -> No
 
 def retire_partitions(
     config: RouteConfig,
-    wish: RetireWish,
+    wish: RetireRequest,
     retirements: Sequence[Retirement],
     source: SourceClient,
 ) -> int:
@@ -105,12 +105,12 @@ def retire_partitions(
     refuse_unaccepted(retirements, wish)
     topics = {each.partition.topic for each in retirements}
     return put_operator_record(
-        config, lambda fold: record_of(fold, wish, retirements, look(source, topics))
+        config, lambda fold: record_of(fold, wish, retirements, read_source_view(source, topics))
     )
 
 
 def record_of(
-    fold: Fold, wish: RetireWish, retirements: Sequence[Retirement], view: SourceView
+    fold: Fold, wish: RetireRequest, retirements: Sequence[Retirement], view: SourceView
 ) -> SourcesRecord:
     """The record that gives them up. Called behind the fence, when nobody else can commit.
 

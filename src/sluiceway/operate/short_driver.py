@@ -20,7 +20,7 @@ class Heartbeat:
     """Whether a driver lives, as far as its lease tells."""
 
     def __init__(self) -> None:
-        self._seen: tuple[str, int] | None = None
+        self._observed: tuple[str, int] | None = None
         self._since = 0.0
 
     def heard(self, lease: Lease | None) -> bool:
@@ -28,8 +28,8 @@ class Heartbeat:
         if lease is None or lease.released or is_alive(lease.process()) is False:
             return False
         beat = (lease.driver, lease.counter)
-        if beat != self._seen:
-            self._seen, self._since = beat, time.monotonic()
+        if beat != self._observed:
+            self._observed, self._since = beat, time.monotonic()
         return time.monotonic() - self._since < DEAD_AFTER_S
 
 
@@ -48,7 +48,7 @@ def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
     try:
         session.start()
         yield session
-        session.settle()
+        session.finish_effects()
     finally:
         session.leave()
         source.close()

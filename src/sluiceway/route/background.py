@@ -3,9 +3,9 @@
 from sluiceway.config.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
-from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.held_route import OwnedRoute
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
-from sluiceway.upkeep import counts_feed, desk
+from sluiceway.upkeep import counts_feed, record_queue
 from sluiceway.upkeep.cluster_rewriting import ClusterRewriter
 from sluiceway.upkeep.compact_requests import CompactRequest
 from sluiceway.upkeep.compactor import Compactor
@@ -15,7 +15,7 @@ from sluiceway.upkeep.rewriting import ProcessRewriter
 
 
 def begin_background(
-    held: HeldRoute, config: RouteConfig, log: Log, rewrites: RewriteTasks | None = None
+    held: OwnedRoute, config: RouteConfig, log: Log, rewrites: RewriteTasks | None = None
 ) -> None:
     """Begin it. Called once, when the route has recovered; its session ends it.
 
@@ -28,22 +28,22 @@ def begin_background(
     rules = config.rolling
     beside = ProcessRewriter(held.owned.layout, held.owned.state.files, rules, config.stores)
     rewriter = beside if rewrites is None else ClusterRewriter(beside, rewrites)
-    compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
+    compactor = Compactor(held.record_queue, rewriter, rules.target_bytes, log)
     readiness = held.readiness
     if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:
         readiness.before = compactor
-    expirer = Expirer(held.desk, config.retention, log)
+    expirer = Expirer(held.record_queue, config.retention, log)
 
     def hand_on(request: CompactRequest | ForgetRequest) -> None:
         if isinstance(request, CompactRequest):
-            compactor.take(request)
+            compactor.enqueue(request)
         else:
-            expirer.take(request)
+            expirer.enqueue(request)
 
     held.lanes.hand_on = hand_on
     held.background += [compactor, expirer]
     held.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, held.feeders, log)
     held.housekeeper.tidy(held.owned.fold)
-    held.counts = counts_feed.begin(config, held.desk, log)
+    held.counts = counts_feed.begin(config, held.record_queue, log)
     held.background += [] if held.counts is None else [held.counts]
-    held.background.extend(begin(held.desk) for begin in desk.BEGIN)
+    held.background.extend(begin(held.record_queue) for begin in record_queue.BEGIN)

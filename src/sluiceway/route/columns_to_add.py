@@ -12,21 +12,21 @@ from sluiceway.types.evolution import CLOCK_ZONE, with_field
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType, Field, Schema
 from sluiceway.worker.field_samples import MOST_TYPE_CHARS
-from sluiceway.worker.plan import RoutePlan, SeenField
+from sluiceway.worker.plan import ObservedField, RoutePlan
 
 MOST_COLUMNS = 1_000
 """A table that has so many gets no further ones: the keys are data then, not names."""
 
-SeenPlace = tuple[str, tuple[str, ...]]
-"""Column and path of a `SeenField`."""
+ObservedPlace = tuple[str, tuple[str, ...]]
+"""Column and path of a `ObservedField`."""
 
 
 @dataclass(frozen=True, slots=True)
-class WantedColumn:
+class DesiredColumn:
     """A column that the table shall have, and the fields that it is for."""
 
     column: ColumnToHave
-    places: tuple[SeenPlace, ...]
+    places: tuple[ObservedPlace, ...]
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class ColumnsToAdd:
         config: The route, as its job file has it.
         plan: That the fields were met with.
         state: The table as it is.
-        wanted: By name of the column.
+        desired: By name of the column.
         refused: Fields that never get one, and why.
         unfit: Fields whose values were no such values, and why; another value may bring one.
     """
@@ -45,11 +45,13 @@ class ColumnsToAdd:
     config: RouteConfig
     plan: RoutePlan
     state: TableState
-    wanted: dict[str, WantedColumn] = field(default_factory=dict)
-    refused: dict[SeenPlace, str] = field(default_factory=dict)
-    unfit: dict[SeenPlace, str] = field(default_factory=dict)
+    desired: dict[str, DesiredColumn] = field(default_factory=dict)
+    refused: dict[ObservedPlace, str] = field(default_factory=dict)
+    unfit: dict[ObservedPlace, str] = field(default_factory=dict)
 
-    def add(self, fields: Mapping[SeenPlace, SeenField], passed: Collection[SeenPlace]) -> None:
+    def add(
+        self, fields: Mapping[ObservedPlace, ObservedField], passed: Collection[ObservedPlace]
+    ) -> None:
         """Take in fields, but those that were refused before."""
         for place, seen in sorted(fields.items()):
             if place in passed:
@@ -60,13 +62,13 @@ class ColumnsToAdd:
                 self.refused[place] = str(error)
                 continue
             if column is not None:
-                before = self.wanted.get(column.name)
+                before = self.desired.get(column.name)
                 places = () if before is None else before.places
-                self.wanted[column.name] = WantedColumn(column, (*places, place))
+                self.desired[column.name] = DesiredColumn(column, (*places, place))
             elif seen.unfit:
                 self.unfit[place] = f"no value seen fits the type of its schema: {seen.unfit}"
 
-    def _column_of(self, seen: SeenField) -> ColumnToHave | None:
+    def _column_of(self, seen: ObservedField) -> ColumnToHave | None:
         """What the table shall have for a field; None when its values tell nothing yet.
 
         Raises:
@@ -84,25 +86,25 @@ class ColumnsToAdd:
             raise UntypedError(f"its type has more than {MOST_TYPE_CHARS} characters")
         return column
 
-    def _top(self, seen: SeenField, kind: DataType) -> ColumnToHave:
+    def _top(self, seen: ObservedField, kind: DataType) -> ColumnToHave:
         key = seen.path[-1]
         name = key.lower()
         state = self.state
         taken = {held.lower() for held, _ in state.columns}
         taken |= {held.lower() for held in (*state.partition_columns, *filled_columns(self.plan))}
         taken |= {column.field.name.lower() for column in self.plan.choices.columns}
-        if name in taken or name in self.wanted:
+        if name in taken or name in self.desired:
             raise UntypedError(f"the table has a column {name} that is not read from this key")
-        if len(state.columns) + len(self.wanted) >= MOST_COLUMNS:
+        if len(state.columns) + len(self.desired) >= MOST_COLUMNS:
             raise UntypedError(f"the table has {MOST_COLUMNS} columns already")
         if len(seen.path) > 1:
             key = f"{PATH_MARK}{'.'.join(seen.path)}"
         return ColumnToHave(name, format_hive_type(kind), key, CLOCK_ZONE if seen.is_clock else "")
 
-    def _nested(self, seen: SeenField, kind: DataType) -> ColumnToHave:
+    def _nested(self, seen: ObservedField, kind: DataType) -> ColumnToHave:
         name = seen.column.lower()
         held = {column.lower(): text for column, text in self.state.columns}
-        before = self.wanted[name].column.type if name in self.wanted else held.get(name)
+        before = self.desired[name].column.type if name in self.desired else held.get(name)
         if before is None:
             raise UntypedError("the table does not have its column; it may be a transient one")
         longer = with_field(parse_hive_type(before), seen.path, kind)
@@ -110,14 +112,14 @@ class ColumnsToAdd:
             raise UntypedError("its struct has such a field, or is spelt otherwise in the table")
         return ColumnToHave(name, format_hive_type(longer), name, self._zone(seen))
 
-    def _zone(self, seen: SeenField) -> str:
+    def _zone(self, seen: ObservedField) -> str:
         """The zone that an added column's property names, for a field inside of it.
 
         Raises:
             UntypedError: The column is the job file's, which names none.
         """
         name = seen.column.lower()
-        before = self.wanted[name].column.timezone if name in self.wanted else ""
+        before = self.desired[name].column.timezone if name in self.desired else ""
         if not seen.is_clock:
             return before
         declared = self.config.columns.fields if self.config.columns else ()
@@ -138,9 +140,9 @@ def filled_columns(plan: RoutePlan) -> list[str]:
     return [*(each.name for each in plan.schema.fields), *chosen, *meta]
 
 
-def merged_fields(seen: Iterable[SeenField]) -> dict[SeenPlace, SeenField]:
+def merged_fields(seen: Iterable[ObservedField]) -> dict[ObservedPlace, ObservedField]:
     """Fields of all tasks, each with the type that takes all its values."""
-    found: dict[SeenPlace, SeenField] = {}
+    found: dict[ObservedPlace, ObservedField] = {}
     for each in seen:
         place = (each.column, each.path)
         held = found.get(place)
@@ -148,7 +150,7 @@ def merged_fields(seen: Iterable[SeenField]) -> dict[SeenPlace, SeenField]:
     return found
 
 
-def _both(one: SeenField, other: SeenField) -> SeenField:
+def _both(one: ObservedField, other: ObservedField) -> ObservedField:
     one = replace(
         one,
         rows=one.rows + other.rows,

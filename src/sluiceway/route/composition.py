@@ -65,7 +65,7 @@ def compose(
         catalog = CatalogFollower(
             parts.sink,
             log,
-            owned.writer.note_effects,
+            owned.writer.set_effects,
             moved,
             check_held=owned.tenure.check,
             ready=ready,
@@ -73,10 +73,10 @@ def compose(
         catalog.connection = f"catalog {owned.state.identity.catalog}"
         followers = [_files(owned, log), catalog]
     shown: tuple[str, ...] = tuple(each.name for each in followers if each.follows_slots)
-    for teller in () if ready is None else ready.tellers:
+    for announcer in () if ready is None else ready.announcers:
         # Nobody is told of what readers do not find yet.
-        teller.after = shown
-        followers.append(teller)
+        announcer.after = shown
+        followers.append(announcer)
     feeders = feeders_of(config, owned, log)
     late = late_follower(config, owned, log)
     placed = tuple(each.name for each in followers if each.publishes)
@@ -109,7 +109,7 @@ def _followed(config: RouteConfig, owned: OwnedTable, log: Log) -> FollowedRoute
         events=log,
         published_through=fold.published_through,
         effects_through=fold.effects_through,
-        note_effects=owned.writer.note_effects,
+        note_effects=owned.writer.set_effects,
     )
 
 

@@ -37,7 +37,7 @@ class DirtyLog:
     clock: Callable[[], float] = time.monotonic
     _reasons: dict[str, _Shown] = field(default_factory=dict)
 
-    def tell(self, results: Sequence[TaskResult]) -> None:
+    def log_rows(self, results: Sequence[TaskResult]) -> None:
         """Write at most three lines a reason and minute. Called once per commit.
 
         A message holds the value as the column's policy lets it; `redact: true` shows none. What
@@ -95,7 +95,7 @@ class DirtyWarning:
     _read: int = 0
     _told: float | None = None
 
-    def tell(self, record: DataRecord) -> None:
+    def log_share(self, record: DataRecord) -> None:
         """Take in the dirty rows of an epoch that was committed. Called once per commit.
 
         A warning counts the rows since the one before, names their commonest reasons, and says

@@ -14,18 +14,18 @@ from sluiceway.sinks.registry import open_day_folders
 from sluiceway.sources.registry import has_text_keys
 from sluiceway.sources.side_registry import open_row_feed
 from sluiceway.storage.contract import Storage
-from sluiceway.upkeep.dirty_keeping import DirtyKeeper
+from sluiceway.upkeep.dirty_keeping import DirtyRetention
 
 _TIMEOUT_S: Final = 30.0
 
 
-def feeders_of(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> tuple[DirtyFeeder, ...]:
+def feeders_of(config: RouteConfig, owned: OwnedLedger, events: Log) -> tuple[DirtyFeeder, ...]:
     """Who feeds a route's dirty rows; nobody when the job file names no store."""
     ledger = owned.owner.ledger
     store: DirtyStore | None = dirty_table_of(config, owned.storage, ledger)
     if config.dirty_topic is not None:
         feed = open_row_feed(config.dirty_topic, feed_name(ledger), _TIMEOUT_S)
-        store = DirtyTopic(feed, owned.storage, eyes)
+        store = DirtyTopic(feed, owned.storage, events)
     if store is None:
         return ()
 
@@ -33,21 +33,21 @@ def feeders_of(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> tuple[Dirt
         # Rows that lanes have taken stay taken: an answer of any moment holds.
         return owned.fold.lanes.taken.get(str(found.source)) == [(0, int(found.file.rows))]
 
-    feeder = DirtyFeeder(owned.log, ledger, store, eyes, let_go=let_go)
+    feeder = DirtyFeeder(owned.log, ledger, store, events, let_go=let_go)
     topic = config.dirty_topic
     feeder.connection = f"dirty {config.hive.metastore if topic is None else topic.topic}"
     return (feeder,)
 
 
 def keeper_of(
-    config: RouteConfig, owned: OwnedLedger, feeders: Sequence[DirtyFeeder], eyes: Log
-) -> DirtyKeeper:
+    config: RouteConfig, owned: OwnedLedger, feeders: Sequence[DirtyFeeder], events: Log
+) -> DirtyRetention:
     """Who lets go of a route's dirty rows: none that a further store does not have."""
     fed = (lambda: min(each.fed_through for each in feeders)) if feeders else None
-    return DirtyKeeper(
+    return DirtyRetention(
         owned.log,
         config.dirty_keep_ms,
-        eyes,
+        events,
         table=dirty_table_of(config, owned.storage, owned.owner.ledger),
         fed_through=fed,
     )

@@ -10,7 +10,7 @@ from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord
 from sluiceway.observe.log import Log
-from sluiceway.observe.profile import EpochTimes
+from sluiceway.observe.profile import EpochDurations
 from sluiceway.observe.progress import EpochRows, Progress
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.storage.contract import NO_REQUESTS, RequestCount
@@ -37,7 +37,7 @@ class EpochDone:
     own_requests: RequestCount = NO_REQUESTS
 
 
-def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> None:
+def log_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> None:
     """Called once per commit, after everything else of the epoch."""
     now, started = time.monotonic(), done.planned.started
     counts = done.record.counts
@@ -68,7 +68,7 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
         **({"dirty_reasons": done.record.dirty_reasons} if done.record.dirty_reasons else {}),
     )
     progress.profile.epoch(
-        EpochTimes(
+        EpochDurations(
             rows=rows.read,
             tasks_ms=spent_ms,
             longest_task_ms=max((r.timings_ms.get("task", 0) for r in done.results), default=0),
@@ -94,7 +94,7 @@ def _notes(results: Sequence[TaskResult]) -> dict[str, dict[str, int]]:
     return {"notes": dict(sorted(notes.items()))} if notes else {}
 
 
-def tell_sealed(log: Log, record: DataRecord, landed: EpochRecord | ReplaceRecord) -> None:
+def log_sealed(log: Log, record: DataRecord, landed: EpochRecord | ReplaceRecord) -> None:
     """Say that rows went aside, as their partitions take none any more. Called once per commit.
 
     Args:

@@ -10,7 +10,7 @@ from sluiceway.followers.desired import (
     desired_partition,
     desired_partitions,
     empty_partitions,
-    is_to_be_seen,
+    is_to_be_shown,
     moved_last,
 )
 from sluiceway.followers.dirty_feed import DirtyFeeder
@@ -27,18 +27,18 @@ from sluiceway.route.schema_follow import SchemaFollower
 from sluiceway.route.takeover import OwnedTable
 from sluiceway.schedule.epoch_times import EpochClock
 from sluiceway.schedule.planner import PlannedEpoch
-from sluiceway.schedule.told_closed import ToldClosed
+from sluiceway.schedule.told_closed import ClosedHint
 from sluiceway.upkeep.counts_feed import CountsFeed
-from sluiceway.upkeep.desk import BackgroundWork, RouteDesk
-from sluiceway.upkeep.housekeeping import Housekeeper
+from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import Lanes
+from sluiceway.upkeep.record_queue import BackgroundWork, RecordQueue
 
 LONGEST_UNPUBLISHED_S = 600.0
 """For so long a committed record may be unpublished while others are committed behind it."""
 
 
 @dataclass(slots=True)
-class HeldRoute:
+class OwnedRoute:
     """From START to the end of its session, which closes it.
 
     Attributes:
@@ -52,10 +52,10 @@ class HeldRoute:
     followers: FollowerRunner
     catalog: CatalogFollower | None
     moved: MovedPartitions
-    housekeeper: Housekeeper
+    housekeeper: FileCleaner
     schema: SchemaFollower
     upkeep: LogUpkeep
-    desk: RouteDesk
+    record_queue: RecordQueue
     lanes: Lanes
     dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
@@ -64,7 +64,7 @@ class HeldRoute:
     counts: CountsFeed | None = None
     feeders: tuple[DirtyFeeder, ...] = ()
     clock: EpochClock = field(default_factory=EpochClock)
-    told_closed: ToldClosed = field(default_factory=ToldClosed)
+    told_closed: ClosedHint = field(default_factory=ClosedHint)
     unshown: int | None = None
     max_unpublished: int = 100
 
@@ -74,7 +74,7 @@ class HeldRoute:
         """Go on closing and announcing where the ledger is. Called once, at START."""
         self.ready_effects = effects
         if rule is not None:
-            self.readiness = RouteReadiness(rule, self.desk, self.owned.fold, log)
+            self.readiness = RouteReadiness(rule, self.record_queue, self.owned.fold, log)
             self.readiness.close_due(self.owned.fold)
 
     def mark_planned(self, planned: PlannedEpoch, fold: Fold) -> None:
@@ -84,7 +84,7 @@ class HeldRoute:
             planned: The epoch.
             fold: What it is planned from.
         """
-        planned.closed, planned.bound_us = self.desk.closed(), self.desk.bound_us
+        planned.closed, planned.bound_us = self.record_queue.closed(), self.record_queue.bound_us
         planned.told_closed = self.told_closed.of(planned.route, planned.closed)
         planned.dates = self.clock.date(fold, planned.route.late)
 
@@ -96,32 +96,32 @@ class HeldRoute:
         if self.readiness is None:
             return False
         # Closing is a record too, and may have had to wait for others to be published.
-        return self.readiness.waits or self.desk.owes_closing(self.owned.fold)
+        return self.readiness.waits or self.record_queue.owes_closing(self.owned.fold)
 
-    def note_landed(self, record: EpochRecord | ReplaceRecord) -> None:
+    def close_passed(self, record: EpochRecord | ReplaceRecord) -> None:
         """An epoch is committed and published: close what its watermark has passed."""
         if self.readiness is not None and isinstance(record, EpochRecord):
-            self.readiness.note_late(record.late_in)
+            self.readiness.add_late(record.late_in)
             self.readiness.close_due(self.owned.fold)
 
     def publish_lane(self, record: EpochRecord, timeout_s: float) -> None:
         """As `wait_published`, for rows that no epoch has read; they too are announced again."""
         self.wait_published(timeout_s)
         if self.readiness is not None:
-            self.readiness.note_late(record.late_in)
+            self.readiness.add_late(record.late_in)
 
-    def note_records(self) -> None:
+    def update_followers(self) -> None:
         """Hand what was put to the followers, and take from them how far it is published.
 
         Called by the driver's thread after each record; returns at once.
         """
-        self.followers.note(self.owned.fold)
-        self.take_published()
+        self.followers.update(self.owned.fold)
+        self.read_published()
 
-    def take_published(self) -> bool:
+    def read_published(self) -> bool:
         """Take from the followers how far the log is published; whether all of it is."""
         fold = self.owned.fold
-        self.owned.writer.note_published(min(self.followers.published_through, fold.next_seq))
+        self.owned.writer.set_published(min(self.followers.published_through, fold.next_seq))
         return not fold.unpublished
 
     def wait_published(self, timeout_s: float) -> bool:
@@ -130,11 +130,11 @@ class HeldRoute:
         Raises:
             Fatal: A follower that owns the table has ended the route.
         """
-        self.note_records()
+        self.update_followers()
         through = self.owned.fold.next_seq
         if self.followers.published_through < through:
             self.followers.wait_published(through, timeout_s)
-        return self.take_published()
+        return self.read_published()
 
     def is_full(self) -> bool:
         """Whether no further record may be committed before some are published."""
@@ -157,7 +157,7 @@ class HeldRoute:
         """
         if not in_flight:
             # Else the epoch in flight does, in its own thread: the fold is in its hands.
-            self.take_published()
+            self.read_published()
         if why := self.followers.holds_up():
             raise UnpublishedError(
                 f"nothing more is committed: {why}",
@@ -196,10 +196,10 @@ class HeldRoute:
         since = since if self.unshown is None else min(since, self.unshown)
         self.unshown = None
         if self.readiness is not None:
-            self.readiness.note_record(fold)
+            self.readiness.update(fold)
         if self.catalog is not None:
             self._want(self.catalog, since, anew=anew)
-        self.note_records()
+        self.update_followers()
 
     def _want(self, catalog: CatalogFollower, since: int, *, anew: bool) -> None:
         fold, layout = self.owned.fold, self.owned.layout
@@ -209,15 +209,15 @@ class HeldRoute:
             wanted += empty_partitions(fold, layout, since)
         if anew:
             wanted += moved_last(fold, layout, since, on_ready=on_ready)
-        for folder in self.moved.take_gone():
+        for folder in self.moved.pop_removed():
             fold.left.pop(folder, None)
         old = []
         for folder, left in fold.left.items():
             state = fold.partitions[left.partition]
-            seen = is_to_be_seen(fold, state, on_ready=on_ready)
+            seen = is_to_be_shown(fold, state, on_ready=on_ready)
             now = desired_partition(fold, layout, state, seen=seen)
             old.append(OldFolder(folder, left.seq, now))
-        self.moved.take(wanted, old, fold.next_seq)
+        self.moved.add(wanted, old, fold.next_seq)
         if self.schema.owes_columns():
             # Also those that no record has changed: readers go by a partition's own columns.
             wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)

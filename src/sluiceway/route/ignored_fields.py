@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sluiceway.observe.log import Log
 from sluiceway.types.dirty import shown
-from sluiceway.worker.plan import SeenField
+from sluiceway.worker.plan import ObservedField
 
 _MOST_NAMES = 200
 _MOST_CHARS = 200
@@ -22,7 +22,7 @@ class IgnoredFields:
         self._log = log
         self._rows: Counter[str] = Counter()
 
-    def note(self, seen: Sequence[SeenField]) -> dict[str, int]:
+    def count(self, seen: Sequence[ObservedField]) -> dict[str, int]:
         """Take in what the tasks of an epoch have seen; each name is told once.
 
         Args:

@@ -35,7 +35,7 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class KeyDrain:
+class KeyOrderGuard:
     """Decides which partitions may be pinned. Used by the route's thread.
 
     Attributes:

@@ -25,12 +25,12 @@ class LateLog:
     _untold: LateRows = NO_LATE_ROWS
     _told: float | None = None
 
-    def tell(self, record: DataRecord) -> None:
+    def log_rows(self, record: DataRecord) -> None:
         """Take in the late rows of an epoch that was committed. Called once per commit."""
         self._untold = self._untold.plus(record.late_rows)
         now = self.clock()
         waits = self._told is not None and now - self._told < _INTERVAL_S
         if not self._untold.total or waits:
             return
-        self.log.warning("rows_late", rows=self._untold.total, **self._untold.told())
+        self.log.warning("rows_late", rows=self._untold.total, **self._untold.as_counts())
         self._untold, self._told = NO_LATE_ROWS, now

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sluiceway.config.config import RouteConfig
 from sluiceway.eventtime.prefix_periods import Period
-from sluiceway.eventtime.readiness import PrefixBook
+from sluiceway.eventtime.readiness import OpenPrefixes
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import Figures, Labels
@@ -37,16 +37,16 @@ class PartitionSurvey:
         self._target_bytes = config.rolling.target_bytes
         rule = config.ready
         self._periods = None if rule is None else rule.periods()
-        self._grace_us = self._patience_us = 0
+        self._grace_us = self._overdue_after_us = 0
         if rule is not None:
             self._grace_us = rule.lateness_us + rule.watermark.out_of_orderness_us
             epochs_us = int(_EPOCHS * config.interval_s * _MICRO)
-            self._patience_us = rule.watermark.idle_after_us + epochs_us
-        self._book: PrefixBook | None = None
+            self._overdue_after_us = rule.watermark.idle_after_us + epochs_us
+        self._book: OpenPrefixes | None = None
         self._due = self._rested = 0.0
         self._announced_seq: int | None = None
 
-    def look(self, fold: Fold, *, changed: bool = False) -> None:
+    def update(self, fold: Fold, *, changed: bool = False) -> None:
         """Look at all partitions, unless that was just done.
 
         Args:
@@ -92,7 +92,7 @@ class PartitionSurvey:
         if self._periods is None:
             return
         unannounced = {prefix for prefix, each in fold.closed.items() if each.version == 0}
-        book = PrefixBook(self._periods, 0)
+        book = OpenPrefixes(self._periods, 0)
         book.see_closed(prefix for prefix in fold.closed if prefix not in unannounced)
         book.see_closed(fold.sealed)
         book.see_partitions(waiting | unannounced)
@@ -104,7 +104,7 @@ class PartitionSurvey:
         if book is not None:
             late += [each for each in book.open if each.end_us + self._grace_us <= now_us]
             # One that no row has come for is closed once all is quiet.
-            late += book.without_rows(now_us - self._grace_us - self._patience_us)
+            late += book.without_rows(now_us - self._grace_us - self._overdue_after_us)
         self._tell_overdue(late)
 
     def _tell_overdue(self, overdue: Collection[Period]) -> None:

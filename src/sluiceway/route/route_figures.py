@@ -112,7 +112,9 @@ class RouteFigures:
             self._took[phase] = now - self._last_step
             self._last_step = now
 
-    def committed(self, done: EpochDone, landed: EpochRecord | ReplaceRecord, fold: Fold) -> None:
+    def record_commit(
+        self, done: EpochDone, landed: EpochRecord | ReplaceRecord, fold: Fold
+    ) -> None:
         """Count an epoch that was committed and published.
 
         Args:
@@ -135,7 +137,7 @@ class RouteFigures:
             self._count_rows(landed)
             self.epochs.append(_told(done.seq, committed_ms, landed, took))
             self._note_commit(done.seq, landed, fold, took.get(EpochPhase.PUBLISH, 0.0))
-        self._survey.look(fold, changed=True)
+        self._survey.update(fold, changed=True)
 
     def _count_rows(self, record: DataRecord) -> None:
         add, counts = self.figures.add, record.counts
@@ -151,7 +153,7 @@ class RouteFigures:
         add(metrics.BYTES_WRITTEN, sum(int(file.size_bytes) for file in record.files))
         for reason, rows in by_reason(record.dirty_reasons).items():
             add(metrics.RECORDS_DIRTY, rows, reason)
-        for policy, rows in record.late_rows.told().items():
+        for policy, rows in record.late_rows.as_counts().items():
             add(metrics.RECORDS_LATE, rows, policy)
 
     def _count_tasks(self, results: Sequence[TaskResult], committed_ms: int) -> None:
@@ -214,7 +216,7 @@ class RouteFigures:
         self.figures.put_one(metrics.DIRTY_ROWS_OPEN, fold.dirty_rows_open)
         watermark = self.watermark_us = fold.watermark.us
         self.figures.put_one(metrics.WATERMARK, None if watermark is None else watermark / _MICRO)
-        self._survey.look(fold)
+        self._survey.update(fold)
 
     def _take_lag(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
         by_topic: dict[str, float] = {}

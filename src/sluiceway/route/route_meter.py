@@ -126,7 +126,7 @@ class RouteMeter:
                 self._covered = max(self._covered or 0.0, self._waits_for.at)
                 self._waits_for = None
 
-    def look(
+    def update(
         self,
         fold: Fold,
         bounds: Bounds,
@@ -169,7 +169,7 @@ class RouteMeter:
         with self._lock:
             return self._ends
 
-    def look_beside(self, bounds: Bounds | None) -> None:
+    def update_idle(self, bounds: Bounds | None) -> None:
         """Take in log ends of a route that goes round no more: it waits or has halted.
 
         Args:
@@ -185,7 +185,7 @@ class RouteMeter:
                 # What waited can only have become more; that nothing does is not known any more.
                 self._lag_records = None
 
-    def note_oldest(self, age_ms: int | None) -> None:
+    def set_oldest(self, age_ms: int | None) -> None:
         """Take in how old the oldest waiting record is at least, see `RouteStatus`."""
         with self._lock:
             self._oldest_ms = age_ms
@@ -205,7 +205,7 @@ class RouteMeter:
                 rows_dirty=None if counts is None else int(counts.dirty),
                 rows_dirty_open=self._dirty_open,
                 rows_late=None if self._late is None else self._late.total,
-                late_rows={} if self._late is None else self._late.told(),
+                late_rows={} if self._late is None else self._late.as_counts(),
                 lag_records=self._lag_records,
                 lag_ms=self._lag_ms(),
                 lag_at_least_ms=None if self._covered is not None else self._oldest_ms,

@@ -12,8 +12,13 @@ from typing import NamedTuple, Protocol
 
 from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period
-from sluiceway.eventtime.readiness import DuePrefixes, PrefixBook, next_to_announce
-from sluiceway.eventtime.watermark import RouteWatermark, SourceSeen, SourceStatus, route_watermark
+from sluiceway.eventtime.readiness import DuePrefixes, OpenPrefixes, next_to_announce
+from sluiceway.eventtime.watermark import (
+    ObservedSource,
+    RouteWatermark,
+    SourceStatus,
+    route_watermark,
+)
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import PartitionKey, SourceState
 from sluiceway.ledger.records import RangeRecord
@@ -29,12 +34,12 @@ from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep.record_queue import RecordQueue
 
 LONGEST_BEFORE_S = 300.0
 """How long what has to happen between closing and READY may hold an announcement (rule 30c)."""
 
-COUNT_PATIENCE_S = 300.0
+COUNT_WAIT_S = 300.0
 """How long a count may be missing, or rows of it, before somebody is told."""
 
 _US_PER_S = 1_000_000
@@ -68,7 +73,7 @@ class RouteReadiness:
 
     Args:
         rule: Of the route.
-        desk: Where prefixes are closed.
+        record_queue: Where prefixes are closed.
         fold: As START has found it.
         log: Told of what is unusual.
 
@@ -77,15 +82,15 @@ class RouteReadiness:
         complete_us: All prefixes that end by then are announced; None before the first one.
     """
 
-    def __init__(self, rule: ReadyRule, desk: RouteDesk, fold: Fold, log: Log) -> None:
+    def __init__(self, rule: ReadyRule, record_queue: RecordQueue, fold: Fold, log: Log) -> None:
         self.rule = rule
         self.periods = rule.periods()
         self.before: BeforeReady | None = None
-        self._desk = desk
+        self._record_queue = record_queue
         self._log = log
-        self._book = PrefixBook(self.periods, rule.lateness_us)
+        self._book = OpenPrefixes(self.periods, rule.lateness_us)
         self._first_looks: dict[PartitionKey, _FirstLook] = {}
-        self._seen_seq = 0
+        self._observed_seq = 0
         self._known_closed = -1
         self._waiting: list[str] = []
         self._before_first: list[Period] | None = None
@@ -113,7 +118,7 @@ class RouteReadiness:
         for key in self._first_looks.keys() - sources.keys():
             del self._first_looks[key]
         seen = [
-            self._seen(key, known, view.bounds.get(SourcePartition(*key)), read_at_us)
+            self._observed(key, known, view.bounds.get(SourcePartition(*key)), read_at_us)
             for key, known in sources.items()
         ]
         had_rows = any(known.max_event_time_us is not None for known in fold.sources.values())
@@ -144,14 +149,14 @@ class RouteReadiness:
         known = None if self.rule.counts is None else self._book.due(fold.watermark.us)
         return mark if known is None or known.periods[-1] < due.periods[-1] else None
 
-    def _seen(
+    def _observed(
         self, key: PartitionKey, known: SourceState, bounds: LogBounds | None, read_at_us: int
-    ) -> SourceSeen:
+    ) -> ObservedSource:
         newest_us = known.max_event_time_us
         if newest_us is not None:
             # Rows that were read while nothing was announced count by their own time in the ledger.
             newest_us = min(newest_us, read_at_us)
-        return SourceSeen(
+        return ObservedSource(
             key=key,
             committed_end=known.end,
             max_event_time_us=newest_us,
@@ -188,11 +193,11 @@ class RouteReadiness:
         if due.skipped:
             self._log.warning("empty_prefixes_skipped", prefixes=due.skipped)
         prefixes = [period.prefix for period in due.periods]
-        self._desk.close_prefixes(prefixes, due.bound_us, due.counted)
+        self._record_queue.close_prefixes(prefixes, due.bound_us, due.counted)
         self._book.see_closed(prefixes)
         self._log.info("prefixes_closed", first=prefixes[0], last=prefixes[-1], count=len(prefixes))
 
-    def note_record(self, fold: Fold) -> None:
+    def update(self, fold: Fold) -> None:
         """A record is in the ledger. Called after each; a replay brings rows without an epoch."""
         if self.rule.counts is not None:
             self.close_due(fold)
@@ -219,7 +224,7 @@ class RouteReadiness:
         since, now = self._uncounted.get(waits.prefix), time.monotonic()
         if since is None:
             self._uncounted = {waits.prefix: now}
-        elif since + COUNT_PATIENCE_S <= now:
+        elif since + COUNT_WAIT_S <= now:
             self._uncounted = {waits.prefix: math.inf}
             self._log.warning(
                 "ready_waits_for_count",
@@ -229,20 +234,20 @@ class RouteReadiness:
             )
 
     def _see(self, fold: Fold) -> None:
-        if fold.next_seq == self._seen_seq:
+        if fold.next_seq == self._observed_seq:
             return
-        if self._seen_seq == 0:
-            self._book.see_closed(self._desk.closed())
+        if self._observed_seq == 0:
+            self._book.see_closed(self._record_queue.closed())
         self._book.see_partitions(
             name
             for name, state in fold.partitions.items()
-            if state.last_seq >= self._seen_seq and not state.expired
+            if state.last_seq >= self._observed_seq and not state.expired
         )
-        self._seen_seq = fold.next_seq
+        self._observed_seq = fold.next_seq
 
     # Announcing
 
-    def note_late(self, prefixes: Iterable[str]) -> None:
+    def add_late(self, prefixes: Iterable[str]) -> None:
         """Rows have come for prefixes that are closed."""
         self._reopened.update(prefixes)
 
@@ -266,7 +271,7 @@ class RouteReadiness:
             self._waiting.pop()
         return self._reopened_due(fold)
 
-    def note_announced(self, prefix: str) -> None:
+    def add_announced(self, prefix: str) -> None:
         """Its READY is in the ledger, or there was nothing to say."""
         self._held.pop(prefix, None)
         self._reopened.discard(prefix)

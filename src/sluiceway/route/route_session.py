@@ -1,7 +1,8 @@
-"""One route's side of the protocol, step by step; `JobLoop` owns the order of the steps.
+"""One route's side of the protocol; one file because its steps are read in their order.
 
-Each step may be the last one of this process: START + RECOVER of the next one continues from
-the ledger alone. Nothing here waits for the world except a put whose outcome is not known.
+`JobLoop` owns the order. Each step may be the last one of this process: START + RECOVER of the next
+one continues from the ledger alone. Nothing here waits for the world except a put whose outcome is
+not known.
 """
 
 import time
@@ -36,9 +37,9 @@ from sluiceway.route.ahead import fold_after, follows
 from sluiceway.route.background import begin_background
 from sluiceway.route.composition import compose
 from sluiceway.route.end_epochs import with_end_epochs
-from sluiceway.route.epoch_report import EpochDone, tell_epoch, tell_sealed
-from sluiceway.route.held_route import HeldRoute
-from sluiceway.route.key_drain import KeyDrain
+from sluiceway.route.epoch_report import EpochDone, log_epoch, log_sealed
+from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.key_drain import KeyOrderGuard
 from sluiceway.route.prepare import prepare_record
 from sluiceway.route.registry_columns import with_registry_columns
 from sluiceway.route.route_figures import RouteFigures
@@ -46,22 +47,22 @@ from sluiceway.route.route_meter import RouteMeter
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.row_log import RowLog
 from sluiceway.route.schema_follow import SchemaFollower
-from sluiceway.route.seal_choice import route_sealing
+from sluiceway.route.seal_rule import route_sealing
 from sluiceway.route.side_records import (
     abandon_left,
     closing_marked,
     is_due,
     put_announcements,
-    put_asked,
     put_due,
+    put_requested,
 )
 from sluiceway.route.status import last_commit_ms
-from sluiceway.route.takeover import LeftLedger, TakeoverHooks, take_over
-from sluiceway.schedule.demand import Demand
+from sluiceway.route.takeover import ReleasedLedger, TakeoverHooks, take_over
+from sluiceway.schedule.demand import ReadAhead
 from sluiceway.schedule.epoch_pace import EpochPace
-from sluiceway.schedule.left_out import LeftOut
+from sluiceway.schedule.left_out import SkippedPartitions
+from sluiceway.schedule.log_end_history import LogEndHistory
 from sluiceway.schedule.open_transactions import OpenTransactions
-from sluiceway.schedule.patience import Patience
 from sluiceway.schedule.planner import (
     PlannedEpoch,
     check_described,
@@ -73,15 +74,15 @@ from sluiceway.schedule.planner import (
     plan_splits,
     unpinned,
 )
+from sluiceway.schedule.retry_pause import RetryPause
 from sluiceway.schedule.run_targets import RunTargets
-from sluiceway.schedule.second_look import SecondLook
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.schedule.task_failures import failures_of
 from sluiceway.storage.contract import Storage
-from sluiceway.upkeep.desk import RouteDesk
-from sluiceway.upkeep.housekeeping import Housekeeper, keep_log_short
+from sluiceway.upkeep.housekeeping import FileCleaner, keep_log_short
 from sluiceway.upkeep.lanes import LaneHooks, Lanes
+from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.worker.answers import check_staged_files
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 
@@ -113,21 +114,24 @@ class RouteSession:
         self.figures = RouteFigures(config)
         self._parts = replace(parts, observe=self.figures.watching(parts.observe))
         self._log = parts.log.bind(job=config.job, route=config.route)
-        self._held: HeldRoute | None = None
+        self._held: OwnedRoute | None = None
         self._driver = uuid4().hex
-        self._left: LeftLedger | None = None
+        self._left: ReleasedLedger | None = None
         self._status_place: tuple[Storage, str] | None = None
         self.trouble: SluicewayError | None = None
         self.read_before: str | None = None
         self._epochs = count()
-        self._patience = Patience()
+        self._retry_pause = RetryPause()
         self._replaces = parts.replaces
         self._targets = RunTargets()
-        self._demand, self._pace = Demand(config.interval_s), EpochPace(config.interval_s)
-        self._transactions, self._left_out = OpenTransactions(self._log), LeftOut(self._log)
-        self._second_look = SecondLook()
+        self._demand, self._pace = ReadAhead(config.interval_s), EpochPace(config.interval_s)
+        self._transactions, self._left_out = (
+            OpenTransactions(self._log),
+            SkippedPartitions(self._log),
+        )
+        self._second_look = LogEndHistory()
         key = config.key
-        self._drain = KeyDrain(
+        self._drain = KeyOrderGuard(
             None if key is None else key.drain_s,
             self._log,
             one_partition=key is not None and key.one_partition,
@@ -184,14 +188,16 @@ class RouteSession:
             if ready is not None:
                 ready.find_first(owned.fold)
             schema = SchemaFollower(self.config, owned, self._parts.sink, self._log, self.meter)
-            housekeeper = Housekeeper(owned.log, self._log)
+            housekeeper = FileCleaner(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer, route_sealing(self.config, ready))
-            place = RouteDesk(owned.log, owned.fold.closed)
+            place = RecordQueue(owned.log, owned.fold.closed)
             tasks = self._parts.replays
             lanes = Lanes(owned, schema.current, self._lane_hooks(), self._log, tasks=tasks)
             dirty = DirtyWatch.recalled(self.config.dirty, owned.log, owned.fold.next_seq)
             follow = (runner, composed.catalog, composed.moved)
-            self._held = HeldRoute(owned, *follow, housekeeper, schema, upkeep, place, lanes, dirty)
+            self._held = OwnedRoute(
+                owned, *follow, housekeeper, schema, upkeep, place, lanes, dirty
+            )
             self._held.max_unpublished = self.config.max_unpublished
             self._held.begin_readiness(self.config.ready, ready, self._log)
             self._held.feeders = composed.feeders
@@ -199,7 +205,7 @@ class RouteSession:
             self._recover()
         except BaseException:
             self._held = None
-            self._left = LeftLedger.of(owned)
+            self._left = ReleasedLedger.of(owned)
             runner.close()
             owned.lease.release()
             raise
@@ -218,7 +224,7 @@ class RouteSession:
         self._parts.observe(step)
 
     def _recover(self) -> None:
-        held, fold = self._now, self._now.owned.fold
+        held, fold = self.state, self.state.owned.fold
         owed = sorted(fold.unpublished.items())
         held.followers.begin(fold)
         self._wait_published(but_for_catalog=True)
@@ -246,7 +252,7 @@ class RouteSession:
             FencedError: Another driver has taken over.
             SourceUnavailableError: The source does not say where the start is.
         """
-        held = self._now
+        held = self.state
         # An idle route puts nothing, and would never meet the fence.
         held.owned.tenure.refuse_if_lost()
         held.followers.refuse_if_failed()
@@ -278,7 +284,7 @@ class RouteSession:
         away = {one.topic for one in set(missed) - self._parts.source.gone(missed)}
         return replace(wanted, topics=tuple(sorted({*wanted.topics, *away})))
 
-    def take_topics(self, topics: tuple[str, ...]) -> None:
+    def set_topics(self, topics: tuple[str, ...]) -> None:
         """Read these topics from the next epoch on. Called between epochs, for a pattern's route.
 
         Args:
@@ -293,9 +299,9 @@ class RouteSession:
         wanted = self.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
-    def is_asked(self, view: SourceView | None = None) -> bool:
+    def is_record_due(self, view: SourceView | None = None) -> bool:
         """Whether a record is due beside the epochs. Called when no epoch is in flight."""
-        return is_due(self._now, view)
+        return is_due(self.state, view)
 
     def pin(self, record: SourcesRecord | None, view: SourceView | None = None) -> None:
         """Commit where new source partitions start, and what is due beside the epochs.
@@ -307,14 +313,14 @@ class RouteSession:
         """
         if record is not None:
             self._pin(record)
-        put_due(self._now, self._publish, view, partial(next, self._epochs))
-        self.meter.advance(self._now.owned.fold)
+        put_due(self.state, self._publish, view, partial(next, self._epochs))
+        self.meter.advance(self.state.owned.fold)
 
     def _pin(self, record: SourcesRecord) -> None:
-        owned = self._now.owned
+        owned = self.state.owned
         committed = owned.writer.commit(record)
         # It asks nothing of the catalog, which would count as behind until the next one does.
-        self._now.want_partitions(committed.seq)
+        self.state.want_partitions(committed.seq)
         self.meter.advance(owned.fold)
         self._parts.observe(Step.PINNED)
         self._log.info("sources_pinned", seq=committed.seq, partitions=len(record.partitions))
@@ -336,16 +342,16 @@ class RouteSession:
             SchemaChangedError: The table's columns have changed, and the route does not follow.
         """
         self.figures.planning()
-        self._now.refuse_unpublished(in_flight=0 if ahead is None else 1)
-        route = self._now.schema.look()
-        if self._patience.in_doubt:
-            self._now.owned.writer.look()
-            self._patience.in_doubt = False
-        fold = ahead or self._now.owned.fold
+        self.state.refuse_unpublished(in_flight=0 if ahead is None else 1)
+        route = self.state.schema.read()
+        if self._retry_pause.in_doubt:
+            self.state.owned.writer.read_new()
+            self._retry_pause.in_doubt = False
+        fold = ahead or self.state.owned.fold
         discovered = view.of(self._subscription(view).topics)
         check_described(unpinned(fold, discovered), view.bounds)
         if ahead is None:
-            self._second_look.look(fold, view.bounds)
+            self._second_look.update(fold, view.bounds)
         logs = (found.partition for found in discovered)
         awaited = self._drain.ends
         targets = self._targets.aim(fold, logs, view.bounds, awaited) if bounded else None
@@ -356,30 +362,30 @@ class RouteSession:
             self._targets.check_reached(fold, view.bounds)
         over = bounded and not splits and ahead is None and not self._drain.holds
         if over:
-            self._now.followers.hasten()
-        busy = self._now.lanes.pressing or self._now.announcing
-        self.caught_up = over and not busy and self._now.take_published()
+            self.state.followers.hasten()
+        busy = self.state.lanes.pressing or self.state.announcing
+        self.caught_up = over and not busy and self.state.read_published()
         if not splits:
             return None
         planned = PlannedEpoch(next(self._epochs), splits, route, ahead=ahead is not None)
-        self._now.mark_planned(planned, fold)
+        self.state.mark_planned(planned, fold)
         self._parts.observe(Step.PLANNED)
         return planned
 
     def _look_at_logs(self, fold: Fold, view: SourceView, *, measured: bool) -> None:
-        self._left_out.look(fold, view)
+        self._left_out.update(fold, view)
         self.meter.left_out = (self._left_out.why, self._left_out.count)
         if measured:
             # What is not committed yet lags; the commit that is under way will say how much does.
-            self.lag_records = self.meter.look(fold, view.bounds)
-        self._transactions.look(fold, view.bounds)
+            self.lag_records = self.meter.update(fold, view.bounds)
+        self._transactions.update(fold, view.bounds)
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
         return self._pace.task_plans(planned)
 
     def _is_full(self) -> bool:
-        return self._now.is_full()
+        return self.state.is_full()
 
     def _lane_hooks(self) -> LaneHooks:
         epoch, applied = partial(next, self._epochs), self._want_partitions
@@ -388,12 +394,12 @@ class RouteSession:
     @property
     def lanes(self) -> Lanes:
         """Replays and purges of dirty rows."""
-        return self._now.lanes
+        return self.state.lanes
 
     @property
     def ledger(self) -> str:
         """Which answers are this route's."""
-        return self._now.owned.owner.ledger
+        return self.state.owned.owner.ledger
 
     def end_epoch_early(self, planned: PlannedEpoch) -> None:
         """Ask the tasks of the running epoch to close their files and answer.
@@ -401,21 +407,21 @@ class RouteSession:
         Raises:
             StorageUnavailableError: The store failed; the deadline ends them.
         """
-        owned = self._now.owned
+        owned = self.state.owned
         flag = stop_path(owned.layout, owned.writer.term, planned.epoch)
         owned.storage.make_folders(flag.rpartition("/")[0])
         owned.storage.overwrite(flag, b"")
 
     # After the tasks
 
-    def note_written(self, planned: PlannedEpoch) -> None:
+    def set_written(self, planned: PlannedEpoch) -> None:
         """The tasks have answered; nothing has been looked at since."""
-        self._pace.note_answered(planned)
+        self._pace.set_answered(planned)
         self._parts.observe(Step.WRITTEN)
 
     def ahead_of(self, answers: Sequence[TaskResult]) -> Fold | None:
         """What the next epoch may be planned from while `finish` of these runs; None if nothing."""
-        return fold_after(self._now.owned.fold, answers)
+        return fold_after(self.state.owned.fold, answers)
 
     def finish(
         self, planned: PlannedEpoch, answers: Sequence[TaskResult], view: SourceView
@@ -436,7 +442,7 @@ class RouteSession:
         self.figures.finishing()
         # Its commit may have waited for the one before.
         ran = planned.answered or time.monotonic()
-        held = self._now
+        held = self.state
         owned = held.owned
         results = [answer for answer in answers if answer.failure is None]
         outdated = self._outdated(planned, results)
@@ -452,64 +458,64 @@ class RouteSession:
             check_staged_files(owned.storage, owned.layout, results)
             self._look_again(record, view)
             self._parts.observe(Step.PREPARED)
-            put_asked(held, self._publish)
+            put_requested(held, self._publish)
             self._keep_log_short()
             before = owned.fold.next_seq
             record = closing_marked(held, record, planned, view)
             committed = owned.writer.commit(partial(placed, record))
-            held.dirty.note(record)
+            held.dirty.count(record)
             self.meter.commit(owned.fold, record.counts, record.dirty_reasons)
-            self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
+            self.lag_records = self.meter.update(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
             # The names that it has got in its slot.
             landed = owned.fold.unpublished[committed.seq]
-            tell_sealed(self._log, record, landed)
+            log_sealed(self._log, record, landed)
             held.wait_published(PUBLISH_MOMENT_S)
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
-            held.note_landed(landed)
+            held.close_passed(landed)
             self._parts.observe(Step.REPORTED)
-            asked = owned.storage.take_requests()
+            asked = owned.storage.pop_request_count()
             done = EpochDone(committed.seq, record, results, planned, ran, asked)
-            tell_epoch(self._log, self._parts.progress, self.config.route, done)
-            self.figures.committed(done, landed, owned.fold)
-            put_asked(held, self._publish)
+            log_epoch(self._log, self._parts.progress, self.config.route, done)
+            self.figures.record_commit(done, landed, owned.fold)
+            put_requested(held, self._publish)
             put_announcements(held)
-            self._row_log.tell(record, results)
+            self._row_log.log_rows(record, results)
             self._keep_log_short()
             held.housekeeper.tidy(owned.fold)
-            held.lanes.look()
+            held.lanes.read_requests()
         self.figures.failed(answers)
         failures = failures_of(planned, answers, owned.fold, view.bounds)
         for failure in failures:
             self._log.warning("task_failed", code=failure.code, error=str(failure))
-        self._patience.judge(failures, landed=record is not None)
+        self._retry_pause.judge(failures, landed=record is not None)
 
     def _look_again(self, record: DataRecord, view: SourceView) -> None:
         """See that what was read is still there, and of the same logs (commit rule 13)."""
-        fold = self._now.owned.fold
+        fold = self.state.owned.fold
         # A topic created anew while it was read reads like the old one.
         check_identities(fold, view.of(self._subscription(view).topics))
-        self._second_look.look(fold, view.bounds)
+        self._second_look.update(fold, view.bounds)
         plan_splits(fold, view.bounds, None, view.copies)
         check_still_there(record.ranges, view.bounds, view.copies)
 
     def _outdated(self, planned: PlannedEpoch, results: Sequence[TaskResult]) -> str:
         """Why an epoch was planned from what is not so; empty when it was not."""
-        if not follows(self._now.owned.fold, planned):
+        if not follows(self.state.owned.fold, planned):
             return "planned ahead"
-        return "schema change" if self._now.schema.take(planned.route, results) else ""
+        return "schema change" if self.state.schema.add_columns(planned.route, results) else ""
 
     def pause_s(self, error: SluicewayError) -> float | None:
         """How long to leave the route alone after an error; None halts it."""
-        return self._patience.pause_s(error)
+        return self._retry_pause.pause_s(error)
 
     def _publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Have a record published that has landed; one that moves a partition, at all costs."""
         if isinstance(record, ReplaceRecord):
             self._wait_published()
         else:
-            self._now.publish_lane(record, PUBLISH_MOMENT_S)
+            self.state.publish_lane(record, PUBLISH_MOMENT_S)
 
     def _wait_published(self, *, but_for_catalog: bool = False) -> None:
         """Wait until all is published, however long the store takes.
@@ -520,7 +526,7 @@ class RouteSession:
         Raises:
             Fatal: A follower that owns the table has ended the route.
         """
-        held = self._now
+        held = self.state
         held.followers.hasten()
         while not held.wait_published(_WAIT_TURN_S):
             self.trouble = held.followers.trouble_of(publishing=True)
@@ -530,28 +536,28 @@ class RouteSession:
         held.followers.hasten(on=False)
 
     def _keep_log_short(self) -> None:
-        held = self._now
+        held = self.state
         # Also records without files: a SNAPSHOT says that all before it is published.
-        held.note_records()
-        held.desk.forget_sealed(keep_log_short(held.upkeep, self._log))
+        held.update_followers()
+        held.record_queue.forget_sealed(keep_log_short(held.upkeep, self._log))
 
     def _want_partitions(self, since: int, *, anew: bool = False) -> None:
         """Have the catalog follow what records from slot `since` on have changed."""
-        self.meter.advance(self._now.owned.fold)
-        self._now.want_partitions(since, anew=anew)
+        self.meter.advance(self.state.owned.fold)
+        self.state.want_partitions(since, anew=anew)
         self._parts.observe(Step.APPLIED)
 
     # END
 
-    def settle(self) -> None:
+    def finish_effects(self) -> None:
         """Give the catalog a last while to follow. Called once, after the last epoch.
 
         Raises:
             Fatal: The table is gone.
         """
         reach("run.settle")
-        held = self._now
-        left = held.followers.settle(_SETTLE_S)
+        held = self.state
+        left = held.followers.finish(_SETTLE_S)
         held.followers.refuse_if_failed()
         if left:
             names = ", ".join(left)
@@ -565,15 +571,15 @@ class RouteSession:
         """
         held, self._held = self._held, None
         if held is not None:
-            self._left = LeftLedger.of(held.owned)
-            held.desk.end(FencedError("the route was left"))
+            self._left = ReleasedLedger.of(held.owned)
+            held.record_queue.end(FencedError("the route was left"))
             for work in held.background:
                 work.close()
             held.followers.close()
             held.housekeeper.close()
             held.owned.lease.release()
         self._parts.sink.close()
-        self._patience.begin_anew()
+        self._retry_pause.begin_anew()
 
     @property
     def started(self) -> bool:
@@ -585,7 +591,12 @@ class RouteSession:
         return self._status_place
 
     @property
-    def _now(self) -> HeldRoute:
+    def state(self) -> OwnedRoute:
+        """What the session holds from START to its end.
+
+        Raises:
+            InvariantError: The route was not started.
+        """
         if self._held is None:
             raise InvariantError(f"route {self.config.route} is used before it was started")
         return self._held

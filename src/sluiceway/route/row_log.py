@@ -22,13 +22,13 @@ class RowLog:
         self._warning = DirtyWarning(log, route=route)
         self._late = LateLog(log)
 
-    def tell(self, record: DataRecord, results: Sequence[TaskResult]) -> None:
+    def log_rows(self, record: DataRecord, results: Sequence[TaskResult]) -> None:
         """Say what there is to say, within limits. Called once per commit.
 
         Args:
             record: Of the epoch.
             results: Of its tasks.
         """
-        self._warning.tell(record)
-        self._dirty.tell(results)
-        self._late.tell(record)
+        self._warning.log_share(record)
+        self._dirty.log_rows(results)
+        self._late.log_rows(record)

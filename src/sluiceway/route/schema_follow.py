@@ -13,8 +13,8 @@ from sluiceway.errors import SchemaChangedError, TableMismatchError
 from sluiceway.observe.log import Log
 from sluiceway.route.columns_to_add import (
     ColumnsToAdd,
-    SeenPlace,
-    WantedColumn,
+    DesiredColumn,
+    ObservedPlace,
     filled_columns,
     merged_fields,
 )
@@ -22,7 +22,7 @@ from sluiceway.route.ignored_fields import IgnoredFields
 from sluiceway.route.route_meter import RouteMeter
 from sluiceway.route.route_plan import route_plan
 from sluiceway.route.takeover import OwnedTable
-from sluiceway.route.unfilled_columns import UnfilledColumns
+from sluiceway.route.unfilled_columns import RouteUnfilledColumns
 from sluiceway.sinks.contract import ColumnsRefused, TableSink, TableState
 from sluiceway.types.dirty import shown
 from sluiceway.types.evolution import (
@@ -30,7 +30,7 @@ from sluiceway.types.evolution import (
     Evolution,
     column_changes,
 )
-from sluiceway.worker.plan import RoutePlan, SeenField, TaskResult
+from sluiceway.worker.plan import ObservedField, RoutePlan, TaskResult
 
 _MOST_REFUSED = 100
 _COMMANDS = ("sluiceway validate JOB", "sluiceway run JOB")
@@ -73,10 +73,10 @@ class SchemaFollower:
         self._meter = meter
         self._state = state
         self._lock = threading.Lock()
-        self._refused: set[SeenPlace] = set()
+        self._refused: set[ObservedPlace] = set()
         self._told: set[str] = set()
         self._ignored = IgnoredFields(log)
-        self._unfilled = UnfilledColumns(log)
+        self._unfilled = RouteUnfilledColumns(log)
         # Partitions may lack columns that somebody added while no driver looked.
         self._owes_columns = config.evolution.follows
         self._warn()
@@ -94,7 +94,7 @@ class SchemaFollower:
             owed, self._owes_columns = self._owes_columns, False
         return owed
 
-    def look(self) -> RoutePlan:
+    def read(self) -> RoutePlan:
         """Take in what was last seen of the table's columns; asks nobody.
 
         Called by the loop's thread before each epoch is planned.
@@ -107,7 +107,7 @@ class SchemaFollower:
             TableMismatchError: The new columns cannot be filled.
         """
         with self._lock:
-            seen = self._sink.columns_seen()
+            seen = self._sink.observed_columns()
             if seen is None or seen == self._state.columns:
                 return self.plan
             changes = self._concerning(column_changes(self._state.columns, seen))
@@ -120,11 +120,11 @@ class SchemaFollower:
                 if changes:
                     self._log.warning("schema_not_followed", **changes.evidence())
                 return self.plan
-            self._use(self._sink.state_seen())
+            self._use(self._sink.observed_state())
             self._log.info("schema_followed", schema=self.plan.schema_version, **changes.evidence())
             return self.plan
 
-    def take(self, planned: RoutePlan, results: Sequence[TaskResult]) -> bool:
+    def add_columns(self, planned: RoutePlan, results: Sequence[TaskResult]) -> bool:
         """Add columns for the fields that an epoch has met. Called before its commit.
 
         Args:
@@ -147,8 +147,8 @@ class SchemaFollower:
                 for each in fields.values()
                 if each.column or each.path[0].lower() not in left_out
             ]
-            self._meter.ignored_fields = ignored = self._ignored.note(news)
-            self._meter.unfilled_columns = self._unfilled.note(
+            self._meter.ignored_fields = ignored = self._ignored.count(news)
+            self._meter.unfilled_columns = self._unfilled.check(
                 planned.schema.fields, results, ignored
             )
         if planned.samples != "dirty" or not fields:
@@ -156,7 +156,7 @@ class SchemaFollower:
         if planned.schema_version != self.plan.schema_version:
             # What was not known when the epoch was planned may be known now.
             return True
-        wanted = self._wanted(fields)
+        wanted = self._desired_columns(fields)
         if not wanted:
             return False
         self._owned.tenure.check()
@@ -168,7 +168,7 @@ class SchemaFollower:
         self._take_up(state, wanted)
         return True
 
-    def _add(self, wanted: WantedColumn) -> bool:
+    def _add(self, wanted: DesiredColumn) -> bool:
         state = self._sink.add_columns([wanted.column])
         if isinstance(state, ColumnsRefused):
             for place in wanted.places:
@@ -177,7 +177,7 @@ class SchemaFollower:
         self._take_up(state, [wanted])
         return True
 
-    def _take_up(self, state: TableState, added: Sequence[WantedColumn]) -> None:
+    def _take_up(self, state: TableState, added: Sequence[DesiredColumn]) -> None:
         with self._lock:
             self._use(state)
         columns = {f"column {each.column.name}": each.column.type for each in added}
@@ -219,22 +219,22 @@ class SchemaFollower:
 
     # add_columns
 
-    def _wanted(self, fields: dict[SeenPlace, SeenField]) -> list[WantedColumn]:
+    def _desired_columns(self, fields: dict[ObservedPlace, ObservedField]) -> list[DesiredColumn]:
         found = ColumnsToAdd(self._config, self.plan, self._state)
         found.add(fields, self._refused)
         for place, why in found.refused.items():
             self._refuse(place, why)
         for place, why in found.unfit.items():
-            self._tell(SeenField(*place, type=""), why)
-        return list(found.wanted.values())
+            self._tell(ObservedField(*place, type=""), why)
+        return list(found.desired.values())
 
-    def _refuse(self, place: SeenPlace, why: str) -> None:
+    def _refuse(self, place: ObservedPlace, why: str) -> None:
         """Say once that rows with this field stay dirty."""
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(place)
-            self._tell(SeenField(*place, type=""), why)
+            self._tell(ObservedField(*place, type=""), why)
 
-    def _tell(self, seen: SeenField, why: str) -> None:
+    def _tell(self, seen: ObservedField, why: str) -> None:
         """Say that rows with a field are dirty; once for each, and it may get a column later."""
         if seen.name not in self._told and len(self._told) < _MOST_REFUSED:
             self._told.add(seen.name)

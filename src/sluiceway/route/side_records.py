@@ -14,12 +14,12 @@ from sluiceway.ledger.partition_records import AbandonRecord, ReplaceRecord
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord
 from sluiceway.ledger.watermark_records import WatermarkRecord
-from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.held_route import OwnedRoute
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.desk import Build
 from sluiceway.upkeep.partition_bodies import ready_body
+from sluiceway.upkeep.record_queue import Build
 
 Publish = Callable[[EpochRecord | ReplaceRecord], None]
 
@@ -27,11 +27,11 @@ _NOTHING_READ = DataRecord(0, (), (), (), NO_ROWS, "", {}, {})
 _ANNOUNCE_S = 1.0
 
 
-def is_due(held: HeldRoute, view: SourceView | None) -> bool:
+def is_due(held: OwnedRoute, view: SourceView | None) -> bool:
     """Whether `put_due` has anything to put. Called between two epochs; cheap when nothing is."""
     fold, readiness = held.owned.fold, held.readiness
     # A turn may have failed after records of it had landed, and no epoch comes to tell of them.
-    if held.desk.is_waited_for(fold) or held.unshown is not None:
+    if held.record_queue.is_waited_for(fold) or held.unshown is not None:
         return True
     if readiness is None or view is None:
         return False
@@ -39,7 +39,7 @@ def is_due(held: HeldRoute, view: SourceView | None) -> bool:
 
 
 def put_due(
-    held: HeldRoute, publish: Publish, view: SourceView | None, epochs: Callable[[], int]
+    held: OwnedRoute, publish: Publish, view: SourceView | None, epochs: Callable[[], int]
 ) -> None:
     """Put what is asked for, what closes prefixes although nothing is read, and what is announced.
 
@@ -47,14 +47,14 @@ def put_due(
 
     Args:
         held: The route.
-        publish: As in `put_asked`.
+        publish: As in `put_requested`.
         view: Log ends, read since the last epoch was committed; without them nothing is announced.
         epochs: Numbers of epochs that were never planned.
 
     Raises:
         FencedError: Another driver has taken over.
     """
-    put_asked(held, publish)
+    put_requested(held, publish)
     readiness, fold = held.readiness, held.owned.fold
     if readiness is not None and view is not None and not held.is_full():
         mark = readiness.idle_mark(fold, view)
@@ -62,14 +62,14 @@ def put_due(
             idle = replace(_NOTHING_READ, epoch=epochs(), watermark=mark)
             _put(held, publish, lambda _: idle)
         readiness.close_due(fold)
-    if held.desk.is_waited_for(fold) and not held.is_full():
+    if held.record_queue.is_waited_for(fold) and not held.is_full():
         put_closing(held, publish, epochs())
     if view is not None:
         put_announcements(held)
 
 
 def closing_marked(
-    held: HeldRoute, record: DataRecord, planned: PlannedEpoch, view: SourceView
+    held: OwnedRoute, record: DataRecord, planned: PlannedEpoch, view: SourceView
 ) -> DataRecord:
     """An epoch's record with what was closed when it was planned, and the route's watermark.
 
@@ -80,7 +80,7 @@ def closing_marked(
         view: Log ends, read after its tasks had answered.
     """
     answered = planned.answered or time.monotonic()
-    record = replace(record, closed=planned.closed, counted=held.desk.counted)
+    record = replace(record, closed=planned.closed, counted=held.record_queue.counted)
     record = planned.dates.dated(record, planned.route, answered)
     if held.readiness is None:
         return record
@@ -89,7 +89,7 @@ def closing_marked(
     return replace(record, watermark=replace(mark, bound_us=bound_us))
 
 
-def put_announcements(held: HeldRoute) -> None:
+def put_announcements(held: OwnedRoute) -> None:
     """Put READY of all that may be announced, in order, for a short while.
 
     Called by the driver's thread between two epochs; what is closed in the ledger has no epoch in
@@ -106,16 +106,16 @@ def put_announcements(held: HeldRoute) -> None:
         made = partial(ready_body, prefix=prefix, at_us=time.time_ns() // 1000)
         committed = writer.commit_made(made)
         if committed is not None:
-            held.note_records()
+            held.update_followers()
             slots.append(committed.seq)
-        readiness.note_announced(prefix)
+        readiness.add_announced(prefix)
         if time.monotonic() >= until:
             break
     if slots:
         held.want_partitions(slots[0])
 
 
-def put_asked(held: HeldRoute, publish: Publish) -> None:
+def put_requested(held: OwnedRoute, publish: Publish) -> None:
     """Put what background work asks for, for a short while; then have the catalog follow.
 
     Args:
@@ -126,35 +126,37 @@ def put_asked(held: HeldRoute, publish: Publish) -> None:
         FencedError: Another driver has taken over.
     """
     if _is_free(held):
-        held.desk.serve(partial(_land, held, publish))
+        held.record_queue.serve(partial(_land, held, publish))
     if held.unshown is not None:
         held.want_partitions(held.unshown)
 
 
-def _is_free(held: HeldRoute) -> bool:
+def _is_free(held: OwnedRoute) -> bool:
     """Whether records may be put that speak of files: all of the table's have their names.
 
     A table that follows the log by itself is asked for none.
     """
-    return held.take_published() or held.catalog is None
+    return held.read_published() or held.catalog is None
 
 
-def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
+def put_closing(held: OwnedRoute, publish: Publish, epoch: int) -> None:
     """Close in the ledger what no epoch closes, as nothing is read now.
 
     Called when no epoch is in flight. Puts nothing when all is closed there already.
 
     Args:
         held: The route.
-        publish: As in `put_asked`.
+        publish: As in `put_requested`.
         epoch: Number of an epoch that was never planned.
 
     Raises:
         FencedError: Another driver has taken over.
     """
-    desk = held.desk
-    closing = replace(_NOTHING_READ, epoch=epoch, closed=desk.closed(), counted=desk.counted)
-    bound_us = desk.bound_us
+    record_queue = held.record_queue
+    closing = replace(
+        _NOTHING_READ, epoch=epoch, closed=record_queue.closed(), counted=record_queue.counted
+    )
+    bound_us = record_queue.bound_us
 
     def build(fold: Fold) -> DataRecord | None:
         read_at_us, mark = fold.watermark.read_at_us, None
@@ -167,7 +169,7 @@ def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
     _put(held, publish, build)
 
 
-def abandon_left(held: HeldRoute) -> None:
+def abandon_left(held: OwnedRoute) -> None:
     """End the work of drivers that were fenced: nobody else ever will. Called once, at START.
 
     Raises:
@@ -176,17 +178,17 @@ def abandon_left(held: HeldRoute) -> None:
     writer = held.owned.writer
     for seq in sorted(held.owned.fold.intents):
         writer.commit(AbandonRecord(seq, "its driver has ended"))
-        held.note_records()
+        held.update_followers()
 
 
-def _put(held: HeldRoute, publish: Publish, build: Build) -> None:
+def _put(held: OwnedRoute, publish: Publish, build: Build) -> None:
     """Land a record, publish its files, have the catalog follow; nothing with nothing to put."""
     slot = _land(held, publish, build)
     if slot is not None:
         held.want_partitions(slot)
 
 
-def _land(held: HeldRoute, publish: Publish, build: Build) -> int | None:
+def _land(held: OwnedRoute, publish: Publish, build: Build) -> int | None:
     """Land a record and publish its files; None with nothing to put.
 
     The catalog follows later, for many records at once: looking for what it has to show takes
@@ -200,6 +202,6 @@ def _land(held: HeldRoute, publish: Publish, build: Build) -> int | None:
     body = fold.unpublished.get(committed.seq)
     if body is not None:
         publish(body)
-    held.note_records()
+    held.update_followers()
     held.unshown = before if held.unshown is None else held.unshown
     return committed.seq

@@ -14,7 +14,7 @@ from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.owned_ledger import OwnedLedger, Owner, ledger_property
 from sluiceway.ledger.records import FORMAT, MIN_READER, FenceRecord
-from sluiceway.ledger.tenure import Tenure
+from sluiceway.ledger.tenure import DriverTerm
 from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.route.ledger_age import refuse_older_ledger
@@ -64,7 +64,7 @@ class TakeoverHooks:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftLedger:
+class ReleasedLedger:
     """How a driver left a ledger that it gave back and may take again.
 
     Attributes:
@@ -82,7 +82,7 @@ class LeftLedger:
     head: str
 
     @classmethod
-    def of(cls, owned: OwnedLedger) -> "LeftLedger":
+    def of(cls, owned: OwnedLedger) -> "ReleasedLedger":
         """As it stands now."""
         fold = owned.fold
         return cls(owned.driver, owned.owner.ledger, owned.writer.term, fold.next_seq, fold.head)
@@ -109,7 +109,7 @@ class LeftLedger:
 
 
 def take_over(
-    config: RouteConfig, sink: TableSink, hooks: TakeoverHooks, left: LeftLedger | None = None
+    config: RouteConfig, sink: TableSink, hooks: TakeoverHooks, left: ReleasedLedger | None = None
 ) -> OwnedTable:
     """Open the table, check that the ledger is its own, wait for the lease, fence.
 
@@ -173,7 +173,7 @@ def take_over(
     hooks.observe(Step.FENCED)
     keeper = LeaseKeeper(storage, layout.lease, _lease(driver, writer.term, process))
     _mark_table(sink, state, owner, keeper)
-    tenure = Tenure(writer, keeper)
+    tenure = DriverTerm(writer, keeper)
     log.check_held = tenure.check
     return OwnedTable(driver, storage, layout, log, owner, writer, keeper, tenure, state)
 

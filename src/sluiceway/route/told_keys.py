@@ -43,7 +43,7 @@ def with_told_key(config: RouteConfig) -> RouteConfig:
     if spec is None or (config.key is not None and config.key.columns):
         return config
     held = _held_key(config)
-    by_registry = spec.table.key_teller == FROM_REGISTRY
+    by_registry = spec.table.key_origin == FROM_REGISTRY
     key = held
     if by_registry or not held:
         fields = _registered(spec, config.topics) if by_registry else _sampled(spec, config)

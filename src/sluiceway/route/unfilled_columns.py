@@ -11,7 +11,7 @@ from sluiceway.worker.plan import TaskResult
 _MOST_TOLD = 20
 
 
-class UnfilledColumns:
+class RouteUnfilledColumns:
     """One route's, while its driver lives. Used by one thread at a time.
 
     Args:
@@ -23,7 +23,7 @@ class UnfilledColumns:
         self._empty: frozenset[str] | None = None
         self._told: set[str] = set()
 
-    def note(
+    def check(
         self, columns: Sequence[Field], results: Sequence[TaskResult], ignored: Mapping[str, int]
     ) -> dict[str, str]:
         """Take in what the tasks of an epoch have filled; each column is told once.

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 
 from sluiceway.errors import TaskDiedError
 from sluiceway.observe.log import Log
-from sluiceway.schedule.pieces import Pieces
+from sluiceway.schedule.pieces import SplitPieces
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.quarantine import Quarantine
 from sluiceway.schedule.runner import Bundle
-from sluiceway.schedule.spread import Spread
+from sluiceway.schedule.spread import SplitAssigner
 from sluiceway.worker.plan import TaskResult
 
 
-class Dealer:
+class TaskPacker:
     """Decides which routes share a task. Used by the loop's thread.
 
     Args:
@@ -21,12 +21,12 @@ class Dealer:
         log: Told of tasks that died.
     """
 
-    def __init__(self, spread: Spread, log: Log) -> None:
+    def __init__(self, spread: SplitAssigner, log: Log) -> None:
         self._spread = spread
         self._numbers: dict[str, int] = {}
         self._log = log
         self._quarantine = Quarantine()
-        self._pieces = Pieces()
+        self._pieces = SplitPieces()
 
     def deal(self, epochs: Mapping[str, PlannedEpoch], slots: int) -> dict[str, PlannedEpoch]:
         """Fill `by_task` and `alone`. Called once an epoch.
@@ -57,7 +57,7 @@ class Dealer:
     def _number(self, route: str) -> int:
         return self._numbers.setdefault(route, len(self._numbers))
 
-    def take(
+    def add_answers(
         self,
         ledgers: Mapping[str, str],
         epochs: Mapping[str, PlannedEpoch],
@@ -98,7 +98,7 @@ class Dealer:
         fallen = {ledger for each in dead.values() for ledger in each}
         self._quarantine.survived(r for r, ledger in ledgers.items() if ledger not in fallen)
 
-    def note_lost(self, ledgers: Mapping[str, str], bundles: Sequence[Bundle]) -> None:
+    def add_lost(self, ledgers: Mapping[str, str], bundles: Sequence[Bundle]) -> None:
         """Take in that no task of an epoch answered."""
         for bundle in bundles:
             served = {plan.route.ledger for plan in bundle}

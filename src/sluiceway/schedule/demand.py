@@ -22,7 +22,7 @@ class _Growth:
     per_s: float = 0.0
 
 
-class Demand:
+class ReadAhead:
     """Expects the records of a route's splits. Owned by its session, used by one thread.
 
     Args:

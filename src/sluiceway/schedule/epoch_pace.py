@@ -33,7 +33,7 @@ class EpochPace:
         self._told_s = self._interval_s - self._rest_s()
         return planned.task_plans(self._told_s)
 
-    def note_answered(self, planned: PlannedEpoch) -> None:
+    def set_answered(self, planned: PlannedEpoch) -> None:
         """The tasks that were told last have answered."""
         planned.answered = time.monotonic()
         rest_s = planned.answered - planned.started - self._told_s

@@ -18,7 +18,7 @@ MOST_NAMED = 20
 """More are only counted, in an event and in the route's status."""
 
 
-class LeftOut:
+class SkippedPartitions:
     """Owned by a route's session, used by one thread.
 
     Args:
@@ -35,7 +35,7 @@ class LeftOut:
         self._log = log
         self._before: frozenset[SourcePartition] = frozenset()
 
-    def look(self, fold: Fold, view: SourceView) -> None:
+    def update(self, fold: Fold, view: SourceView) -> None:
         """Take in what the brokers have said. Called with each plan that has a part to read."""
         left = undescribed(fold, view.bounds)
         self.count = len(left)

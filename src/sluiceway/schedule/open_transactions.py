@@ -34,7 +34,7 @@ class OpenTransactions:
         self._clock = clock
         self._waiting: dict[SourcePartition, _Waiting] = {}
 
-    def look(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
+    def update(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
         """Take in log ends that were just read. Called before each epoch."""
         now = self._clock()
         held_up = {}

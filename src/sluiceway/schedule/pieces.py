@@ -34,7 +34,7 @@ class _Chain:
     place: int
 
 
-class Pieces:
+class SplitPieces:
     """Cuts splits of an epoch, and puts together what came of them. Used by the loop's thread."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ _TOGETHER = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class EpochRoutes:
     """Routes of one epoch.
 
     Attributes:
@@ -59,7 +59,7 @@ class Quarantine:
                 if suspect.clean >= CLEAN_EPOCHS:
                     del self._suspects[route]
 
-    def arrange(self, routes: Sequence[str], slots: int) -> Arrangement:
+    def arrange(self, routes: Sequence[str], slots: int) -> EpochRoutes:
         """Deal routes that have something to read out over at most `slots` tasks.
 
         Groups for which there is no task take turns; what is left out comes in a later epoch.
@@ -80,7 +80,7 @@ class Quarantine:
         open_groups = {suspect.group for suspect in self._suspects.values()} | {_TOGETHER}
         self._last_turn = {g: at for g, at in self._last_turn.items() if g in open_groups}
         self._last_turn |= dict.fromkeys(chosen, turn)
-        return Arrangement(
+        return EpochRoutes(
             together=tuple(groups.get(_TOGETHER, ()) if _TOGETHER in chosen else ()),
             apart=tuple(tuple(groups[group]) for group in sorted(chosen) if group != _TOGETHER),
         )

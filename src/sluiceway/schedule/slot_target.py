@@ -106,7 +106,7 @@ class SlotTarget:
             self._lower(now, now - self._enough_since)
         return self._target
 
-    def note(self, epochs: Mapping[str, PlannedEpoch], answers: Sequence[TaskResult]) -> None:
+    def update(self, epochs: Mapping[str, PlannedEpoch], answers: Sequence[TaskResult]) -> None:
         """Learn from an epoch what a slot reads in one. Called once its tasks have answered."""
         by_task: dict[int, int] = {}
         for answer in answers:

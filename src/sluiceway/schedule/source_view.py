@@ -61,7 +61,7 @@ class SourceView:
         return tuple(found)
 
 
-def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
+def read_source_view(source: SourceClient, topics: Iterable[str]) -> SourceView:
     """Ask a cluster about topics. Called before and after the tasks of each epoch.
 
     Raises:

@@ -53,12 +53,12 @@ class SpareSlots:
                 self._grant(self._wishes.popleft())
             return max(slots - self._lent, 1)
 
-    def seen(self, least: int) -> None:
+    def set_least(self, least: int) -> None:
         """So many slots are up, or more; a loop that has nothing to read does not count them."""
         with self._changed:
             self._slots = max(self._slots, least)
 
-    def take(self, most: int, check: Callable[[], None]) -> int:
+    def acquire(self, most: int, check: Callable[[], None]) -> int:
         """Wait for slots; give them back with `give_back`. Called by any other thread.
 
         Args:
@@ -87,7 +87,7 @@ class SpareSlots:
                 raise
             return wish.granted
 
-    def take_now(self) -> bool:
+    def acquire_now(self) -> bool:
         """Take one slot for a few seconds, if one is free; whoever waits for some goes on waiting.
 
         Give it back with `give_back`. Called by any other thread.

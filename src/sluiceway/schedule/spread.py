@@ -37,7 +37,7 @@ class _Unit:
     weight: int
 
 
-class Spread:
+class SplitAssigner:
     """Deals splits out to tasks, epoch after epoch. Owned by the loop, used by one thread."""
 
     def __init__(self) -> None:

@@ -98,7 +98,7 @@ class SteadyClock:
             return self._believe(wall_us, at)
         return line.now_us(at)
 
-    def take_news(self) -> list[ClockNews]:
+    def pop_news(self) -> list[ClockNews]:
         """What has happened to the clock since it was last asked."""
         with self._lock:
             news, self._news = self._news, []

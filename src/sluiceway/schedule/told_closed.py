@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sluiceway.eventtime.prefix_periods import Period
 
 
-class ToldClosed:
+class ClosedHint:
     """Of one route. Used by one thread; each name is looked at once."""
 
     def __init__(self) -> None:

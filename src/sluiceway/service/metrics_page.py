@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from sluiceway import __version__
 from sluiceway.job.status_board import MeasuredRoute, StatusBoard
 from sluiceway.observe import metrics
-from sluiceway.observe.figures import FigureLimits, Labels, Spread
+from sluiceway.observe.figures import FigureLimits, Histogram, Labels
 from sluiceway.observe.metrics import (
     METRICS,
     OTHER,
@@ -177,10 +177,10 @@ def _numbers_of(route: MeasuredRoute, metric: Metric) -> dict[Labels, float]:
     return found
 
 
-def _spreads_of(route: MeasuredRoute, metric: Metric) -> dict[Labels, Spread]:
+def _spreads_of(route: MeasuredRoute, metric: Metric) -> dict[Labels, Histogram]:
     found = dict(route.figures.spreads.get(metric.name, {}))
     if not found and not metric.labels:
-        found = {_NO_LABELS: Spread(metric.bounds)}
+        found = {_NO_LABELS: Histogram(metric.bounds)}
     return found
 
 
@@ -194,12 +194,12 @@ def _sum_numbers(routes: Iterable[MeasuredRoute], metric: Metric) -> dict[Labels
     return found
 
 
-def _sum_spreads(routes: Iterable[MeasuredRoute], metric: Metric) -> dict[Labels, Spread]:
-    found: dict[Labels, list[Spread]] = {}
+def _sum_spreads(routes: Iterable[MeasuredRoute], metric: Metric) -> dict[Labels, Histogram]:
+    found: dict[Labels, list[Histogram]] = {}
     for route in routes:
         for labels, spread in _spreads_of(route, metric).items():
             found.setdefault(labels, []).append(spread)
-    return {labels: reduce(Spread.plus, spreads) for labels, spreads in found.items()}
+    return {labels: reduce(Histogram.plus, spreads) for labels, spreads in found.items()}
 
 
 def _add_numbers(family: Family, base: Labels, values: dict[Labels, float]) -> None:
@@ -208,7 +208,9 @@ def _add_numbers(family: Family, base: Labels, values: dict[Labels, float]) -> N
         family.add_metric((*base, *labels), value)  # type: ignore[attr-defined]
 
 
-def _add_spreads(family: HistogramMetricFamily, base: Labels, values: dict[Labels, Spread]) -> None:
+def _add_spreads(
+    family: HistogramMetricFamily, base: Labels, values: dict[Labels, Histogram]
+) -> None:
     for labels, spread in sorted(values.items(), key=lambda each: each[0]):
         under, buckets = 0, []
         bounds = [*(f"{bound:g}" for bound in spread.bounds), "+Inf"]

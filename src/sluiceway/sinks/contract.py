@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from sluiceway.ledger.follower import Follower
     from sluiceway.ledger.log import LedgerLog
     from sluiceway.observe.log import Log
-    from sluiceway.sinks.foreseen import ForeseenTable
     from sluiceway.sinks.inspected import InspectedTable
+    from sluiceway.sinks.planned_table import PlannedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class TableSink(ABC):
         """
         raise _not_looked_at("find")
 
-    def foresee(self) -> "ForeseenTable":
+    def foresee(self) -> "PlannedTable":
         """What `open` would find or create, for `plan`, `preview`, `doctor`; changes nothing.
 
         Raises:
@@ -260,7 +260,7 @@ class TableSink(ABC):
         del partitions
         return None
 
-    def columns_seen(self) -> Columns | None:
+    def observed_columns(self) -> Columns | None:
         """Data columns when the table was last looked at; asks nobody. Any thread may call.
 
         None where changes of columns are not watched, as here. What is seen never falls behind
@@ -268,10 +268,10 @@ class TableSink(ABC):
         """
         return None
 
-    def state_seen(self) -> TableState:
+    def observed_state(self) -> TableState:
         """The table when it was last looked at, as `open` describes it; asks nobody.
 
-        Called when `columns_seen` has changed.
+        Called when `observed_columns` has changed.
 
         Raises:
             TableMismatchError: It is not what the job file says any more.
@@ -294,7 +294,7 @@ class TableSink(ABC):
         del columns
         return ColumnsRefused("this catalog does not add columns")
 
-    def note_complete(self, until_us: int) -> None:  # noqa: B027 - a catalog may have no place
+    def mark_complete(self, until_us: int) -> None:  # noqa: B027 - a catalog may have no place
         """Let the table say that all its partitions that end by then are complete.
 
         Called after they are in the catalog, again after a crash. What a table says never falls.

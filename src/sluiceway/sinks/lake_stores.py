@@ -14,6 +14,6 @@ def stores_setting(stores: Stores) -> str:
     return encode(stores).decode()
 
 
-def told_stores(setting: str | None) -> Stores:
+def parse_stores(setting: str | None) -> Stores:
     """What `stores_setting` made; as the environment says where there is none."""
     return NO_STORES if setting is None else decode(setting.encode(), Stores)

@@ -88,13 +88,13 @@ def parse_partition_folder(folder: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def asked_folder(text: str) -> str:
+def requested_folder(text: str) -> str:
     """The folder that a person means, whose values may be written as they are: `pc=%` too."""
     parts = (part.partition("=") for part in text.strip("/").split("/"))
-    return "/".join(f"{name}{equals}{_asked_value(value)}" for name, equals, value in parts)
+    return "/".join(f"{name}{equals}{_requested_value(value)}" for name, equals, value in parts)
 
 
-def _asked_value(text: str) -> str:
+def _requested_value(text: str) -> str:
     """A folder's own escapes stay; what `escape` would write is written so, once."""
     parts = _OWN_ESCAPES.split(text)
     return "".join(part if at % 2 else escape(unescape(part)) for at, part in enumerate(parts))

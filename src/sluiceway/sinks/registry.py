@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sinks.contract import TableIdentity, TableSink
 from sluiceway.sinks.side_tables import DayFolders, LateRowsTable, TypedColumn
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.storage.access import Stores
 
 if TYPE_CHECKING:
-    from sluiceway.sinks.hive.found_table import SeenMetastore
+    from sluiceway.sinks.hive.found_table import ObservedMetastore
 
 METASTORE = "metastore"
 ICEBERG = "iceberg"
 
-OpenSink = Callable[[HiveTableOptions, Mapping[str, str]], TableSink]
+OpenSink = Callable[[TableOptions, Mapping[str, str]], TableSink]
 """What an entry point of `sluiceway.sinks` names: the table that the job file describes and the
 connection's options -> the driver's view of it. Called once per route, on the driver only. Raises
-`JobFileError` for what cannot be. `HiveTableOptions.metastore` is empty for a plug-in."""
+`JobFileError` for what cannot be. `TableOptions.metastore` is empty for a plug-in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ _BUILT_IN = {
 }
 
 
-def open_sink(access: CatalogAccess, table: HiveTableOptions) -> TableSink:
+def open_sink(access: CatalogAccess, table: TableOptions) -> TableSink:
     """The driver's view of a table. Called once per route.
 
     Raises:
@@ -60,7 +60,7 @@ def open_sink(access: CatalogAccess, table: HiveTableOptions) -> TableSink:
     )
 
 
-def find_table(access: CatalogAccess, table: HiveTableOptions) -> TableIdentity:
+def find_table(access: CatalogAccess, table: TableOptions) -> TableIdentity:
     """Where a table is, and its ledger; see `TableSink.find`. Called once by commands that look.
 
     Raises:
@@ -79,7 +79,7 @@ def find_table(access: CatalogAccess, table: HiveTableOptions) -> TableIdentity:
         sink.close()
 
 
-def look_at_metastore(table: HiveTableOptions) -> "SeenMetastore | None":
+def read_metastore(table: TableOptions) -> "ObservedMetastore | None":
     """What the metastore of a table says of itself; None where a folder stands for it.
 
     Raises:
@@ -88,11 +88,11 @@ def look_at_metastore(table: HiveTableOptions) -> "SeenMetastore | None":
     # Likewise.
     from sluiceway.sinks.hive import found_table  # noqa: PLC0415
 
-    return found_table.look_at_metastore(table)
+    return found_table.read_metastore(table)
 
 
 def open_late_table(
-    table: HiveTableOptions, name: str, *, ledger: str, place: str, stores: Stores
+    table: TableOptions, name: str, *, ledger: str, place: str, stores: Stores
 ) -> LateRowsTable:
     """The table over a route's late place, in the catalog of its own table; not yet found.
 
@@ -110,7 +110,7 @@ def open_late_table(
 
 
 def open_day_folders(
-    table: HiveTableOptions, name: str, columns: Sequence[TypedColumn], *, stores: Stores
+    table: TableOptions, name: str, columns: Sequence[TypedColumn], *, stores: Stores
 ) -> DayFolders:
     """A table for copies of a route's dirty rows, in the catalog of its own table; not yet opened.
 
@@ -132,7 +132,7 @@ def open_day_folders(
     )
 
 
-def why_not_created(table: HiveTableOptions) -> str | None:
+def why_not_created(table: TableOptions) -> str | None:
     """Why a table of the job file's format and columns could not be filled; None when it could."""
     from sluiceway.sinks.hive.table_format import creation_problem  # noqa: PLC0415
 

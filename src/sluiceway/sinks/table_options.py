@@ -22,7 +22,7 @@ class PartitionColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class HiveTableOptions:
+class TableOptions:
     """A table to write.
 
     Attributes:
@@ -72,7 +72,7 @@ class HiveTableOptions:
         """Whether the catalog tells names apart that differ in letter case only."""
         return self.lake is not None and self.lake.keeps_case
 
-    def named(self, name: str) -> "HiveTableOptions":
+    def named(self, name: str) -> "TableOptions":
         """The same for the table of this name, spelt as the catalog keeps it.
 
         Args:
@@ -82,7 +82,7 @@ class HiveTableOptions:
         return replace(self, database=database, table=table)
 
 
-def table_not_found(options: HiveTableOptions) -> TableNotFoundError:
+def table_not_found(options: TableOptions) -> TableNotFoundError:
     """The error for a table that the metastore does not have; the hint says how it gets there."""
     message = "the table does not exist"
     if options.schema is None:

@@ -100,7 +100,7 @@ class TopicTail(Protocol):
     def at_end(self) -> bool:
         """Whether all that there was has been given out."""
 
-    def take(self, most: int, wait_s: float) -> Sequence[TailMessage]:
+    def read(self, most: int, wait_s: float) -> Sequence[TailMessage]:
         """What has come."""
 
     def close(self) -> None:

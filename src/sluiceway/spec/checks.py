@@ -19,7 +19,7 @@ from sluiceway.spec.lake import RESERVED_COLUMNS, meta_name
 from sluiceway.spec.lake_checks import check_lake
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Mark, Problem, quoted, undeclared
+from sluiceway.spec.problems import JobFileProblem, Mark, quoted, undeclared
 from sluiceway.spec.ready import check_ready
 from sluiceway.spec.retention import check_retention
 from sluiceway.spec.side_topics import check_side_topics
@@ -51,7 +51,7 @@ from sluiceway.spec.values import (
 from sluiceway.spec.written_columns import CHANGES, written_columns, written_name
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-_WANTED: tuple[tuple[tuple[str, ...], tuple[str, ...], PluginGroup | None], ...] = (
+_REQUIRED: tuple[tuple[tuple[str, ...], tuple[str, ...], PluginGroup | None], ...] = (
     (("source",), ("kafka", "rocketmq"), PluginGroup.SOURCES),
     (("table", HIVE), ("metastore", "folder"), PluginGroup.SINKS),
     (("table", ICEBERG), (ICEBERG,), None),
@@ -68,7 +68,7 @@ _OWN_SPARK_SETTINGS = {
 }
 
 
-def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Check names, references and needs across blocks. Called once per load.
 
     Args:
@@ -103,20 +103,22 @@ def _items(data: object, *path: str) -> Iterator[tuple[Path, Mapping[str, Any]]]
             yield (*path, index), item
 
 
-def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     connections = mapping(data, "connections")
     for name in connections:
         if not _CONNECTION_NAME.fullmatch(name):
             text = f"expected 1 to 64 letters, digits, `_`, `-`, got {quoted(name)}"
-            yield Problem(positions.key(("connections", name)), text, "rename the connection")
+            yield JobFileProblem(
+                positions.key(("connections", name)), text, "rename the connection"
+            )
     wanted = mapping(data, "table", table_kind(data)).get("storage")
     if isinstance(wanted, str):
         kinds = {*_STORE_KINDS, *plugin_names(PluginGroup.STORAGE)}
         if not _is_reported(connections.get(wanted), kinds):
             text = f"expected the name of a connection to a store, got {quoted(wanted)}"
             todo = f"add one of the kinds {', '.join(sorted(kinds))}, or remove the key"
-            yield Problem(positions.value(table_path(positions, "storage")), text, todo)
-    for parent, built_in, group in _WANTED:
+            yield JobFileProblem(positions.value(table_path(positions, "storage")), text, todo)
+    for parent, built_in, group in _REQUIRED:
         others = () if group is None else plugin_names(group)
         kinds = {*built_in, *others}
         wanted = mapping(data, *parent).get("connection")
@@ -131,10 +133,10 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
         )
         if parent == ("table", HIVE) and ICEBERG in mapping(connections.get(wanted)):
             todo = "write `iceberg:` in place of `hive:`, or name a connection of that kind"
-        yield Problem(positions.value((*parent, "connection")), text, todo)
+        yield JobFileProblem(positions.value((*parent, "connection")), text, todo)
 
 
-def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """A format that names a registry names a connection to one."""
     connections = mapping(data, "connections")
     fitting = [name for name, of in connections.items() if "schema_registry" in mapping(of)]
@@ -143,14 +145,14 @@ def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[P
         if isinstance(wanted, str) and wanted not in fitting and kind in _WITH_REGISTRY:
             text = f"expected the name of a schema_registry connection, got {quoted(wanted)}"
             todo = f"write one of: {', '.join(fitting)}" if fitting else "add such a connection"
-            yield Problem(positions.value(("format", kind, "registry")), text, todo)
+            yield JobFileProblem(positions.value(("format", kind, "registry")), text, todo)
     debezium = mapping(data, "format", "debezium")
     if "encoding" in debezium and "registry" not in debezium:
         text = "expected `encoding` beside `registry` only: without one payloads are JSON"
-        yield Problem(positions.key(("format", "debezium", "encoding")), text, "remove it")
+        yield JobFileProblem(positions.key(("format", "debezium", "encoding")), text, "remove it")
 
 
-def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """An id that the registry does not know is given up well before its task is."""
     for kind in sorted(_SCHEMA_FORMATS | {"debezium"}):
         block = mapping(data, "format", kind)
@@ -163,7 +165,9 @@ def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterat
         path = ("format", kind, "unknown_wait") if own else ("run", "straggler_timeout")
         text = f"expected format.{kind}.unknown_wait to be half of run.straggler_timeout at most"
         got = f"got {block.get('unknown_wait', '30s')} and {run.get('straggler_timeout', '60s')}"
-        yield Problem(positions.value(path), f"{text}, {got}", "lower the one or raise the other")
+        yield JobFileProblem(
+            positions.value(path), f"{text}, {got}", "lower the one or raise the other"
+        )
 
 
 def _duration_ms(text: object) -> int | None:
@@ -182,22 +186,22 @@ def _is_reported(connection: object, kinds: Set[str]) -> bool:
     return bool(kinds & given) or not given
 
 
-def _check_options(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_options(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     for name in mapping(data, "connections"):
         options = ("connections", name, "kafka", "properties")
         for key in OWN_KAFKA_OPTIONS.keys() & mapping(data, *options).keys():
             text = f"expected options that are yours to set, got {quoted(key)}"
             todo = "remove it; the job file and the ledger decide it"
-            yield Problem(positions.key((*options, key)), text, todo)
+            yield JobFileProblem(positions.key((*options, key)), text, todo)
     path = ("run", "spark_conf")
     for key in mapping(data, *path):
         if key in _OWN_SPARK_SETTINGS:
             text = f"expected Spark settings that are yours to set, got {quoted(key)}"
             todo = f"use {quoted(_OWN_SPARK_SETTINGS[key])} of the job file"
-            yield Problem(positions.key((*path, key)), text, todo)
+            yield JobFileProblem(positions.key((*path, key)), text, todo)
         elif not key.startswith("spark."):
             text = f"expected a Spark setting, got {quoted(key)}"
-            yield Problem(positions.key((*path, key)), text, "begin it with `spark.`")
+            yield JobFileProblem(positions.key((*path, key)), text, "begin it with `spark.`")
 
 
 def _names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
@@ -233,20 +237,20 @@ def _meta_names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
             yield name, ("table", "meta", field)
 
 
-def _check_names(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_names(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     taken: dict[str, Path] = {}
     reserved = RESERVED_COLUMNS if table_kind(data) == ICEBERG else frozenset[str]()
     for name, path in _names(data):
         if name.lower() in reserved:
             text = f"expected names that Iceberg does not keep for itself, got {quoted(name)}"
             todo = "take another name: Spark refuses to read a table with this one"
-            yield Problem(_name_mark(positions, path), text, todo)
+            yield JobFileProblem(_name_mark(positions, path), text, todo)
         first = taken.setdefault(name.lower(), path)
         if first is not path:
             line = _name_mark(positions, first).line
             text = f"expected names that differ in more than case, got {quoted(name)} again"
             todo = f"rename one; Hive keeps columns and partitions together (line {line})"
-            yield Problem(_name_mark(positions, path), text, todo)
+            yield JobFileProblem(_name_mark(positions, path), text, todo)
 
 
 def _name_mark(positions: Positions, path: Path) -> Mark:
@@ -255,12 +259,12 @@ def _name_mark(positions: Positions, path: Path) -> Mark:
     return positions.key(path) if overridden else positions.value(path)
 
 
-def _check_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     for path, column in written_columns(data):
         type_text = column.get("type")
         if "unit" in column and isinstance(type_text, str) and not may_hold_times(type_text):
             text = f"expected `unit` with types of times only, got {quoted(type_text)}"
-            yield Problem(positions.key((*path, "unit")), text, "remove the unit")
+            yield JobFileProblem(positions.key((*path, "unit")), text, "remove the unit")
 
 
 def _declared(data: Mapping[str, Any]) -> dict[str, str | None] | None:
@@ -274,38 +278,40 @@ def _declared(data: Mapping[str, Any]) -> dict[str, str | None] | None:
     }
 
 
-def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     declared = _declared(data)
     table, location = mapping(data, "table"), mapping(data, "table", HIVE).get("location")
     whole = table.get("partition_by") == ()
     if whole and isinstance(location, str) and is_hidden_folder(location):
         text = f"expected a folder that readers do not hide, got {quoted(location)}"
         todo = "rename it: it begins with `_` or `.`, and no partition's folder lies below it"
-        yield Problem(positions.value(table_path(positions, "location")), text, todo)
+        yield JobFileProblem(positions.value(table_path(positions, "location")), text, todo)
     for path, partition in _items(data, "table", "partition_by"):
         name = partition.get("name")
         if isinstance(name, str) and table_kind(data) == HIVE:
             problem = partition_name_problem(name)
             if problem is not None:
                 text = f"expected a name that readers find partitions by, got {quoted(name)}"
-                yield Problem(positions.value((*path, "name")), text, f"rename it: {problem}")
+                yield JobFileProblem(
+                    positions.value((*path, "name")), text, f"rename it: {problem}"
+                )
         if "timezone" in partition and not _ZONED & partition.keys():
             text = "expected `timezone` beside processing_time or record_time only"
             todo = "remove it; event_time.timezone is that of event times"
-            yield Problem(positions.key((*path, "timezone")), text, todo)
+            yield JobFileProblem(positions.key((*path, "timezone")), text, todo)
         column = partition.get("column")
         if not isinstance(column, str) or declared is None:
             continue
         at = positions.value((*path, "column"))
         if column.lower() not in declared:
             text = f"expected a declared column, got {quoted(column)}"
-            yield Problem(at, text, undeclared(column, declared))
+            yield JobFileProblem(at, text, undeclared(column, declared))
         elif is_nested(declared[column.lower()] or ""):
             text = f"expected a column of a plain type, got {quoted(column)}"
-            yield Problem(at, text, "partition by a column that holds one value")
+            yield JobFileProblem(at, text, "partition by a column that holds one value")
 
 
-def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     source = mapping(data, "source")
     topics, connection = source.get("topics"), source.get("connection")
     named = mapping(data, "connections", connection) if isinstance(connection, str) else {}
@@ -313,14 +319,14 @@ def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
     for index, topic in enumerate(topics if isinstance(topics, tuple) else ()):
         if isinstance(topic, str) and "kafka" in named and not is_plain_topic(topic):
             text = f"expected {PLAIN_TOPIC}, got {quoted(topic)}"
-            yield Problem(positions.value(("source", "topics", index)), text, TOPIC_TODO)
+            yield JobFileProblem(positions.value(("source", "topics", index)), text, TOPIC_TODO)
         if isinstance(topic, str) and topic in seen:
             text = f"expected each topic once, got {quoted(topic)} again"
-            yield Problem(positions.value(("source", "topics", index)), text, "remove one")
+            yield JobFileProblem(positions.value(("source", "topics", index)), text, "remove one")
         seen.add(str(topic))
 
 
-def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """A table's name takes groups from the topic pattern, and is then no single table."""
     topics = mapping(data, "source").get("topics")
     table = mapping(data, "table", table_kind(data))
@@ -331,17 +337,19 @@ def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[P
     pattern = pattern_of(topics)
     if isinstance(topics, tuple):
         text = f"expected a plain name for topics that are listed, got {quoted(name)}"
-        yield Problem(positions.value(path), text, "write the pattern as text, not as a list")
+        yield JobFileProblem(
+            positions.value(path), text, "write the pattern as text, not as a list"
+        )
     for group in missing_groups(name, pattern) if pattern else ():
         text = f"expected groups of the pattern, got {quoted('{' + group + '}')}"
         todo = f"{quoted(str(topics))} has {pattern.groups if pattern else 0}; {{0}} is all of it"
-        yield Problem(positions.value(path), text, todo)
+        yield JobFileProblem(positions.value(path), text, todo)
     if "location" in table:
         text = f"expected no location for the tables of {quoted(name)}"
-        yield Problem(positions.key(table_path(positions, "location")), text, "remove it")
+        yield JobFileProblem(positions.key(table_path(positions, "location")), text, "remove it")
 
 
-def _check_start(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_start(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Offsets of a topic that is not read would be a misspelt one, silently left out."""
     topics = mapping(data, "source").get("topics")
     for topic in mapping(data, "source", "start", "offsets"):
@@ -350,18 +358,18 @@ def _check_start(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
         if not listed and (pattern is None or not pattern.fullmatch(topic[:MAX_TOPIC_NAME])):
             text = f"expected offsets of topics that are read, got {quoted(topic)}"
             path = ("source", "start", "offsets", topic)
-            yield Problem(positions.key(path), text, "correct the name or remove it")
+            yield JobFileProblem(positions.key(path), text, "correct the name or remove it")
 
 
-def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     users = [path for path, item in _items(data, "table", "partition_by") if "event_time" in item]
     if users and not positions.has(("event_time",)):
         text = "expected an `event_time` block for this partition, got none"
         todo = "add event_time: {field: ..., unit: ms}"
-        yield Problem(positions.key((*users[0], "event_time")), text, todo)
+        yield JobFileProblem(positions.key((*users[0], "event_time")), text, todo)
     if not users and "event_time" in data and "partition_by" in mapping(data, "table"):
         text = "expected a partition that uses `event_time`, got none"
-        yield Problem(positions.key(("event_time",)), text, "add one or remove the block")
+        yield JobFileProblem(positions.key(("event_time",)), text, "add one or remove the block")
     yield from _check_late(data, positions)
     declared = _declared(data)
     block = mapping(data, "event_time")
@@ -370,59 +378,59 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
     if field in OWN_FIELDS:
         for key in how:
             text = f"expected no `{key}` for {field}"
-            yield Problem(positions.key(("event_time", key)), text, "remove it")
+            yield JobFileProblem(positions.key(("event_time", key)), text, "remove it")
         return
     if len(how) > 1:
         text = "expected `unit` or `format`, got both"
-        yield Problem(positions.key(("event_time", "format")), text, "remove one")
+        yield JobFileProblem(positions.key(("event_time", "format")), text, "remove one")
     if declared is None or not isinstance(field, str) or field.startswith("$"):
         return
     type_text, todo = _follow(declared, field)
     if todo:
         text = f"expected the path of a declared column, got {quoted(field)}"
-        yield Problem(positions.value(("event_time", "field")), text, todo)
+        yield JobFileProblem(positions.value(("event_time", "field")), text, todo)
     elif type_text is not None:
         yield from _check_event_time_type(data, positions, type_text)
 
 
-def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Rows that come late to an announced partition would be seen before it is announced anew."""
     ready, block = mapping(data, "ready"), mapping(data, "event_time")
     waits = "ready" in data and ready.get("visible", "on_ready") == "on_ready"
     if block.get("late") == "reopen" and waits:
         text = "`late: reopen` of partitions that are visible on_ready is not in this version"
         todo = "write late: side, or visible: on_commit"
-        yield Problem(positions.value(("event_time", "late")), text, todo, not_yet=True)
+        yield JobFileProblem(positions.value(("event_time", "late")), text, todo, not_yet=True)
     if "reopen_every" in block and block.get("late") != "reopen" and "ready" not in data:
         text = "expected `reopen_every` beside a block `ready` or `late: reopen` only"
         todo = "remove it: nothing of this table is announced"
-        yield Problem(positions.key(("event_time", "reopen_every")), text, todo)
+        yield JobFileProblem(positions.key(("event_time", "reopen_every")), text, todo)
     if "late_table" in block and block.get("late") == "dirty":
         text = "expected no `late_table` beside `late: dirty`: nothing is put aside"
         todo = "remove it; dirty.store names a table of dirty rows"
-        yield Problem(positions.key(("event_time", "late_table")), text, todo)
+        yield JobFileProblem(positions.key(("event_time", "late_table")), text, todo)
 
 
 def _check_event_time_type(
     data: Mapping[str, Any], positions: Positions, type_text: str
-) -> Iterator[Problem]:
+) -> Iterator[JobFileProblem]:
     """A number says nothing without a unit, and a text is no number."""
     units, unit = event_time_units(type_text), mapping(data, "event_time").get("unit")
     if "format" in mapping(data, "event_time"):
         if "iso8601" not in units or is_timestamp(type_text):
             text = f"expected no `format` for the values of {quoted(type_text)}"
             todo = "remove it" if None in units else "write unit: s, ms, us or ns instead"
-            yield Problem(positions.key(("event_time", "format")), text, todo)
+            yield JobFileProblem(positions.key(("event_time", "format")), text, todo)
         return
     if not units:
         return  # Upper layers know all types and tell what cannot be read.
     if unit is None and None not in units:
         text = f"expected `unit` for the numbers of {quoted(type_text)}, got none"
-        yield Problem(positions.key(("event_time",)), text, "add unit: s, ms, us or ns")
+        yield JobFileProblem(positions.key(("event_time",)), text, "add unit: s, ms, us or ns")
     elif isinstance(unit, str) and unit in _UNITS and unit not in units:
         text = f"expected a unit that reads {quoted(type_text)}, got {quoted(unit)}"
         todo = "remove it" if None in units else "write s, ms, us or ns"
-        yield Problem(positions.value(("event_time", "unit")), text, todo)
+        yield JobFileProblem(positions.value(("event_time", "unit")), text, todo)
 
 
 def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None, str]:
@@ -454,7 +462,7 @@ def _tells_rows_in_json(formats: Mapping[str, Any]) -> bool:
     )
 
 
-def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """What finds fields that no column reads knows JSON; who adds columns, the metastore."""
     evolution, path = mapping(data, "table").get("evolution"), ("table", "evolution")
     formats = mapping(data, "format")
@@ -465,13 +473,13 @@ def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[
         if json is None and not typed and not told:
             also = ", debezium without a registry or maxwell" if evolution == "add_columns" else ""
             text = f"expected the format json{also} beside {quoted(evolution)}"
-            yield Problem(positions.value(path), text, "write fail or follow_table")
+            yield JobFileProblem(positions.value(path), text, "write fail or follow_table")
         elif "extra" in mapping(json):
             text = f"expected no `extra` beside {quoted(evolution)}, which says what becomes of it"
-            yield Problem(positions.key(("format", "json", "extra")), text, "remove it")
+            yield JobFileProblem(positions.key(("format", "json", "extra")), text, "remove it")
     store = mapping(data, "table", "hive").get("connection")
     found = mapping(mapping(data, "connections").get(store) if isinstance(store, str) else None)
     hive = table_kind(data) == HIVE
     if evolution in ("follow_table", "add_columns") and hive and found and "metastore" not in found:
         text = f"expected a metastore connection beside {quoted(evolution)}"
-        yield Problem(positions.value(path), text, "write fail or quarantine")
+        yield JobFileProblem(positions.value(path), text, "write fail or quarantine")

@@ -23,7 +23,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from sluiceway.spec.problems import Mark, Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, Mark, quoted
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50
@@ -94,7 +94,7 @@ class Document:
     """What was read: the tree, unless the text could not be parsed, and all that is wrong."""
 
     root: Node | None
-    problems: tuple[Problem, ...]
+    problems: tuple[JobFileProblem, ...]
 
 
 @dataclass(slots=True)
@@ -118,12 +118,12 @@ class _Builder:
     """Turns parser events into nodes; keeps what is wrong."""
 
     frames: list[_Frame] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[JobFileProblem] = field(default_factory=list)
     root: Node | None = None
     documents: int = 0
     nodes: int = 0
 
-    def take(self, event: Event, mark: Mark) -> bool:
+    def add(self, event: Event, mark: Mark) -> bool:
         """Add one event. Returns False when reading on makes no sense."""
         if isinstance(event, DocumentStartEvent):
             return self._begin_document(event, mark)
@@ -226,7 +226,7 @@ class _Builder:
         return ""
 
     def _wrong(self, mark: Mark, text: str, todo: str) -> None:
-        self.problems.append(Problem(mark, text, todo))
+        self.problems.append(JobFileProblem(mark, text, todo))
 
 
 def _is_cut(text: str) -> bool:
@@ -256,18 +256,18 @@ def read_document(content: bytes) -> Document:
     """
     if len(content) > MAX_BYTES:
         text = f"expected at most {MAX_BYTES} bytes, got more"
-        return Document(None, (Problem(_START, text, "a job file is a few kilobytes"),))
+        return Document(None, (JobFileProblem(_START, text, "a job file is a few kilobytes"),))
     try:
         text = content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         mark = _mark_at(content[: error.start].decode("utf-8"))
-        problem = Problem(mark, "expected UTF-8, got other bytes", "save the file as UTF-8")
+        problem = JobFileProblem(mark, "expected UTF-8, got other bytes", "save the file as UTF-8")
         return Document(None, (problem,))
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         mark = _mark_at(text[: unreadable.start()])
         came = f"expected printable text, got U+{ord(unreadable[0]):04X}"
-        return Document(None, (Problem(mark, came, "remove the character"),))
+        return Document(None, (JobFileProblem(mark, came, "remove the character"),))
     return _parse(text)
 
 
@@ -278,17 +278,17 @@ def _parse(text: str) -> Document:
         for event in _events(text):
             mark = Mark(event.start_mark.line + 1, event.start_mark.column + 1)
             last = mark
-            if not builder.take(event, mark):
+            if not builder.add(event, mark):
                 return Document(None, tuple(builder.problems))
     except MarkedYAMLError as error:
         builder.problems.append(_syntax_problem(error, last))
     except (YAMLError, *_PARSER_FAULTS):
         what = "expected YAML, got something else after this place"
-        builder.problems.append(Problem(last, what, "look for a bad escape or character"))
+        builder.problems.append(JobFileProblem(last, what, "look for a bad escape or character"))
     else:
         if builder.root is None:
             what = "expected a job, got an empty file"
-            builder.problems.append(Problem(_START, what, "begin with `version: 1`"))
+            builder.problems.append(JobFileProblem(_START, what, "begin with `version: 1`"))
         return Document(builder.root, tuple(builder.problems))
     return Document(None, tuple(builder.problems))
 
@@ -298,16 +298,16 @@ def _events(text: str) -> Iterator[Event]:
     return events
 
 
-def _syntax_problem(error: MarkedYAMLError, last: Mark) -> Problem:
+def _syntax_problem(error: MarkedYAMLError, last: Mark) -> JobFileProblem:
     at = error.problem_mark or error.context_mark
     mark = Mark(at.line + 1, at.column + 1) if at else last
     began = error.context_mark
     since = f" that begins in line {began.line + 1}" if began and error.context else ""
     what = f"{error.context or ''}{since} {error.problem or ''}".strip()
     if "'\\t'" in what:
-        return Problem(mark, "expected spaces, got a tab", "indent and separate with spaces")
+        return JobFileProblem(mark, "expected spaces, got a tab", "indent and separate with spaces")
     todo = "check quotes, colons and indentation; quote `${...}` and `{...}` between braces"
-    return Problem(mark, f"expected YAML, got an error: {what}", todo)
+    return JobFileProblem(mark, f"expected YAML, got an error: {what}", todo)
 
 
 def _mark_at(before: str) -> Mark:

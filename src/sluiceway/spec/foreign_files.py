@@ -3,7 +3,7 @@
 import re
 
 from sluiceway.spec.document import Mapping, Node
-from sluiceway.spec.problems import Mark, Problem
+from sluiceway.spec.problems import JobFileProblem, Mark
 
 _BEGIN = (
     "a job file of sluiceway is another one: `sluiceway init TOPIC` writes it from the topic that "
@@ -28,7 +28,7 @@ _LINES = (
 """How lines begin of files that are no YAML, or hide their keys in a block."""
 
 
-def foreign_file(content: bytes, root: Node | None) -> Problem | None:
+def foreign_file(content: bytes, root: Node | None) -> JobFileProblem | None:
     """What a file is that another program reads; None for all else.
 
     Args:
@@ -45,7 +45,7 @@ def foreign_file(content: bytes, root: Node | None) -> Problem | None:
         )
     if found is None:
         return None
-    return Problem(Mark(1, 1), f"expected a job file, got {found}", _BEGIN)
+    return JobFileProblem(Mark(1, 1), f"expected a job file, got {found}", _BEGIN)
 
 
 def _keys(root: Node | None) -> set[str]:

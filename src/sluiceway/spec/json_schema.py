@@ -22,7 +22,7 @@ from sluiceway.spec.event_time import parse_instant_us
 from sluiceway.spec.kerberos import check_principal
 from sluiceway.spec.models import JobFileBlocks, StartSpec
 from sluiceway.spec.retention import duration_text
-from sluiceway.spec.table import KEY_TELLERS, META_NAMES
+from sluiceway.spec.table import KEY_ORIGINS, META_NAMES
 from sluiceway.spec.time_pattern import check_time_pattern
 from sluiceway.spec.values import (
     LOSSY_RULES,
@@ -357,7 +357,7 @@ _SPECIAL: Mapping[tuple[str, str], Callable[[_Schemas], Schema]] = {
     ("TableSpec", "columns"): _columns,
     ("TableSpec", "key"): lambda _: {
         "anyOf": [
-            {"enum": list(KEY_TELLERS)},
+            {"enum": list(KEY_ORIGINS)},
             {"type": "array", "items": {"type": "string"}, "minItems": 1},
         ]
     },

@@ -5,7 +5,7 @@ from typing import Any
 
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, quoted
 from sluiceway.spec.table import takes_from_registry
 from sluiceway.spec.table_paths import FOLDING_KINDS, ICEBERG, table_kind
 from sluiceway.spec.values import is_lake_name, is_table_name
@@ -44,7 +44,7 @@ _SAID_OTHERWISE: tuple[tuple[Path, object, str, str], ...] = (
 )
 
 
-def check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Refuse by name what this version does not do. Called once a route and load.
 
     Args:
@@ -64,7 +64,7 @@ def check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[Proble
             yield _not_yet(positions.value(path), what, todo)
 
 
-def _hives_names(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _hives_names(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """A metastore and Glue have one level of databases, and names without a `-`."""
     table = mapping(data, "table", ICEBERG)
     name, connection = table.get("name"), table.get("connection")
@@ -73,10 +73,10 @@ def _hives_names(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
     if kind and isinstance(name, str) and is_lake_name(name) and not is_table_name(name):
         text = f"expected `database.table`, both of letters, digits and `_`, got {quoted(name)}"
         todo = f"rename it: a catalog of the kind {kind} has no other names"
-        yield Problem(positions.value(("table", ICEBERG, "name")), text, todo)
+        yield JobFileProblem(positions.value(("table", ICEBERG, "name")), text, todo)
 
 
-def _cannot_add(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _cannot_add(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Columns are added for fields of JSON, also of the rows that a change log tells."""
     table, path = mapping(data, "table"), ("table", "evolution")
     if table.get("evolution") == "add_columns" and takes_from_registry(table):
@@ -85,17 +85,19 @@ def _cannot_add(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
         yield _not_yet(positions.value(path), what, todo)
 
 
-def _only_lakes(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _only_lakes(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     parts = mapping(data, "table").get("partition_by")
     for index, part in enumerate(parts if isinstance(parts, tuple) else ()):
         if isinstance(part, Mapping) and "transform" in part:
             text = "expected `transform` in tables of the kind iceberg only"
             at = positions.key(("table", "partition_by", index, "transform"))
-            yield Problem(at, text, "remove it, or write table.iceberg")
+            yield JobFileProblem(at, text, "remove it, or write table.iceberg")
     if positions.has(("ready", "tag")):
         text = "expected `tag` with tables of the kind iceberg only"
-        yield Problem(positions.key(("ready", "tag")), text, "remove it, or write table.iceberg")
+        yield JobFileProblem(
+            positions.key(("ready", "tag")), text, "remove it, or write table.iceberg"
+        )
 
 
-def _not_yet(mark: Any, what: str, todo: str) -> Problem:
-    return Problem(mark, f"{what} is not in this version", todo, not_yet=True)
+def _not_yet(mark: Any, what: str, todo: str) -> JobFileProblem:
+    return JobFileProblem(mark, f"{what} is not in this version", todo, not_yet=True)

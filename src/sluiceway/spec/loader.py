@@ -15,7 +15,7 @@ from sluiceway.spec.document import MAX_BYTES, Node, read_document
 from sluiceway.spec.document import Mapping as MappingNode
 from sluiceway.spec.models import JobFileBlocks, JobSpec, RouteSpec
 from sluiceway.spec.positions import Path, Positions, places_in
-from sluiceway.spec.problems import Problem, job_file_error, quoted
+from sluiceway.spec.problems import JobFileProblem, job_file_error, quoted
 from sluiceway.spec.references import resolve_references
 from sluiceway.spec.route_checks import check_routes
 from sluiceway.spec.routes import (
@@ -27,7 +27,7 @@ from sluiceway.spec.routes import (
     has_routes,
     route_trees,
 )
-from sluiceway.spec.shape import Shape, look_at_shape
+from sluiceway.spec.shape import Shape, check_shape
 from sluiceway.spec.table_names import check_table_names
 from sluiceway.spec.values import NOT_YET
 
@@ -48,12 +48,12 @@ _EXPECTED = {
 }
 
 
-MoreChecks = Callable[[Mapping[str, Any], Positions], Iterator[Problem]]
+MoreChecks = Callable[[Mapping[str, Any], Positions], Iterator[JobFileProblem]]
 """(a route as plain data, where it stands) -> problems that only upper layers can see. Looks away
 from parts of the wrong shape, as the checks of this layer do."""
 
 
-def no_more_checks(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def no_more_checks(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """What `inspect_job` does without further checks: nothing."""
     del data, positions
     yield from ()
@@ -73,7 +73,9 @@ class LoadedJob:
     positions: tuple[Positions, ...]
     source_path: FilePath
 
-    def wrong_value(self, path: Path, expected: str, todo: str, *, route: int = 0) -> Problem:
+    def wrong_value(
+        self, path: Path, expected: str, todo: str, *, route: int = 0
+    ) -> JobFileProblem:
         """Make the problem of the value at `path`; later checks collect and raise them.
 
         Args:
@@ -84,9 +86,9 @@ class LoadedJob:
         """
         positions = self.positions[route]
         text = f"expected {expected}, got {positions.came(path)}"
-        return Problem(positions.value(path), text, todo)
+        return JobFileProblem(positions.value(path), text, todo)
 
-    def error(self, problems: list[Problem]) -> Fatal:
+    def error(self, problems: list[JobFileProblem]) -> Fatal:
         """Make the error that carries `problems`, at least one."""
         return job_file_error(str(self.source_path), problems)
 
@@ -101,7 +103,7 @@ class InspectedJob:
     """
 
     job: LoadedJob | None
-    problems: tuple[Problem, ...]
+    problems: tuple[JobFileProblem, ...]
 
 
 def load_job(path: FilePath, *, environ: Mapping[str, str] | None = None) -> LoadedJob:
@@ -156,9 +158,7 @@ def inspect_job(
         return InspectedJob(None, document.problems)
     root, unresolved = resolve_references(document.root, environ)
     listed = has_routes(root)
-    whole = look_at_shape(
-        root, JobFileBlocks, given_later=GIVEN_BY_ROUTES if listed else frozenset()
-    )
+    whole = check_shape(root, JobFileBlocks, given_later=GIVEN_BY_ROUTES if listed else frozenset())
     if isinstance(root, MappingNode) and listed:
         routes, found = _read_routes(root, whole, more_checks)
     else:
@@ -200,7 +200,7 @@ def _with_places(route: _ReadRoute, path: FilePath) -> RouteSpec:
 
 def _read_one(
     root: Node, shape: Shape, more_checks: MoreChecks
-) -> tuple[list[_ReadRoute], list[Problem]]:
+) -> tuple[list[_ReadRoute], list[JobFileProblem]]:
     """The file is one route, which has the job's name."""
     positions = Positions(root)
     spec, found = _validate(shape, positions)
@@ -216,13 +216,13 @@ def _read_one(
 
 def _read_routes(
     root: MappingNode, whole: Shape, more_checks: MoreChecks
-) -> tuple[list[_ReadRoute], list[Problem]]:
+) -> tuple[list[_ReadRoute], list[JobFileProblem]]:
     """Each route is read as a job file of its own; the rest of the file is their defaults."""
     trees, found = route_trees(root)
     found.extend(_default_problems(root))
     routes = []
     for tree in trees:
-        shape, positions = look_at_shape(tree.root, RouteSpec), Positions(tree.root)
+        shape, positions = check_shape(tree.root, RouteSpec), Positions(tree.root)
         # What is missing of these is told where the whole file or the route is looked at.
         shape.suggested |= whole.suggested | OWN_PATHS
         spec, problems = _validate(shape, positions)
@@ -249,9 +249,9 @@ def _named(spec: RouteSpec, tree: RouteTree) -> RouteSpec:
     return spec.model_copy(update={"route": name})
 
 
-def _default_problems(root: MappingNode) -> Iterator[Problem]:
+def _default_problems(root: MappingNode) -> Iterator[JobFileProblem]:
     """What is wrong with values that every route may have overridden."""
-    shape = look_at_shape(file_defaults(root), JobFileBlocks, given_later=GIVEN_BY_ROUTES)
+    shape = check_shape(file_defaults(root), JobFileBlocks, given_later=GIVEN_BY_ROUTES)
     positions = Positions(root)
     try:
         RouteSpec.model_validate(shape.data)
@@ -281,7 +281,7 @@ def read_job_file(path: FilePath) -> bytes:
         raise JobFileError(message, where=where, hint="check its permissions") from error
 
 
-def _validate(shape: Shape, positions: Positions) -> tuple[RouteSpec | None, list[Problem]]:
+def _validate(shape: Shape, positions: Positions) -> tuple[RouteSpec | None, list[JobFileProblem]]:
     try:
         return RouteSpec.model_validate(shape.data), []
     except ValidationError as error:
@@ -289,7 +289,9 @@ def _validate(shape: Shape, positions: Positions) -> tuple[RouteSpec | None, lis
         return None, list(_problems(details, shape, positions))
 
 
-def _problems(details: list[ErrorDetails], shape: Shape, positions: Positions) -> Iterator[Problem]:
+def _problems(
+    details: list[ErrorDetails], shape: Shape, positions: Positions
+) -> Iterator[JobFileProblem]:
     for detail in details:
         path = detail["loc"]
         if not _is_known(detail, path, shape):
@@ -304,19 +306,21 @@ def _is_known(detail: ErrorDetails, path: Path, shape: Shape) -> bool:
     return detail["type"] == "missing" and lost
 
 
-def _problem(detail: ErrorDetails, path: Path, positions: Positions, shape: Shape) -> Problem:
+def _problem(
+    detail: ErrorDetails, path: Path, positions: Positions, shape: Shape
+) -> JobFileProblem:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
         text = f"expected the key {quoted(str(path[-1]))}, got none"
-        return Problem(positions.key(path[:-1]), text, "add it")
+        return JobFileProblem(positions.key(path[:-1]), text, "add it")
     if kind == NOT_YET:
         text = f"{context['expected']} is not in this version"
-        return Problem(positions.value(path), text, context["todo"], not_yet=True)
+        return JobFileProblem(positions.value(path), text, context["todo"], not_yet=True)
     expected, todo = _meaning(detail, context)
     if expected == _A_MAPPING:
         todo = shape.mapping_for(path, positions.node(path))
     text = f"expected {expected}, got {positions.came(path)}"
-    return Problem(positions.value(path), text, todo)
+    return JobFileProblem(positions.value(path), text, todo)
 
 
 def _meaning(detail: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:

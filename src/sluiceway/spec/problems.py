@@ -19,7 +19,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class JobFileProblem:
     """One thing that is wrong.
 
     Attributes:
@@ -61,7 +61,7 @@ def undeclared(name: str, known: Iterable[str], called: str = "it") -> str:
     return f"did you mean {quoted(close[0])}? Else {todo}" if close else todo
 
 
-def job_file_error(source: str, problems: Iterable[Problem]) -> Fatal:
+def job_file_error(source: str, problems: Iterable[JobFileProblem]) -> Fatal:
     """Make the error that names every problem, in file order.
 
     Called by the loader, and by later checks that know the job file's positions.

@@ -10,7 +10,7 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.event_time import parse_instant_us
 from sluiceway.spec.http_receiver import HttpReceiverSpec, url_host
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem
+from sluiceway.spec.problems import JobFileProblem
 from sluiceway.spec.values import (
     Secret,
     TopicName,
@@ -114,7 +114,7 @@ def leading_times(partition_by: Sequence[Mapping[str, Any]]) -> list[tuple[str, 
     return found
 
 
-def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Refuse readiness of a table whose folders are no times, one after the other.
 
     Args:
@@ -134,12 +134,14 @@ def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     if not times:
         text = "expected partition columns that begin with an `event_time`, for the block `ready`"
         todo = "put the columns of the event time first, or remove `ready`"
-        yield Problem(positions.value(path), text, todo)
+        yield JobFileProblem(positions.value(path), text, todo)
         return
     for index, part in enumerate(parts[len(times) :], len(times)):
         if "event_time" in part:
             text = "expected all columns of the event time before the others, for the block `ready`"
-            yield Problem(positions.key((*path, index, "event_time")), text, "move it to the front")
+            yield JobFileProblem(
+                positions.key((*path, index, "event_time")), text, "move it to the front"
+            )
             return
     said = {piece for _, pattern in times for piece in _PIECE.findall(pattern)}
     named = [piece for piece in _ORDER if piece in said]
@@ -148,10 +150,10 @@ def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
             "expected leading columns that say a time of its own, with the year first, for the "
             f"block `ready`, got {' '.join(named)}"
         )
-        yield Problem(positions.value(path), text, "add what is missing: yyyy MM dd HH mm")
+        yield JobFileProblem(positions.value(path), text, "add what is missing: yyyy MM dd HH mm")
 
 
-def _check_webhook(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_webhook(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     ready = data["ready"]
     hook = ready.get("webhook") if isinstance(ready, Mapping) else None
     if not isinstance(hook, Mapping):
@@ -164,10 +166,12 @@ def _check_webhook(data: Mapping[str, Any], positions: Positions) -> Iterator[Pr
     allowed = {str(each).lower().strip("[]") for each in hosts}
     if host and host not in allowed:
         say = f"expected one of the hosts {', '.join(sorted(allowed))} in the URL"
-        yield Problem(positions.value(("ready", "webhook", "url")), say, "correct `url` or `hosts`")
+        yield JobFileProblem(
+            positions.value(("ready", "webhook", "url")), say, "correct `url` or `hosts`"
+        )
 
 
-def _check_counts(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_counts(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Where no watermark decides, its hour may be closed."""
     ready, block = data["ready"], data.get("event_time")
     counts = ready.get("counts") if isinstance(ready, Mapping) else None
@@ -176,4 +180,6 @@ def _check_counts(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
     if counts.get("decide") == "alone" and block.get("late") == "redirect":
         text = "expected no `late: redirect` with counts that decide alone"
         path = ("ready", "counts", "decide")
-        yield Problem(positions.value(path), text, "write late: side, or decide: with_watermark")
+        yield JobFileProblem(
+            positions.value(path), text, "write late: side, or decide: with_watermark"
+        )

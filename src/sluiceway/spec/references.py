@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sluiceway.spec import document
 from sluiceway.spec.document import Node, Scalar
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, quoted
 
 MAX_FILE_BYTES = 64 * 1024
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024
@@ -24,7 +24,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 @dataclass(slots=True)
 class _Resolver:
     environ: Mapping[str, str]
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[JobFileProblem] = field(default_factory=list)
 
     def resolve(self, node: Node, keys: _Keys = ()) -> Node:
         """Copy of `node`, at `keys`, with its references replaced; the reader bounds its depth."""
@@ -46,7 +46,7 @@ class _Resolver:
         literal = REFERENCE.sub("", scalar.value)
         if "${" in literal:
             text = f"expected `${{env:NAME}}` or `${{file:/path}}`, got {quoted(scalar.text)}"
-            self.problems.append(Problem(scalar.mark, text, "close the reference with `}`"))
+            self.problems.append(JobFileProblem(scalar.mark, text, "close the reference with `}`"))
             return scalar
         value = "".join(self._pieces(scalar, most_bytes))
         return replace(scalar, value=value, sourced=not literal)
@@ -99,11 +99,11 @@ class _Resolver:
         return value
 
     def _wrong(self, scalar: Scalar, text: str, todo: str) -> str:
-        self.problems.append(Problem(scalar.mark, text, todo))
+        self.problems.append(JobFileProblem(scalar.mark, text, todo))
         return "unresolved"
 
 
-def resolve_references(root: Node, environ: Mapping[str, str]) -> tuple[Node, list[Problem]]:
+def resolve_references(root: Node, environ: Mapping[str, str]) -> tuple[Node, list[JobFileProblem]]:
     """Replace all references in the tree's text values. Called once per load.
 
     Replaced text is not looked at again, so a value cannot bring further references in.

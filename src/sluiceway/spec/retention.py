@@ -10,7 +10,7 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Positions
-from sluiceway.spec.problems import Problem
+from sluiceway.spec.problems import JobFileProblem
 from sluiceway.spec.values import duration, parse_duration_ms
 
 _PIECE = re.compile(r"yyyy|MM|dd|HH|mm")
@@ -30,7 +30,7 @@ class RetentionSpec(Block):
     drop: bool = False
 
 
-def check_retention(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def check_retention(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Refuse what would drop partitions that rows are still expected for.
 
     Args:
@@ -55,16 +55,16 @@ def check_retention(data: Mapping[str, Any], positions: Positions) -> Iterator[P
     if not named or named != _ORDER[: len(named)]:
         text = "expected partition columns that begin with the year of an `event_time`"
         todo = "put the columns of the event time first, or remove `retention`"
-        yield Problem(positions.key(("retention",)), text, todo)
+        yield JobFileProblem(positions.key(("retention",)), text, todo)
 
 
 def _check_window(
     data: Mapping[str, Any], positions: Positions, kept_ms: int | None
-) -> Iterator[Problem]:
+) -> Iterator[JobFileProblem]:
     window = mapping(data, "event_time").get("archive_window")
     if window == UNLIMITED:
         text = "expected an `event_time.archive_window`: unlimited takes rows of any age"
-        yield Problem(positions.key(("retention",)), text, "write how old a row may be")
+        yield JobFileProblem(positions.key(("retention",)), text, "write how old a row may be")
         return
     window_ms = DEFAULT_ARCHIVE_WINDOW_MS if window is None else _duration_ms(window)
     lateness = mapping(data, "ready").get("lateness")
@@ -74,7 +74,7 @@ def _check_window(
     if kept_ms < window_ms + lateness_ms:
         least = duration_text(window_ms + lateness_ms)
         text = f"expected at least {least}: event_time.archive_window and ready.lateness"
-        yield Problem(positions.value(_KEY), text, "keep partitions longer")
+        yield JobFileProblem(positions.value(_KEY), text, "keep partitions longer")
 
 
 def _duration_ms(text: object) -> int | None:

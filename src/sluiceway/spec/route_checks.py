@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 
 from sluiceway.spec.document import Scalar
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, quoted
 from sluiceway.spec.routes import RouteTree, default_route_name, is_route_name
 from sluiceway.spec.table_paths import table_path
 from sluiceway.spec.topic_pattern import groups_in
 from sluiceway.spec.values import is_lake_name
 
 
-def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
+def check_routes(trees: Sequence[RouteTree]) -> Iterator[JobFileProblem]:
     """Check names and tables across routes. Called once per load of a file with `routes`.
 
     One table has one ledger, and a ledger has one route.
@@ -47,22 +47,24 @@ def _one_spelling(location: str) -> str:
     return re.sub(r"^(hdfs://[^/:]+):8020(?=/)", r"\1", re.sub(r"^s3n?://", "s3a://", text))
 
 
-def _check_name(tree: RouteTree, table: str) -> Iterator[Problem]:
+def _check_name(tree: RouteTree, table: str) -> Iterator[JobFileProblem]:
     written = Positions(tree.written)
     if not written.has(("name",)):
         return
     node = written.node(("name",))
     if not isinstance(node, Scalar) or not is_route_name(str(node.value)):
         text = "expected 1 to 64 of a-z, 0-9, `_`, `-`, not beginning with `_`, `-`"
-        yield Problem(node.mark, f"{text}, got {written.came(('name',))}", "rename the route")
+        yield JobFileProblem(
+            node.mark, f"{text}, got {written.came(('name',))}", "rename the route"
+        )
     elif groups_in(table):
         text = "expected no name for routes that a pattern makes"
-        yield Problem(written.key(("name",)), text, "remove it; their tables name them")
+        yield JobFileProblem(written.key(("name",)), text, "remove it; their tables name them")
 
 
 def _check_unique_name(
     tree: RouteTree, table: str, names: dict[str, Positions]
-) -> Iterator[Problem]:
+) -> Iterator[JobFileProblem]:
     written = Positions(tree.written)
     if not tree.name and (not is_lake_name(table) or groups_in(table)):
         return
@@ -71,15 +73,17 @@ def _check_unique_name(
     if first is not written:
         line = first.root.mark.line
         text = f"expected each route's name once, got {quoted(name)} again"
-        yield Problem(written.root.mark, text, f"name one of them; the other is on line {line}")
+        yield JobFileProblem(
+            written.root.mark, text, f"name one of them; the other is on line {line}"
+        )
 
 
-def _again(positions: Positions, key: str, first: Positions, todo: str) -> Problem:
+def _again(positions: Positions, key: str, first: Positions, todo: str) -> JobFileProblem:
     what = "table" if key == "name" else "location"
     path = table_path(positions, key)
     text = f"expected each {what} in one route, got {positions.came(path)} again"
     line = first.value(table_path(first, key)).line
-    return Problem(positions.value(path), text, f"{todo} (line {line})")
+    return JobFileProblem(positions.value(path), text, f"{todo} (line {line})")
 
 
 def _text(positions: Positions, path: Path) -> str:

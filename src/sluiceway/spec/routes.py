@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sluiceway.spec.document import Entry, Mapping, Node, Scalar, Sequence
 from sluiceway.spec.models import JobBlocks, RouteEntry
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, quoted
 from sluiceway.spec.table_paths import HIVE, ICEBERG, table_path
 
 MAX_ROUTES = 2500
@@ -67,7 +67,7 @@ def has_routes(root: Node) -> bool:
     return Positions(root).has(("routes",))
 
 
-def route_trees(root: Mapping) -> tuple[list[RouteTree], list[Problem]]:
+def route_trees(root: Mapping) -> tuple[list[RouteTree], list[JobFileProblem]]:
     """The trees of a file's routes. Called once per load of a file that has the block.
 
     Args:
@@ -80,7 +80,7 @@ def route_trees(root: Mapping) -> tuple[list[RouteTree], list[Problem]]:
     listed = next(entry.value for entry in root.entries if entry.key == "routes")
     if not isinstance(listed, Sequence) or not 0 < len(listed.items) <= MAX_ROUTES:
         text = f"expected a list of 1 to {MAX_ROUTES} routes, got {positions.came(('routes',))}"
-        return [], [Problem(listed.mark, text, "write - {topics: [...], table: db.name}")]
+        return [], [JobFileProblem(listed.mark, text, "write - {topics: [...], table: db.name}")]
     problems = list(_shared_problems(root, positions))
     defaults = file_defaults(root)
     trees = []
@@ -91,7 +91,7 @@ def route_trees(root: Mapping) -> tuple[list[RouteTree], list[Problem]]:
         else:
             came = positions.came(("routes", index))
             todo = "write {topics: [...], table: db.name}"
-            problems.append(Problem(item.mark, f"expected a mapping, got {came}", todo))
+            problems.append(JobFileProblem(item.mark, f"expected a mapping, got {came}", todo))
     return trees, problems
 
 
@@ -100,24 +100,24 @@ def file_defaults(root: Mapping) -> Mapping:
     return Mapping(tuple(entry for entry in root.entries if entry.key in _KNOWN), root.mark)
 
 
-def _shared_problems(root: Mapping, positions: Positions) -> Iterator[Problem]:
+def _shared_problems(root: Mapping, positions: Positions) -> Iterator[JobFileProblem]:
     for path, key in _OWN:
         if positions.has(path):
             name = ".".join(str(step) for step in path)
             text = f"expected `{key}` in each route, got `{name}` for all of them"
-            yield Problem(positions.key(path), text, "move it into the routes")
+            yield JobFileProblem(positions.key(path), text, "move it into the routes")
 
 
-def _key_problems(route: Mapping) -> Iterator[Problem]:
+def _key_problems(route: Mapping) -> Iterator[JobFileProblem]:
     """Each route says once what it reads and where to; a misspelt key is told as such instead."""
     written = Positions(route)
     if written.has(("source", "topics")):
         text = "expected `topics` beside `source`, got them inside of it"
-        yield Problem(written.key(("source", "topics")), text, "move them out")
+        yield JobFileProblem(written.key(("source", "topics")), text, "move them out")
     given = {entry.key for entry in route.entries}
     for key in ("topics", "table"):
         if key not in given and given <= _KNOWN_IN_ROUTE:
-            yield Problem(route.mark, f"expected the key {quoted(key)}, got none", "add it")
+            yield JobFileProblem(route.mark, f"expected the key {quoted(key)}, got none", "add it")
 
 
 def _tree(defaults: Mapping, route: Mapping) -> RouteTree:

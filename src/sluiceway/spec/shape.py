@@ -12,14 +12,14 @@ from sluiceway.spec import document
 from sluiceway.spec.block import Block
 from sluiceway.spec.document import Entry, Node, Scalar
 from sluiceway.spec.positions import Path
-from sluiceway.spec.problems import Mark, Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, Mark, quoted
 from sluiceway.spec.values import Secret, is_secret_key
 
 _MAX_COMPARED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FieldLayout:
     """What a field holds: one block, a list of blocks, blocks by name, or free data.
 
     Attributes:
@@ -32,22 +32,22 @@ class Layout:
     instead: type[Block] | None = None
 
 
-_FREE = Layout("free")
+_FREE = FieldLayout("free")
 _INNER: dict[Any, Literal["list", "named"]] = {tuple: "list", Mapping: "named"}
 
 
-def layout_of(annotation: Any) -> Layout:
+def layout_of(annotation: Any) -> FieldLayout:
     """Read a model's field annotation; None beside another type means optional."""
     if isinstance(annotation, type) and issubclass(annotation, Block):
-        return Layout("block", annotation)
+        return FieldLayout("block", annotation)
     origin = get_origin(annotation)
     inner = [layout_of(argument) for argument in get_args(annotation)]
     block, *more = [layout for layout in inner if layout.kind != "free"] or [_FREE]
     if block.kind == "free":
         return _FREE
     if origin in _INNER:
-        return Layout(_INNER[origin], block.block)
-    return Layout(block.kind, block.block, more[0].block) if more else block
+        return FieldLayout(_INNER[origin], block.block)
+    return FieldLayout(block.kind, block.block, more[0].block) if more else block
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Shape:
     """
 
     data: Any = None
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[JobFileProblem] = field(default_factory=list)
     handled: set[Path] = field(default_factory=set)
     suggested: set[Path] = field(default_factory=set)
     later_in: set[Path] = field(default_factory=set)
@@ -103,7 +103,7 @@ def _fields(block: type[Block]) -> dict[str, FieldInfo]:
     return {info.alias or name: info for name, info in block.model_fields.items()}
 
 
-def look_at_shape(
+def check_shape(
     root: Node, block: type[Block], *, given_later: frozenset[Path] = frozenset()
 ) -> Shape:
     """Check the keys of a tree against a block and make plain data of the rest.
@@ -117,11 +117,11 @@ def look_at_shape(
             is laid over the tree may give it.
     """
     shape = Shape(given_later=given_later)
-    shape.data = _plain(shape, root, (), Layout("block", block))
+    shape.data = _plain(shape, root, (), FieldLayout("block", block))
     return shape
 
 
-def _plain(shape: Shape, node: Node, path: Path, layout: Layout) -> Any:
+def _plain(shape: Shape, node: Node, path: Path, layout: FieldLayout) -> Any:
     if layout.kind == "block" and not isinstance(node, document.Mapping):
         shape.blocks[path] = layout.block
     if isinstance(node, Scalar):
@@ -129,19 +129,19 @@ def _plain(shape: Shape, node: Node, path: Path, layout: Layout) -> Any:
             _refuse(shape, path, _nothing(node.mark))
         return node.value
     if isinstance(node, document.Sequence):
-        item = Layout("block", layout.block) if layout.kind == "list" else _FREE
+        item = FieldLayout("block", layout.block) if layout.kind == "list" else _FREE
         return tuple(_plain(shape, n, (*path, i), item) for i, n in enumerate(node.items))
     if layout.kind == "block":
         return _block(shape, node, path, layout.block)
     if layout.instead is not None:
         return _block(shape, node, path, layout.instead)
     if layout.kind == "named":
-        named = Layout("block", layout.block)
+        named = FieldLayout("block", layout.block)
         return {e.key: _value(shape, e, (*path, e.key), named) for e in node.entries}
     return {e.key: _option(shape, e, (*path, e.key)) for e in node.entries}
 
 
-def _value(shape: Shape, entry: Entry, path: Path, layout: Layout) -> Any:
+def _value(shape: Shape, entry: Entry, path: Path, layout: FieldLayout) -> Any:
     """A key's value; where there is none, the key is the place to tell it."""
     if isinstance(entry.value, Scalar) and entry.value.value is None:
         _refuse(shape, path, _nothing(entry.mark))
@@ -194,7 +194,7 @@ def _require_one(
         came = " and ".join(map(quoted, given)) or "none"
         known = ", ".join(choices) or "the installed plug-ins, of which there is none"
         text = f"expected exactly one of {known}, got {came}"
-        shape.problems.append(Problem(node.mark, text, "keep one" if given else "add one"))
+        shape.problems.append(JobFileProblem(node.mark, text, "keep one" if given else "add one"))
 
 
 def _option(shape: Shape, entry: Entry, path: Path) -> Any:
@@ -208,28 +208,28 @@ def _option(shape: Shape, entry: Entry, path: Path) -> Any:
     if not node.sourced:
         expected = f"expected {quoted(entry.key)} from a reference, got plain text"
         todo = "write ${env:NAME} or ${file:/path}, and change the secret if others saw it"
-        _refuse(shape, path, Problem(node.mark, expected, todo))
+        _refuse(shape, path, JobFileProblem(node.mark, expected, todo))
     return Secret(text)
 
 
-def _nothing(mark: Mark) -> Problem:
-    return Problem(mark, "expected a value, got nothing", "give one or remove it")
+def _nothing(mark: Mark) -> JobFileProblem:
+    return JobFileProblem(mark, "expected a value, got nothing", "give one or remove it")
 
 
-def _later(key: str, mark: Mark) -> Problem:
-    return Problem(mark, f"{quoted(key)} is not in this version", "remove it", not_yet=True)
+def _later(key: str, mark: Mark) -> JobFileProblem:
+    return JobFileProblem(mark, f"{quoted(key)} is not in this version", "remove it", not_yet=True)
 
 
-def _unknown(shape: Shape, entry: Entry, parent: Path, block: type[Block]) -> Problem:
+def _unknown(shape: Shape, entry: Entry, parent: Path, block: type[Block]) -> JobFileProblem:
     known = list(_fields(block))
     known += _plugins_of(block)
     choices = [*known, *sorted(block.LATER)]
     close = get_close_matches(entry.key[:_MAX_COMPARED].lower(), choices, n=1)
     shape.suggested.update((*parent, key) for key in close)
     todo = f"did you mean {quoted(close[0])}?" if close else f"known here: {', '.join(known)}"
-    return Problem(entry.mark, f"unknown key {quoted(entry.key)}", todo)
+    return JobFileProblem(entry.mark, f"unknown key {quoted(entry.key)}", todo)
 
 
-def _refuse(shape: Shape, path: Path, problem: Problem) -> None:
+def _refuse(shape: Shape, path: Path, problem: JobFileProblem) -> None:
     shape.problems.append(problem)
     shape.handled.add(path)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Positions
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, quoted
 from sluiceway.spec.topic_pattern import pattern_of
 
 _TOPICS: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -15,7 +15,7 @@ _TOPICS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
-def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Refuse to feed, or to take counts from, a topic that the route takes in.
 
     Args:
@@ -37,12 +37,12 @@ def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator
         if topic in listed or (pattern is not None and pattern.fullmatch(topic)):
             text = f"expected a topic that the route does not take in, got {quoted(topic)}: {why}"
             todo = "name another topic, or leave this one out of the route's `topics`"
-            yield Problem(positions.value(path), text, todo)
+            yield JobFileProblem(positions.value(path), text, todo)
 
 
 def _connections(
     data: Mapping[str, Any], source: Mapping[str, Any], positions: Positions
-) -> Iterator[Problem]:
+) -> Iterator[JobFileProblem]:
     """What goes through Kafka names a Kafka connection, if the source's is none."""
     known = mapping(data, "connections")
     named = source.get("connection")
@@ -54,8 +54,8 @@ def _connections(
             if known and "kafka" not in mapping(known, name):
                 text = f"expected the name of a Kafka connection, got {quoted(name)}"
                 at = positions.value((*path[:-1], "connection"))
-                yield Problem(at, text, "declare it under `connections`")
+                yield JobFileProblem(at, text, "declare it under `connections`")
         elif own and "kafka" not in own and isinstance(block.get(path[-1]), str):
             text = "expected the key `connection` beside a source that is not Kafka, got none"
             todo = "name a Kafka connection: dirty rows, announcements and counts go through Kafka"
-            yield Problem(positions.key(path), text, todo)
+            yield JobFileProblem(positions.key(path), text, todo)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, quoted
 from sluiceway.spec.table import FROM_REGISTRY, takes_from_registry
 from sluiceway.spec.written_columns import (
     CHANGES,
@@ -21,7 +21,7 @@ _COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _ORIGINS = ("path", "constant", "expression")
 
 
-def check_subject(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def check_subject(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Check where columns come from a registry's schema. Called once per load.
 
     Args:
@@ -33,33 +33,35 @@ def check_subject(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
     if not takes_from_registry(table):
         if "subject" in table:
             text = f"expected `subject` beside `columns: {FROM_REGISTRY}` only"
-            yield Problem(positions.key(_SUBJECT), text, "remove it, or take the columns from it")
+            yield JobFileProblem(
+                positions.key(_SUBJECT), text, "remove it, or take the columns from it"
+            )
         return
     if "debezium" in formats:
         text = f"{quoted(FROM_REGISTRY)} with the format debezium, whose schemas are of envelopes,"
         todo = "list the columns"
         at = positions.value(_COLUMNS)
-        yield Problem(at, f"{text} is not in this version", todo, not_yet=True)
+        yield JobFileProblem(at, f"{text} is not in this version", todo, not_yet=True)
     elif formats and not any("registry" in mapping(block) for block in formats.values()):
         text = f"expected a format with a `registry` beside {quoted(FROM_REGISTRY)}"
         todo = "name one, or list the columns: the command `infer` prints them"
-        yield Problem(positions.value(_COLUMNS), text, todo)
+        yield JobFileProblem(positions.value(_COLUMNS), text, todo)
     topics = mapping(data.get("source")).get("topics")
     if "name" not in subject and not (isinstance(topics, tuple) and len(topics) == 1):
         text = f"expected the subject's name: {quoted(FROM_REGISTRY)} has no single topic to go by"
-        yield Problem(
+        yield JobFileProblem(
             positions.value(_COLUMNS), text, "write `subject: {name: NAME}` below `table`"
         )
     if "message" in subject and formats and "protobuf" not in formats:
         text = "expected `message` with the format protobuf only"
-        yield Problem(positions.key((*_SUBJECT, "message")), text, "remove it")
+        yield JobFileProblem(positions.key((*_SUBJECT, "message")), text, "remove it")
     yield from _check_left_out(data, positions)
     yield from _check_overrides(data, positions)
     yield from _check_added(data, positions)
     yield from _check_gone(data, positions)
 
 
-def _check_left_out(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_left_out(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     changes = changes_of(data)
     overrides = mapping(changes.get("override"))
     seen: set[str] = set()
@@ -67,11 +69,11 @@ def _check_left_out(data: Mapping[str, Any], positions: Positions) -> Iterator[P
         place = (*CHANGES, "except", index)
         if field in seen:
             text = f"expected each field once, got {quoted(field)} again"
-            yield Problem(positions.value(place), text, "remove one")
+            yield JobFileProblem(positions.value(place), text, "remove one")
         elif field in overrides:
             line = positions.key((*CHANGES, "override", field)).line
             text = f"expected fields that are not overridden, got {quoted(field)}"
-            yield Problem(positions.value(place), text, f"remove it here or on line {line}")
+            yield JobFileProblem(positions.value(place), text, f"remove it here or on line {line}")
         seen.add(field)
     if not seen:
         return
@@ -85,23 +87,23 @@ def _check_left_out(data: Mapping[str, Any], positions: Positions) -> Iterator[P
     if rule:
         text = f"expected no `except` beside `{rule}`, which is for fields that no column reads"
         todo = "override the fields with `transient: true`: they are read, and not in the table"
-        yield Problem(positions.key((*CHANGES, "except")), text, todo)
+        yield JobFileProblem(positions.key((*CHANGES, "except")), text, todo)
 
 
-def _check_overrides(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_overrides(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     for field, change in mapping(changes_of(data).get("override")).items():
         at = positions.key((*CHANGES, "override", field))
         if "." in field:
             first = field.partition(".")[0]
             text = f"expected a field at the top of the schema, got {quoted(field)}"
             todo = f"override {quoted(first)} as a whole, or add a column with `path: {field}`"
-            yield Problem(at, text, todo)
+            yield JobFileProblem(at, text, todo)
         elif not _COLUMN_NAME.fullmatch(field) and "name" not in mapping(change):
             text = f"expected a `name` for {quoted(field)}, which no column can be called"
-            yield Problem(at, text, "add one")
+            yield JobFileProblem(at, text, "add one")
 
 
-def _check_added(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_added(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """A column that is added says where its values come from; there is no field of its name."""
     keeper = mapping(data, "format", "json").get("extra_column")
     added = changes_of(data).get("add")
@@ -111,10 +113,10 @@ def _check_added(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
             continue
         if not any(key in column for key in _ORIGINS):
             text = f"expected `path`, `constant` or `expression` for {quoted(name)}, got none"
-            yield Problem(positions.value((*CHANGES, "add", index)), text, "add one of them")
+            yield JobFileProblem(positions.value((*CHANGES, "add", index)), text, "add one of them")
 
 
-def _check_gone(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_gone(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """What refers to a field by a name that no column has any more."""
     gone = _gone(data, positions)
     table = mapping(data.get("table"))
@@ -130,7 +132,7 @@ def _check_gone(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
         if first.lower() in gone:
             what, line = gone[first.lower()]
             text = f"expected a column, got {quoted(first)}, a field that is {what}"
-            yield Problem(positions.value(path), text, f"correct it, or line {line}")
+            yield JobFileProblem(positions.value(path), text, f"correct it, or line {line}")
 
 
 def _gone(data: Mapping[str, Any], positions: Positions) -> dict[str, tuple[str, int]]:

@@ -38,7 +38,7 @@ MetaField = Literal[
     "topic", "partition", "offset", "timestamp", "key", "key_text", "headers", "headers_text"
 ]
 FROM_REGISTRY = "from_registry"
-KeyTeller = Literal["from_topic_key", "from_registry"]
+KeyOrigin = Literal["from_topic_key", "from_registry"]
 KeyFormat = Literal["json", "text", "int32", "int64", "registry"]
 KEYS_OF_ONE_COLUMN: Mapping[str, str] = {
     "text": "the text of it",
@@ -47,7 +47,7 @@ KEYS_OF_ONE_COLUMN: Mapping[str, str] = {
 }
 """What records' own keys are that have no name of the column, by key format."""
 FROM_TOPIC_KEY = "from_topic_key"
-KEY_TELLERS = (FROM_TOPIC_KEY, FROM_REGISTRY)
+KEY_ORIGINS = (FROM_TOPIC_KEY, FROM_REGISTRY)
 META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
 _META_WORDS = ", ".join(META_NAMES)
 
@@ -156,7 +156,7 @@ def _meta(value: object) -> object:
 
 
 def _key(value: object) -> object:
-    if value in KEY_TELLERS or (isinstance(value, tuple) and value):
+    if value in KEY_ORIGINS or (isinstance(value, tuple) and value):
         return value
     choices = "a list of columns, `from_topic_key` or `from_registry`"
     raise wrong(choices, "name those of the primary key: key: [id]")
@@ -210,7 +210,7 @@ class TableSpec(Block):
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
     evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
-    told_key: Annotated[tuple[ColumnName, ...] | KeyTeller, BeforeValidator(_key)] = Field(
+    told_key: Annotated[tuple[ColumnName, ...] | KeyOrigin, BeforeValidator(_key)] = Field(
         default=(), alias="key"
     )
     key_order: Literal["by_key", "one_partition", "by_partition"] = "by_key"
@@ -259,7 +259,7 @@ class TableSpec(Block):
         return self.told_key if isinstance(self.told_key, tuple) else ()
 
     @property
-    def key_teller(self) -> KeyTeller | None:
+    def key_origin(self) -> KeyOrigin | None:
         """Who says the key's columns at the route's start; None where the job file does."""
         return None if isinstance(self.told_key, tuple) else self.told_key
 

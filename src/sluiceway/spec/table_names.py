@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sluiceway.spec.document import Scalar
 from sluiceway.spec.event_time import TABLE_IN_NAME, late_table_name
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Mark, Problem, quoted
+from sluiceway.spec.problems import JobFileProblem, Mark, quoted
 from sluiceway.spec.table_paths import table_path
 from sluiceway.spec.topic_pattern import groups_in
 from sluiceway.spec.values import is_table_name
@@ -20,7 +20,7 @@ Table = tuple[str, str]
 """Name of the metastore's connection, and `database.table` in lower case."""
 
 
-def check_table_names(routes: Sequence[Positions]) -> Iterator[Problem]:
+def check_table_names(routes: Sequence[Positions]) -> Iterator[JobFileProblem]:
     """Check late and dirty tables across all routes. Called once per load.
 
     Two routes that fill one table are told where routes are checked. Tables of routes that a
@@ -37,7 +37,7 @@ def check_table_names(routes: Sequence[Positions]) -> Iterator[Problem]:
             yield problem
 
 
-def _problems(routes: Sequence[Positions]) -> Iterator[Problem]:
+def _problems(routes: Sequence[Positions]) -> Iterator[JobFileProblem]:
     own: dict[Table, Mark] = {}
     for positions in routes:
         if (table := _own(positions)) is not None:
@@ -58,13 +58,13 @@ def _problems(routes: Sequence[Positions]) -> Iterator[Problem]:
 
 def _late_problem(
     positions: Positions, own: Mapping[Table, Mark], late: Mapping[Table, Mark]
-) -> Problem | None:
+) -> JobFileProblem | None:
     """What is wrong with a route's table of late rows, given those of the routes before it."""
     name, filled = _text(positions, _LATE), _text(positions, _own_name(positions))
     if name and TABLE_IN_NAME not in name and groups_in(filled):
         text = f"expected {quoted(TABLE_IN_NAME)} in the name: a pattern makes several routes"
         todo = f"write for example 'late.{TABLE_IN_NAME}', in quotes"
-        return Problem(positions.value(_LATE), text, todo)
+        return JobFileProblem(positions.value(_LATE), text, todo)
     if filled and _late_name(positions) == filled.lower():
         mark = positions.value(_own_name(positions))
         return _taken(positions, _LATE, "late rows", mark, "the route's own table")
@@ -74,13 +74,13 @@ def _late_problem(
     if table is not None and table in late:
         text = f"expected each table of late rows in one route, got {quoted(table[1])} again"
         todo = f"name another one; {TABLE_IN_NAME} in it stands for the route's own table"
-        return Problem(positions.value(_LATE), text, todo)
+        return JobFileProblem(positions.value(_LATE), text, todo)
     return None
 
 
-def _taken(positions: Positions, path: Path, rows: str, first: Mark, what: str) -> Problem:
+def _taken(positions: Positions, path: Path, rows: str, first: Mark, what: str) -> JobFileProblem:
     text = f"expected a table of its own for {rows}, got {positions.came(path)}: {what}"
-    return Problem(positions.value(path), text, f"name another one (line {first.line})")
+    return JobFileProblem(positions.value(path), text, f"name another one (line {first.line})")
 
 
 def _own_name(positions: Positions) -> Path:

@@ -321,7 +321,7 @@ class Storage(ABC):
             StorageUnavailableError: The store failed or the file is gone.
         """
 
-    def take_requests(self) -> RequestCount:
+    def pop_request_count(self) -> RequestCount:
         """Requests that this process has sent since this was asked last; each is told once."""
         return NO_REQUESTS
 

@@ -104,9 +104,9 @@ class MeasuredStorage(Storage):
         """See `Storage`."""
         return self._timed("open", lambda: self._store.open_read(path))
 
-    def take_requests(self) -> RequestCount:
+    def pop_request_count(self) -> RequestCount:
         """See `Storage`."""
-        return self._store.take_requests()
+        return self._store.pop_request_count()
 
     def remove(self, path: str) -> None:
         """See `Storage`."""

@@ -67,7 +67,7 @@ class ColumnKind(StrEnum):
     STRUCT = "struct"
 
 
-class Outcome(StrEnum):
+class CellOutcome(StrEnum):
     """How values of a cell fare."""
 
     EXACT = "exact"
@@ -109,7 +109,7 @@ class Cell:
     source: JsonKind
     target: ColumnKind
     variant: Variant
-    outcome: Outcome
+    outcome: CellOutcome
     rule: str
     reasons: tuple[Why, ...] = ()
     inner: bool = False
@@ -153,36 +153,43 @@ _DAY_UNITS = {
 }
 
 _Kinds = tuple[ColumnKind, ...]
-_Row = tuple[_Kinds, JsonKind, Variant, Outcome, str, tuple[Why, ...]]
+_Row = tuple[_Kinds, JsonKind, Variant, CellOutcome, str, tuple[Why, ...]]
 _ALL: _Kinds = tuple(ColumnKind)
 _NUMBER_TEXT = "the number that the text is; nothing around it"
 _WHOLE = (Why.NOT_INTEGRAL, Why.OVERFLOW)
 _PLACES = (Why.SCALE, Why.OVERFLOW)
 
 _BASE: tuple[_Row, ...] = (
-    (_ALL, _J.MISSING, _PLAIN, Outcome.EXACT, "null; dirty when required", (Why.MISSING,)),
-    (_ALL, _J.NULL, _PLAIN, Outcome.EXACT, "null; dirty when required", (Why.NULL,)),
-    ((_C.BOOLEAN,), _J.BOOLEAN, _PLAIN, Outcome.EXACT, "itself", ()),
-    ((_C.BOOLEAN,), _J.STRING, _PLAIN, Outcome.CHECKED, "`true` or `false`", (Why.BAD_TEXT,)),
-    (INTEGERS, _J.NUMBER, _PLAIN, Outcome.CHECKED, "the number, when whole and in range", _WHOLE),
-    (INTEGERS, _J.STRING, _PLAIN, Outcome.CHECKED, _NUMBER_TEXT, (Why.BAD_TEXT, *_WHOLE)),
+    (_ALL, _J.MISSING, _PLAIN, CellOutcome.EXACT, "null; dirty when required", (Why.MISSING,)),
+    (_ALL, _J.NULL, _PLAIN, CellOutcome.EXACT, "null; dirty when required", (Why.NULL,)),
+    ((_C.BOOLEAN,), _J.BOOLEAN, _PLAIN, CellOutcome.EXACT, "itself", ()),
+    ((_C.BOOLEAN,), _J.STRING, _PLAIN, CellOutcome.CHECKED, "`true` or `false`", (Why.BAD_TEXT,)),
+    (
+        INTEGERS,
+        _J.NUMBER,
+        _PLAIN,
+        CellOutcome.CHECKED,
+        "the number, when whole and in range",
+        _WHOLE,
+    ),
+    (INTEGERS, _J.STRING, _PLAIN, CellOutcome.CHECKED, _NUMBER_TEXT, (Why.BAD_TEXT, *_WHOLE)),
     (
         FLOATS,
         _J.NUMBER,
         _PLAIN,
-        Outcome.CHECKED,
+        CellOutcome.CHECKED,
         "the nearest float; from 2^53 (2^24) on only the number that it prints as",
         _PLACES,
     ),
-    (FLOATS, _J.STRING, _PLAIN, Outcome.CHECKED, _NUMBER_TEXT, (Why.BAD_TEXT, *_PLACES)),
-    ((_C.DECIMAL,), _J.NUMBER, _PLAIN, Outcome.CHECKED, "the digits, when they fit", _PLACES),
-    ((_C.DECIMAL,), _J.STRING, _PLAIN, Outcome.CHECKED, _NUMBER_TEXT, (Why.BAD_TEXT, *_PLACES)),
-    ((_C.STRING,), _J.STRING, _PLAIN, Outcome.CHECKED, "itself", (Why.ENCODING,)),
+    (FLOATS, _J.STRING, _PLAIN, CellOutcome.CHECKED, _NUMBER_TEXT, (Why.BAD_TEXT, *_PLACES)),
+    ((_C.DECIMAL,), _J.NUMBER, _PLAIN, CellOutcome.CHECKED, "the digits, when they fit", _PLACES),
+    ((_C.DECIMAL,), _J.STRING, _PLAIN, CellOutcome.CHECKED, _NUMBER_TEXT, (Why.BAD_TEXT, *_PLACES)),
+    ((_C.STRING,), _J.STRING, _PLAIN, CellOutcome.CHECKED, "itself", (Why.ENCODING,)),
     (
         (_C.VARCHAR,),
         _J.STRING,
         _PLAIN,
-        Outcome.CHECKED,
+        CellOutcome.CHECKED,
         "itself, when not longer",
         (Why.ENCODING, Why.TOO_LONG),
     ),
@@ -190,25 +197,32 @@ _BASE: tuple[_Row, ...] = (
         (_C.CHAR,),
         _J.STRING,
         _PLAIN,
-        Outcome.CHECKED,
+        CellOutcome.CHECKED,
         "itself, when not longer and its blanks at the end fill it up",
         (Why.ENCODING, Why.TOO_LONG, Why.TRAILING_BLANKS),
     ),
-    ((_C.DATE,), _J.STRING, _PLAIN, Outcome.CHECKED, "the day, from yyyy-MM-dd", (Why.BAD_TIME,)),
+    (
+        (_C.DATE,),
+        _J.STRING,
+        _PLAIN,
+        CellOutcome.CHECKED,
+        "the day, from yyyy-MM-dd",
+        (Why.BAD_TIME,),
+    ),
     (
         TIMESTAMPS,
         _J.STRING,
         _PLAIN,
-        Outcome.CHECKED,
+        CellOutcome.CHECKED,
         "the instant, from ISO 8601 with `Z` or an offset",
         (Why.BAD_TIME,),
     ),
-    ((_C.ARRAY,), _J.ARRAY, _PLAIN, Outcome.CHECKED, "each item by its type", ()),
+    ((_C.ARRAY,), _J.ARRAY, _PLAIN, CellOutcome.CHECKED, "each item by its type", ()),
     (
         (_C.MAP,),
         _J.OBJECT,
         _PLAIN,
-        Outcome.CHECKED,
+        CellOutcome.CHECKED,
         "each key and value by its type",
         (Why.DUPLICATE_KEY,),
     ),
@@ -216,7 +230,7 @@ _BASE: tuple[_Row, ...] = (
         (_C.MAP,),
         _J.ARRAY,
         _PLAIN,
-        Outcome.CHECKED,
+        CellOutcome.CHECKED,
         "each entry, `[key, value]` or an object of `key` and `value`, by its types",
         (Why.WRONG_TYPE, Why.DUPLICATE_KEY),
     ),
@@ -224,7 +238,7 @@ _BASE: tuple[_Row, ...] = (
         (_C.STRUCT,),
         _J.OBJECT,
         _PLAIN,
-        Outcome.CHECKED,
+        CellOutcome.CHECKED,
         "each field by its type; other keys are ignored",
         (Why.DUPLICATE_KEY,),
     ),
@@ -254,19 +268,33 @@ def _numbers_by_policy() -> Iterator[_Row]:
             if kinds != FLOATS:
                 rows.append((_TRUNCATE, "digits beyond the type dropped", after_lossy))
             for variant, rule, left in rows:
-                yield kinds, source, variant, Outcome.LOSSY, rule, (*text, *left)
+                yield kinds, source, variant, CellOutcome.LOSSY, rule, (*text, *left)
         yield (
             kinds,
             _J.STRING,
             _TRIM,
-            Outcome.CHECKED,
+            CellOutcome.CHECKED,
             f"{_NUMBER_TEXT} but blanks",
             (Why.BAD_TEXT, *reasons),
         )
     for source in (_J.NON_FINITE, _J.STRING):
         left = (Why.BAD_TEXT, *_PLACES) if source is _J.STRING else ()
-        yield FLOATS, source, _KEEP, Outcome.EXACT if not left else Outcome.CHECKED, "itself", left
-        yield FLOATS, source, _NULL_NON_FINITE, Outcome.LOSSY, "null for NaN and infinities", left
+        yield (
+            FLOATS,
+            source,
+            _KEEP,
+            CellOutcome.EXACT if not left else CellOutcome.CHECKED,
+            "itself",
+            left,
+        )
+        yield (
+            FLOATS,
+            source,
+            _NULL_NON_FINITE,
+            CellOutcome.LOSSY,
+            "null for NaN and infinities",
+            left,
+        )
 
 
 def _texts_by_policy() -> Iterator[_Row]:
@@ -276,63 +304,77 @@ def _texts_by_policy() -> Iterator[_Row]:
     for kind in TEXTS:
         left = too_long[kind]
         for source in (_J.BOOLEAN, _J.NUMBER):
-            yield (kind,), source, _TEXT, Outcome.LOSSY, "its JSON text, digit by digit", left
+            yield (kind,), source, _TEXT, CellOutcome.LOSSY, "its JSON text, digit by digit", left
         for source in (_J.ARRAY, _J.OBJECT):
             rule = "its JSON text without blanks, numbers digit by digit"
-            yield (kind,), source, _TEXT, Outcome.LOSSY, rule, (Why.WRONG_TYPE, *whole, *left)
-        yield (kind,), _J.STRING, _TEXT, Outcome.CHECKED, "itself", (Why.ENCODING, *left)
+            yield (kind,), source, _TEXT, CellOutcome.LOSSY, rule, (Why.WRONG_TYPE, *whole, *left)
+        yield (kind,), _J.STRING, _TEXT, CellOutcome.CHECKED, "itself", (Why.ENCODING, *left)
         rule = "itself, with U+FFFD for what no text holds"
-        yield (kind,), _J.STRING, _REPLACE, Outcome.LOSSY, rule, left
+        yield (kind,), _J.STRING, _REPLACE, CellOutcome.LOSSY, rule, left
     for kind in BOUNDED_TEXTS:
         cut = (
             "its first characters" if kind is _C.VARCHAR else "its first characters, no end blanks"
         )
-        yield (kind,), _J.STRING, _TRUNCATE, Outcome.LOSSY, cut, (Why.ENCODING,)
+        yield (kind,), _J.STRING, _TRUNCATE, CellOutcome.LOSSY, cut, (Why.ENCODING,)
         rule = "null when it does not fit"
-        yield (kind,), _J.STRING, _NULL_LOSSY, Outcome.LOSSY, rule, (Why.ENCODING,)
+        yield (kind,), _J.STRING, _NULL_LOSSY, CellOutcome.LOSSY, rule, (Why.ENCODING,)
     boolean, bad = (_C.BOOLEAN,), (Why.BAD_TEXT,)
-    yield boolean, _J.STRING, _TRIM, Outcome.CHECKED, "`true` or `false`, without the blanks", bad
-    yield boolean, _J.STRING, _WORDS, Outcome.CHECKED, "which of the two words it is", bad
+    yield (
+        boolean,
+        _J.STRING,
+        _TRIM,
+        CellOutcome.CHECKED,
+        "`true` or `false`, without the blanks",
+        bad,
+    )
+    yield boolean, _J.STRING, _WORDS, CellOutcome.CHECKED, "which of the two words it is", bad
     binary = (_C.BINARY,)
-    yield binary, _J.STRING, _AS_UTF8, Outcome.CHECKED, "its bytes as they came", (Why.ENCODING,)
+    yield (
+        binary,
+        _J.STRING,
+        _AS_UTF8,
+        CellOutcome.CHECKED,
+        "its bytes as they came",
+        (Why.ENCODING,),
+    )
     for variant, rule in ((_AS_BASE64, "the bytes, RFC 4648"), (_AS_HEX, "the bytes")):
-        yield binary, _J.STRING, variant, Outcome.CHECKED, rule, (Why.BAD_TEXT,)
+        yield binary, _J.STRING, variant, CellOutcome.CHECKED, rule, (Why.BAD_TEXT,)
 
 
 def _times_by_policy() -> Iterator[_Row]:
     day, bad = (_C.DATE,), (Why.BAD_TIME,)
-    yield day, _J.STRING, _TRIM, Outcome.CHECKED, "the day; blanks around it are no fault", bad
-    yield day, _J.STRING, _DAY_FORMAT, Outcome.CHECKED, "the day, from text of that shape", bad
+    yield day, _J.STRING, _TRIM, CellOutcome.CHECKED, "the day; blanks around it are no fault", bad
+    yield day, _J.STRING, _DAY_FORMAT, CellOutcome.CHECKED, "the day, from text of that shape", bad
     rule = "the day of that instant in the zone"
-    yield day, _J.STRING, _DAY_OF_TIME, Outcome.CHECKED, rule, bad
+    yield day, _J.STRING, _DAY_OF_TIME, CellOutcome.CHECKED, rule, bad
     for kinds, units in ((day, _DAY_UNITS), (TIMESTAMPS, _UNITS)):
         for variant in units.values():
             reasons = (Why.SCALE, Why.BAD_TIME)
             what = rule if kinds == day else "so many units since 1970-01-01T00:00:00Z"
-            yield kinds, _J.NUMBER, variant, Outcome.CHECKED, what, reasons
-            yield kinds, _J.STRING, variant, Outcome.CHECKED, what, (Why.BAD_TEXT, *reasons)
-    rows: list[tuple[Variant, Outcome, str]] = [
-        (_TRIM, Outcome.CHECKED, "the instant; blanks around it are no fault"),
-        (_TIME_FORMAT, Outcome.CHECKED, "the instant, from text of that shape"),
-        (_LOCAL_FORMAT, Outcome.CHECKED, "the instant of that time in the zone"),
-        (_IN_ZONE, Outcome.CHECKED, "the instant; without an offset, of that time in the zone"),
-        (_NULL_LOSSY, Outcome.LOSSY, "null when finer than a microsecond"),
-        (_TRUNCATE, Outcome.LOSSY, "the microsecond that it lies in"),
+            yield kinds, _J.NUMBER, variant, CellOutcome.CHECKED, what, reasons
+            yield kinds, _J.STRING, variant, CellOutcome.CHECKED, what, (Why.BAD_TEXT, *reasons)
+    rows: list[tuple[Variant, CellOutcome, str]] = [
+        (_TRIM, CellOutcome.CHECKED, "the instant; blanks around it are no fault"),
+        (_TIME_FORMAT, CellOutcome.CHECKED, "the instant, from text of that shape"),
+        (_LOCAL_FORMAT, CellOutcome.CHECKED, "the instant of that time in the zone"),
+        (_IN_ZONE, CellOutcome.CHECKED, "the instant; without an offset, of that time in the zone"),
+        (_NULL_LOSSY, CellOutcome.LOSSY, "null when finer than a microsecond"),
+        (_TRUNCATE, CellOutcome.LOSSY, "the microsecond that it lies in"),
         *(
-            (variant, Outcome.LOSSY, f"rounded to a microsecond, {mode}, later being up")
+            (variant, CellOutcome.LOSSY, f"rounded to a microsecond, {mode}, later being up")
             for mode, variant in _ROUNDS.items()
         ),
     ]
     for variant, outcome, what in rows:
         yield TIMESTAMPS, _J.STRING, variant, outcome, what, bad
     impossible = "null for infinity, a day that no calendar has, a year outside of 0001 to 9999"
-    yield (*day, *TIMESTAMPS), _J.STRING, _NULL_IMPOSSIBLE, Outcome.LOSSY, impossible, bad
-    yield TIMESTAMPS, _J.STRING, _impossible(_IN_ZONE), Outcome.LOSSY, impossible, bad
+    yield (*day, *TIMESTAMPS), _J.STRING, _NULL_IMPOSSIBLE, CellOutcome.LOSSY, impossible, bad
+    yield TIMESTAMPS, _J.STRING, _impossible(_IN_ZONE), CellOutcome.LOSSY, impossible, bad
     impossible = "null outside of the years 0001 to 9999"
     for kinds, of in ((day, _DAY_UNITS["ms"]), (TIMESTAMPS, _UNITS["ms"])):
         for source, left in ((_J.NUMBER, ()), (_J.STRING, (Why.BAD_TEXT,))):
             reasons = (*left, Why.SCALE)
-            yield kinds, source, _impossible(of), Outcome.LOSSY, impossible, reasons
+            yield kinds, source, _impossible(of), CellOutcome.LOSSY, impossible, reasons
 
 
 def _impossible(of: Variant) -> Variant:
@@ -347,13 +389,13 @@ def _cells() -> Iterator[Cell]:
     for targets, source, variant, outcome, rule, reasons in rows:
         for target in targets:
             listed.add((source, target, variant.label))
-            inner = target in nested and outcome is Outcome.CHECKED
+            inner = target in nested and outcome is CellOutcome.CHECKED
             yield Cell(source, target, variant, outcome, rule, reasons, inner)
     for target in ColumnKind:
         for source in JsonKind:
             if (source, target, "") not in listed:
                 rule = "no such column: `format` is needed" if target is _C.BINARY else "dirty"
-                yield Cell(source, target, _PLAIN, Outcome.NEVER, rule, (Why.WRONG_TYPE,))
+                yield Cell(source, target, _PLAIN, CellOutcome.NEVER, rule, (Why.WRONG_TYPE,))
 
 
 MATRIX: tuple[Cell, ...] = tuple(_cells())
@@ -396,7 +438,7 @@ def accepted_kinds(target: ColumnKind, policy: Policy, unit: str | None) -> froz
     active = {*policy.settings(), *([("unit", unit)] if unit else [])}
     found = set()
     for cell in MATRIX:
-        if cell.target is target and cell.outcome is not Outcome.NEVER:
+        if cell.target is target and cell.outcome is not CellOutcome.NEVER:
             wanted = _settings(cell.variant)
             if all(
                 (key, value) in active or _is_free(key, target, active) for key, value in wanted

@@ -18,9 +18,9 @@ from sluiceway.types.matrix import (
     TIMESTAMPS,
     UNITS,
     Cell,
+    CellOutcome,
     ColumnKind,
     JsonKind,
-    Outcome,
     Variant,
 )
 from sluiceway.types.policy import ROUNDING_MODES, Policy
@@ -110,7 +110,7 @@ class FormatCell:
     source: StrEnum
     target: ColumnKind
     variant: Variant
-    outcome: Outcome
+    outcome: CellOutcome
     rule: str
     reasons: tuple[Why, ...] = ()
     inner: bool = False
@@ -194,12 +194,12 @@ _INTEGER_BITS = dict(zip(INTEGERS, (8, 16, 32, 64), strict=True))
 _DOUBLE_DIGIT_BITS = 53
 _TYPED_TIMES = (_T.DAY, _T.INSTANT, _T.LOCAL_TIME, _T.TIME_OF_DAY)
 
-_Row = tuple[tuple[ColumnKind, ...], TypedKind, Variant, Outcome, str, tuple[Why, ...]]
+_Row = tuple[tuple[ColumnKind, ...], TypedKind, Variant, CellOutcome, str, tuple[Why, ...]]
 
 
 def _typed_rows() -> Iterator[_Row]:
-    checked, lossy, bad = Outcome.CHECKED, Outcome.LOSSY, (Why.BAD_TIME,)
-    yield (_C.BINARY,), _T.BYTES, _PLAIN, Outcome.EXACT, "itself", ()
+    checked, lossy, bad = CellOutcome.CHECKED, CellOutcome.LOSSY, (Why.BAD_TIME,)
+    yield (_C.BINARY,), _T.BYTES, _PLAIN, CellOutcome.EXACT, "itself", ()
     yield (_C.DATE,), _T.DAY, _PLAIN, checked, "the day", bad
     yield TIMESTAMPS, _T.INSTANT, _PLAIN, checked, "the instant", (Why.SCALE, *bad)
     for variant, rule in _FINER:
@@ -249,7 +249,9 @@ def _cells(carriers: Mapping[StrEnum, Carrier]) -> Iterator[FormatCell]:
             yield replace(made, source=source)
         for target in ColumnKind:
             if target not in plain:
-                yield FormatCell(source, target, _PLAIN, Outcome.NEVER, "dirty", (Why.WRONG_TYPE,))
+                yield FormatCell(
+                    source, target, _PLAIN, CellOutcome.NEVER, "dirty", (Why.WRONG_TYPE,)
+                )
 
 
 def _is_float_cell(carrier: Carrier, cell: Cell | FormatCell) -> bool:
@@ -263,7 +265,7 @@ def _refined(carrier: Carrier, cell: Cell | FormatCell) -> FormatCell | None:
         cell.target,
         cell.variant,
         cell.outcome,
-        "dirty" if cell.outcome is Outcome.NEVER else cell.rule,
+        "dirty" if cell.outcome is CellOutcome.NEVER else cell.rule,
         cell.reasons,
         cell.inner,
     )
@@ -278,7 +280,7 @@ def _of_integer(bits: int, cell: FormatCell) -> FormatCell | None:
     room = _INTEGER_BITS.get(cell.target, 0)
     room = _DOUBLE_DIGIT_BITS if cell.target is _C.DOUBLE else room
     if room >= bits:
-        return None if cell.variant.label else replace(cell, outcome=Outcome.EXACT, reasons=())
+        return None if cell.variant.label else replace(cell, outcome=CellOutcome.EXACT, reasons=())
     settings = dict(cell.variant.policy.settings())
     if cell.target in (*INTEGERS, _C.DECIMAL):
         if "on_lossy" in settings:
@@ -295,28 +297,28 @@ def _float_cells(carrier: Carrier) -> Iterator[FormatCell]:
     """Floats in columns of floats: these are the numbers that they are, to the bit."""
     if not carrier.float_bits:
         return
-    yield FormatCell(_J.NUMBER, _C.DOUBLE, _PLAIN, Outcome.EXACT, "itself")
+    yield FormatCell(_J.NUMBER, _C.DOUBLE, _PLAIN, CellOutcome.EXACT, "itself")
     if carrier.float_bits == 32:  # noqa: PLR2004 - bits
-        yield FormatCell(_J.NUMBER, _C.FLOAT, _PLAIN, Outcome.EXACT, "itself")
+        yield FormatCell(_J.NUMBER, _C.FLOAT, _PLAIN, CellOutcome.EXACT, "itself")
         return
     rows = (
-        (_PLAIN, Outcome.CHECKED, "itself, when 32 bits hold it", (Why.SCALE, Why.OVERFLOW)),
+        (_PLAIN, CellOutcome.CHECKED, "itself, when 32 bits hold it", (Why.SCALE, Why.OVERFLOW)),
         (
             Variant("on_overflow: null", Policy(on_overflow="null")),
-            Outcome.LOSSY,
+            CellOutcome.LOSSY,
             "null when out of range",
             (Why.SCALE,),
         ),
         (
             Variant("on_overflow: clamp", Policy(on_overflow="clamp")),
-            Outcome.LOSSY,
+            CellOutcome.LOSSY,
             "the nearest end of the range when beyond it",
             (Why.SCALE,),
         ),
-        (_NULL_LOSSY, Outcome.LOSSY, "null when digits would be lost", (Why.OVERFLOW,)),
+        (_NULL_LOSSY, CellOutcome.LOSSY, "null when digits would be lost", (Why.OVERFLOW,)),
         (
             Variant("on_lossy: round(half_even)", Policy(on_lossy="round(half_even)")),
-            Outcome.LOSSY,
+            CellOutcome.LOSSY,
             "the nearest float",
             (Why.OVERFLOW,),
         ),

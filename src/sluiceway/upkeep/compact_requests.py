@@ -39,7 +39,7 @@ class CompactRequest:
         return hashlib.sha256(encode(asked)).hexdigest()[:32]
 
 
-class Outcome(StrEnum):
+class CompactionOutcome(StrEnum):
     """What became of a partition."""
 
     COMPACTED = "compacted"
@@ -52,7 +52,7 @@ class PartitionDone:
     """A partition of a request that was looked at.
 
     Attributes:
-        outcome: An `Outcome`.
+        outcome: An `CompactionOutcome`.
         reason: Why it was left as it is, or failed.
         wall_ms: In which its files were written anew.
         cpu_ms: Of the process that has done it.

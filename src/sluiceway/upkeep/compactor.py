@@ -17,10 +17,15 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.types.strict_json import BigInt, encode
-from sluiceway.upkeep.compact_requests import CompactAnswer, CompactRequest, Outcome, PartitionDone
+from sluiceway.upkeep.compact_requests import (
+    CompactAnswer,
+    CompactionOutcome,
+    CompactRequest,
+    PartitionDone,
+)
 from sluiceway.upkeep.compaction_choice import meant, why_left
-from sluiceway.upkeep.desk import RouteDesk
-from sluiceway.upkeep.replacing import Moved, Staging, move_partitions
+from sluiceway.upkeep.record_queue import RecordQueue
+from sluiceway.upkeep.replacing import ReplacedFiles, Staging, move_partitions
 from sluiceway.upkeep.rewriting import Rewriter, Rewritten
 
 BEFORE_READY_S = 280.0
@@ -64,14 +69,16 @@ class Compactor:
     """Of one route, while its driver lives. Any thread may ask it.
 
     Args:
-        desk: Of the route.
+        record_queue: Of the route.
         rewriter: Writes files anew; owned from here on.
         target_bytes: Size that files are to have.
         log: Bound to the route.
     """
 
-    def __init__(self, desk: RouteDesk, rewriter: Rewriter, target_bytes: int, log: Log) -> None:
-        self._desk = desk
+    def __init__(
+        self, record_queue: RecordQueue, rewriter: Rewriter, target_bytes: int, log: Log
+    ) -> None:
+        self._record_queue = record_queue
         self._rewriter = rewriter
         self._target_bytes = target_bytes
         self._log = log
@@ -83,7 +90,7 @@ class Compactor:
         self._closed = False
         self._lock = threading.Lock()
 
-    def take(self, request: CompactRequest) -> None:
+    def enqueue(self, request: CompactRequest) -> None:
         """Have a request carried out; one that is under way or waits already is left alone."""
         with self._lock:
             if request.id in self._taken or self._closed:
@@ -170,7 +177,9 @@ class Compactor:
             SluicewayError: The route has ended, or the answer cannot be written.
         """
         if order.waiting is None:
-            order.waiting = deque(self._desk.see(lambda fold: self._look(fold, order.names)))
+            order.waiting = deque(
+                self._record_queue.see(lambda fold: self._look(fold, order.names))
+            )
         if order.waiting and time.monotonic() - order.told_at >= _TELL_EVERY_S:
             self._tell_progress(order)
             order.told_at = time.monotonic()
@@ -178,13 +187,15 @@ class Compactor:
         order.done += left
         rest = []
         for found in self._compact(group, order.until):
-            if is_late(order.until) and found.outcome == Outcome.FAILED:
+            if is_late(order.until) and found.outcome == CompactionOutcome.FAILED:
                 rest.append(found.partition)
             else:
                 self._note(found)
                 order.done.append(found)
         if is_late(order.until):
-            rest += [each.partition for each in order.waiting if each.outcome != Outcome.LEFT]
+            rest += [
+                each.partition for each in order.waiting if each.outcome != CompactionOutcome.LEFT
+            ]
             if rest:
                 self._put_off(rest)
             return True
@@ -192,8 +203,10 @@ class Compactor:
             return False
         self._tell_progress(order)
         if order.request is not None:
-            self._desk.log.check_held()
-            self._desk.log.storage.remove(self._desk.log.layout.request(order.request.id))
+            self._record_queue.log.check_held()
+            self._record_queue.log.storage.remove(
+                self._record_queue.log.layout.request(order.request.id)
+            )
         return True
 
     def _look(self, fold: Fold, names: Iterable[str]) -> list[PartitionDone]:
@@ -213,9 +226,9 @@ class Compactor:
             return
         waiting = len(order.waiting or ())
         answer = CompactAnswer(waiting == 0, tuple(order.done), waiting)
-        layout = self._desk.log.layout
-        self._desk.log.check_held()
-        self._desk.log.storage.overwrite(layout.answer(order.request.id), encode(answer))
+        layout = self._record_queue.log.layout
+        self._record_queue.log.check_held()
+        self._record_queue.log.storage.overwrite(layout.answer(order.request.id), encode(answer))
 
     def _compact(self, names: Sequence[str], until: float | None) -> list[PartitionDone]:
         """Compact a group of partitions, each if it is still worth it.
@@ -237,14 +250,14 @@ class Compactor:
                 found.append(one.files if isinstance(one, Rewritten) else one)
             return found
 
-        moved = move_partitions(self._desk, names, self._why_left, rewrite)
+        moved = move_partitions(self._record_queue, names, self._why_left, rewrite)
         return [_done(each, costs.get(each.partition)) for each in moved]
 
     def _why_left(self, fold: Fold, partition: str) -> str:
         return why_left(fold, partition, self._target_bytes)
 
     def _note(self, done: PartitionDone) -> None:
-        if done.outcome == Outcome.COMPACTED:
+        if done.outcome == CompactionOutcome.COMPACTED:
             self._log.info(
                 "compacted",
                 partition=done.partition,
@@ -255,7 +268,7 @@ class Compactor:
                 wall_s=done.wall_ms / 1000,
                 cpu_s=done.cpu_ms / 1000,
             )
-        elif done.outcome == Outcome.FAILED:
+        elif done.outcome == CompactionOutcome.FAILED:
             self._log.warning("compaction_failed", partition=done.partition, reason=done.reason)
 
 
@@ -275,7 +288,7 @@ def next_group(waiting: deque[PartitionDone]) -> tuple[list[PartitionDone], list
     files = size_bytes = 0
     while waiting:
         first = waiting[0]
-        if first.outcome == Outcome.LEFT:
+        if first.outcome == CompactionOutcome.LEFT:
             left.append(waiting.popleft())
             continue
         files, size_bytes = files + first.files_before, size_bytes + int(first.bytes_before)
@@ -286,10 +299,10 @@ def next_group(waiting: deque[PartitionDone]) -> tuple[list[PartitionDone], list
     return left, group
 
 
-def _done(moved: Moved, cost: Rewritten | None) -> PartitionDone:
-    outcome = Outcome.COMPACTED
+def _done(moved: ReplacedFiles, cost: Rewritten | None) -> PartitionDone:
+    outcome = CompactionOutcome.COMPACTED
     if moved.slot is None:
-        outcome = Outcome.LEFT if moved.left else Outcome.FAILED
+        outcome = CompactionOutcome.LEFT if moved.left else CompactionOutcome.FAILED
     return PartitionDone(
         partition=moved.partition,
         outcome=outcome,
@@ -309,7 +322,7 @@ def _as_it_is(fold: Fold, partition: str, target_bytes: int) -> PartitionDone:
     files, size_bytes = _sizes(fold, partition)
     return PartitionDone(
         partition=partition,
-        outcome=Outcome.LEFT if reason else "",
+        outcome=CompactionOutcome.LEFT if reason else "",
         reason=reason,
         files_before=files,
         files_after=files,

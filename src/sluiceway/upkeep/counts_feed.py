@@ -25,8 +25,8 @@ from sluiceway.sources.side_registry import open_topic_tail
 from sluiceway.sources.side_topics import TailMessage, TopicTail
 from sluiceway.spec.values import instant_us
 from sluiceway.types.strict_json import StrictJsonError, loads
-from sluiceway.upkeep.desk import BackgroundWork, Build, RouteDesk
 from sluiceway.upkeep.partition_bodies import CountsLog, counts_body
+from sluiceway.upkeep.record_queue import BackgroundWork, Build, RecordQueue
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -125,7 +125,7 @@ class CountsFeed(BackgroundWork):
     """Of one route, from its START to its end.
 
     Args:
-        desk: Of the route.
+        record_queue: Of the route.
         rule: Which prefixes need a count; where counts come from.
         table: `database.table`.
         periods: Of the table; not shared.
@@ -135,7 +135,7 @@ class CountsFeed(BackgroundWork):
 
     def __init__(
         self,
-        desk: RouteDesk,
+        record_queue: RecordQueue,
         rule: CountsRule,
         *,
         table: str,
@@ -143,15 +143,15 @@ class CountsFeed(BackgroundWork):
         topic: TopicTail,
         log: Log,
     ) -> None:
-        self._desk = desk
+        self._record_queue = record_queue
         self._rule = rule
         self._table = table
         self._periods = periods
         self._topic = topic
         self._log = log
         self._reading: _Reading | None = None
-        self._asked: Future[int | None] | None = None
-        self._seen: tuple[CountsLog | None, dict[int, int]] | None = None
+        self._requested: Future[int | None] | None = None
+        self._observed: tuple[CountsLog | None, dict[int, int]] | None = None
         self._body: CountsRecord | None = None
         self._pause_s = _FIRST_PAUSE_S
         self._told: float | None = None
@@ -197,7 +197,7 @@ class CountsFeed(BackgroundWork):
     def _wait_for(self, why: str) -> float:
         """Begin anew after a pause."""
         self._looked.set()
-        self._reading = self._asked = None
+        self._reading = self._requested = None
         pause_s = self._pause_s
         self._pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         self._log.warning(
@@ -207,7 +207,7 @@ class CountsFeed(BackgroundWork):
 
     def _go_on(self) -> float | None:
         """A turn of an open topic; it is opened anew when it is another one by now."""
-        if self._asked is not None and not self._asked.done():
+        if self._requested is not None and not self._requested.done():
             # The route's thread wakes this when it answers: a turn never waits for it.
             return None
         now = time.monotonic()
@@ -222,7 +222,7 @@ class CountsFeed(BackgroundWork):
             reading.describe_due = now + _DESCRIBE_EVERY_S
         if reading.owes:
             return self._keep(reading)
-        messages = self._topic.take(_MOST_AT_ONCE, _TAKE_S)
+        messages = self._topic.read(_MOST_AT_ONCE, _TAKE_S)
         reading.counts |= self._counts(messages)
         reading.messages += len(messages)
         # Before the end a count may be one that was corrected since, and would close an hour.
@@ -238,14 +238,14 @@ class CountsFeed(BackgroundWork):
 
     def _opened(self) -> float | None:
         """Begin to read where the ledger's counts end."""
-        if self._asked is None:
-            self._seen = None
+        if self._requested is None:
+            self._observed = None
             self._ask(self._look)
             return None
         self._answer()
-        if self._seen is None:
+        if self._observed is None:
             return 0.0
-        log, ends = self._seen
+        log, ends = self._observed
         described = identity, partitions = self._topic.describe()
         place = (self._rule.topic.topic, identity.cluster_id, identity.topic_id)
         known = ends if log == place else {}
@@ -255,16 +255,16 @@ class CountsFeed(BackgroundWork):
         return 0.0
 
     def _look(self, fold: Fold) -> None:
-        self._seen = fold.counted.log, dict(fold.counted.ends)
+        self._observed = fold.counted.log, dict(fold.counted.ends)
 
     def _ask(self, build: Build) -> None:
         """Have something done in the route's thread, which then gives this another turn."""
-        self._asked = self._desk.ask(build)
-        self._asked.add_done_callback(lambda _: self._work.wake())
+        self._requested = self._record_queue.ask(build)
+        self._requested.add_done_callback(lambda _: self._work.wake())
 
     def _answer(self) -> int | None:
         """What the route's thread has answered; raises what has ended the route."""
-        asked, self._asked = self._asked, None
+        asked, self._requested = self._requested, None
         return None if asked is None else asked.result()
 
     def _keep(self, reading: _Reading) -> float | None:
@@ -275,7 +275,7 @@ class CountsFeed(BackgroundWork):
             route's thread answers; 0.0 when it is done.
         """
         if reading.counts or reading.messages >= _KEEP_EVERY:
-            if self._asked is None:
+            if self._requested is None:
                 self._put(reading)
                 return None
             if (slot := self._answer()) is None:
@@ -295,7 +295,7 @@ class CountsFeed(BackgroundWork):
         ends, counts = dict(self._topic.ends), dict(reading.counts)
 
         def build(fold: Fold) -> CountsRecord | None:
-            self._body = counts_body(fold, self._desk.closed(), reading.log, ends, counts)
+            self._body = counts_body(fold, self._record_queue.closed(), reading.log, ends, counts)
             return self._body
 
         self._ask(build)
@@ -330,7 +330,7 @@ class CountsFeed(BackgroundWork):
         self._told, self._untold = now, 0
 
 
-def begin(config: RouteConfig, desk: RouteDesk, eyes: Log) -> CountsFeed | None:
+def begin(config: RouteConfig, record_queue: RecordQueue, events: Log) -> CountsFeed | None:
     """Begin to read a route's counts. Called once the route has recovered.
 
     Returns:
@@ -342,5 +342,5 @@ def begin(config: RouteConfig, desk: RouteDesk, eyes: Log) -> CountsFeed | None:
     topic = open_topic_tail(ready.counts.topic, _TIMEOUT_S)
     table = f"{config.hive.database}.{config.hive.table}"
     return CountsFeed(
-        desk, ready.counts, table=table, periods=ready.periods(), topic=topic, log=eyes
+        record_queue, ready.counts, table=table, periods=ready.periods(), topic=topic, log=events
     )

@@ -38,7 +38,7 @@ Intervals = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LanesSeen:
+class ObservedLanes:
     """What the ledger says of its dirty rows, as of one moment; later only more is consumed.
 
     Attributes:
@@ -57,7 +57,7 @@ class LanesSeen:
     purges: tuple[tuple[str, int], ...]
 
     @classmethod
-    def of(cls, fold: Fold) -> "LanesSeen":
+    def of(cls, fold: Fold) -> "ObservedLanes":
         """As the fold has it now. Called by the driver's thread."""
         book = fold.lanes
         return cls(
@@ -95,7 +95,7 @@ class DirtyCopies(Protocol):
         """Safe to repeat."""
 
 
-class DirtyKeeper:
+class DirtyRetention:
     """Of one route, while its driver lives. Called in each pass of its housekeeper.
 
     Args:
@@ -103,30 +103,30 @@ class DirtyKeeper:
         keep_ms: How long dirty rows are kept after their commit; None for ever.
         table: That has copies of the files; None when there is none. It is closed here.
         fed_through: Slot below which all dirty files are in every further store; None without one.
-        eyes: Bound to the route.
+        events: Bound to the route.
     """
 
     def __init__(
         self,
         log: LedgerLog,
         keep_ms: int | None,
-        eyes: Log,
+        events: Log,
         *,
         table: DirtyCopies | None = None,
         fed_through: Callable[[], int] | None = None,
     ) -> None:
         self._log = log
         self._keep_ms = keep_ms
-        self._eyes = eyes
+        self._events = events
         self._table = table
         self._fed_through = fed_through
-        self._asked: str | None = None
+        self._requested: str | None = None
         self._aged_through = 0
-        self._purges_seen: set[str] = set()
+        self._purges_observed: set[str] = set()
         self._files: dict[DirtySource, CommittedDirty] = {}
         self._since: dict[DirtySource, float] = {}
 
-    def tend(self, seen: LanesSeen, stopped: Stopped) -> None:
+    def run_pass(self, seen: ObservedLanes, stopped: Stopped) -> None:
         """Ask for what is too old, and remove what may go. In the housekeeper's thread.
 
         Raises:
@@ -145,12 +145,12 @@ class DirtyKeeper:
             if self._table is not None:
                 self._table.close()
 
-    def _note_purged(self, seen: LanesSeen, stopped: Stopped) -> None:
+    def _note_purged(self, seen: ObservedLanes, stopped: Stopped) -> None:
         """Look up the files that purges have taken rows of, once a purge."""
         for lane, seq in seen.purges:
             if stopped():
                 return
-            if lane in self._purges_seen:
+            if lane in self._purges_observed:
                 continue
             found = self._log.read_slot(seq)
             if found is not None and isinstance(found[0].body, LaneRecord):
@@ -160,9 +160,9 @@ class DirtyKeeper:
                     for committed in committed_for_lanes(self._log.layout, seen.ledger, record):
                         if committed.source in sources:
                             self._take(committed)
-            self._purges_seen.add(lane)
+            self._purges_observed.add(lane)
 
-    def _note_old(self, seen: LanesSeen, now_ms: int, keep_ms: int, stopped: Stopped) -> None:
+    def _note_old(self, seen: ObservedLanes, now_ms: int, keep_ms: int, stopped: Stopped) -> None:
         """Look up the dirty files of epochs that were prepared longer ago than rows are kept."""
         before_ms = now_ms - keep_ms
         waiting: list[CommittedDirty] = []
@@ -186,13 +186,13 @@ class DirtyKeeper:
         if self._log.storage.status(found.path) is not None:
             self._files.setdefault(found.source, found)
 
-    def _ask(self, seen: LanesSeen) -> None:
+    def _ask(self, seen: ObservedLanes) -> None:
         """Put a request to purge what is open and too old, as `dirty purge` does."""
         layout, storage = self._log.layout, self._log.storage
-        if self._asked is not None:
+        if self._requested is not None:
             # Its rows are taken by a lane once it is gone: as of the next pass, not of this one.
-            if storage.status(layout.request(self._asked)) is None:
-                self._asked = None
+            if storage.status(layout.request(self._requested)) is None:
+                self._requested = None
             return
         ranges: list[LaneRange] = []
         dirty = ((s, f) for s, f in self._files.items() if not isinstance(s, LateSource))
@@ -211,11 +211,11 @@ class DirtyKeeper:
         )
         self._log.check_held()
         put_request(storage, layout, request)
-        self._asked = request.id
+        self._requested = request.id
         rows = sum(int(each.stop - each.start) for each in request.ranges)
-        self._eyes.info("dirty_rows_expire", rows=rows, lane=request.id)
+        self._events.info("dirty_rows_expire", rows=rows, lane=request.id)
 
-    def _sweep(self, seen: LanesSeen, stopped: Stopped) -> None:
+    def _sweep(self, seen: ObservedLanes, stopped: Stopped) -> None:
         """Remove files of which nothing is left to read, copies first."""
         now = time.monotonic()
         fed = seen.published_through if self._fed_through is None else self._fed_through()
@@ -239,11 +239,11 @@ class DirtyKeeper:
                 if self._log.storage.status(found.path) is not None:
                     self._drop(found, table)
             except StorageUnavailableError as error:
-                self._eyes.info("garbage_left", path=found.path, error=str(error))
+                self._events.info("garbage_left", path=found.path, error=str(error))
                 continue
             del self._files[found.source], self._since[found.source]
             event = f"{found.source.KIND}_file_removed"
-            self._eyes.info(event, path=found.path, rows=int(found.file.rows))
+            self._events.info(event, path=found.path, rows=int(found.file.rows))
 
     def _drop(self, found: CommittedDirty, table: DirtyCopies | None) -> None:
         self._log.check_held()
@@ -252,7 +252,7 @@ class DirtyKeeper:
         self._log.storage.remove(found.path)
 
 
-def open_ranges(source: str, rows: int, seen: LanesSeen) -> Sequence[LaneRange]:
+def open_ranges(source: str, rows: int, seen: ObservedLanes) -> Sequence[LaneRange]:
     """Rows of a file that no lane has taken."""
     found, at = [], 0
     for start, stop in (*seen.taken.get(source, ()), (rows, rows)):

@@ -21,9 +21,9 @@ from sluiceway.ledger.fold_state import FoldState, PartitionState
 from sluiceway.ledger.live_files import readers_of
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.observe.log import Log
-from sluiceway.upkeep.desk import RouteDesk
 from sluiceway.upkeep.forget_requests import MOST_FORGOTTEN, ForgetRequest
 from sluiceway.upkeep.partition_bodies import expire_body
+from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.upkeep.requests import put_answer
 
 _EVERY_S = 600.0
@@ -47,16 +47,16 @@ class Expirer:
     """Of one route, while its driver lives. Any thread may ask it.
 
     Args:
-        desk: Of the route.
+        record_queue: Of the route.
         rule: What is too old; None lets go of what is asked for only.
         log: Bound to the route.
     """
 
-    def __init__(self, desk: RouteDesk, rule: RetentionRule | None, log: Log) -> None:
-        self._desk = desk
+    def __init__(self, record_queue: RecordQueue, rule: RetentionRule | None, log: Log) -> None:
+        self._record_queue = record_queue
         self._rule = rule
         self._log = log
-        self._asked: deque[ForgetRequest] = deque()
+        self._requested: deque[ForgetRequest] = deque()
         self._taken: set[str] = set()
         self._state = threading.Condition()
         self._closed = False
@@ -65,13 +65,13 @@ class Expirer:
         if rule is not None:
             self._work.wake()
 
-    def take(self, request: ForgetRequest) -> None:
+    def enqueue(self, request: ForgetRequest) -> None:
         """Have a request carried out; one that is under way or waits already is left alone."""
         with self._state:
             if request.id in self._taken or self._closed:
                 return
             self._taken.add(request.id)
-            self._asked.append(request)
+            self._requested.append(request)
         self._work.wake()
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class Expirer:
         with self._state:
             if self._closed:
                 return None
-            request = self._asked.popleft() if self._asked else None
+            request = self._requested.popleft() if self._requested else None
             pause_s = self._pause_s()
         if request is None and pause_s != 0.0:
             return pause_s
@@ -104,7 +104,7 @@ class Expirer:
         finally:
             if request is not None:
                 self._taken.discard(request.id)
-        return 0.0 if self._asked else self._pause_s()
+        return 0.0 if self._requested else self._pause_s()
 
     def _pause_s(self) -> float | None:
         return None if self._rule is None else max(0.0, self._due - time.monotonic())
@@ -129,8 +129,8 @@ class Expirer:
         Raises:
             SluicewayError: The route has ended, or the store failed.
         """
-        storage, layout = self._desk.log.storage, self._desk.log.layout
-        self._desk.log.check_held()
+        storage, layout = self._record_queue.log.storage, self._record_queue.log.layout
+        self._record_queue.log.check_held()
         if len(request.partitions) > MOST_FORGOTTEN:
             text = f"it names more than {MOST_FORGOTTEN} partitions"
             put_answer(storage, layout, request.id, text)
@@ -145,8 +145,8 @@ class Expirer:
             return left
 
         self._put(_Order(choose, request.reason, request.drop))
-        left = self._desk.see(choose)
-        self._desk.log.check_held()
+        left = self._record_queue.see(choose)
+        self._record_queue.log.check_held()
         if not left:
             storage.remove(layout.request(request.id))
         elif not busy:
@@ -157,7 +157,7 @@ class Expirer:
     def _put(self, order: _Order) -> int | None:
         """Put one EXPIRE; its slot, or None when there is nothing to let go of."""
         for _ in range(_MOST_TRIES):
-            chosen = self._desk.see(order.choose)
+            chosen = self._record_queue.see(order.choose)
             if not chosen:
                 return None
             live = self._live(chosen) if order.drop else None
@@ -177,7 +177,7 @@ class Expirer:
             found[:] = [] if body is None else [body]
             return body
 
-        slot = self._desk.ask(build).result()
+        slot = self._record_queue.ask(build).result()
         if slot is not None:
             for each in found[-1].partitions:
                 self._log.info(
@@ -200,8 +200,8 @@ class Expirer:
             return [replace(state) for state in known if state is not None]
 
         found: dict[str, Sequence[FileRecord]] = {}
-        states = self._desk.see(look)
-        for state, files in zip(states, readers_of(self._desk.log, states), strict=True):
+        states = self._record_queue.see(look)
+        for state, files in zip(states, readers_of(self._record_queue.log, states), strict=True):
             try:
                 found[state.folder] = files.of(state)
             except LedgerCorruptError as error:

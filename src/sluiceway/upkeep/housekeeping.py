@@ -11,13 +11,13 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log
-from sluiceway.upkeep.dirty_keeping import DirtyKeeper, LanesSeen
+from sluiceway.upkeep.dirty_keeping import DirtyRetention, ObservedLanes
 
 _EVERY_S = 600.0
 _LAST_WAIT_S = 5.0
 
 
-class Housekeeper:
+class FileCleaner:
     """Runs a pass at the route's start and every ten minutes, each in a turn of the process's pool.
 
     A pass looks at a bounded number of names and decides by the fold of the moment in which it
@@ -35,7 +35,7 @@ class Housekeeper:
         self._closing = threading.Event()
         self._over = threading.Event()
         self._over.set()
-        self.dirty: DirtyKeeper | None = None
+        self.dirty: DirtyRetention | None = None
 
     def tidy(self, fold: Fold) -> None:
         """Begin a pass when one is due and none runs; returns at once.
@@ -49,7 +49,7 @@ class Housekeeper:
             return
         self._due = time.monotonic() + self._every_s
         collector = garbage_of(self._ledger_log, fold)
-        keeper, seen = self.dirty, LanesSeen.of(fold)
+        keeper, seen = self.dirty, ObservedLanes.of(fold)
 
         def stopped() -> bool:
             self._ledger_log.check_held()
@@ -59,7 +59,7 @@ class Housekeeper:
             try:
                 self._noting(lambda: self._collect(collector, stopped))
                 if keeper is not None:
-                    self._noting(lambda: keeper.tend(seen, stopped))
+                    self._noting(lambda: keeper.run_pass(seen, stopped))
             finally:
                 self._over.set()
 

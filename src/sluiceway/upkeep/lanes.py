@@ -57,10 +57,10 @@ from sluiceway.upkeep.forget_requests import ForgetRequest
 from sluiceway.upkeep.requests import (
     MOST_RANGES,
     LaneRequest,
-    Letter,
+    RequestFile,
     drop_answers,
-    letters,
     put_answer,
+    read_requests,
 )
 from sluiceway.worker.answers import check_staged_files
 from sluiceway.worker.lane_task import copy_late_files, run_lane_task
@@ -132,7 +132,7 @@ class Lanes:
         self._hooks = hooks
         self._log = log
         self._tasks = tasks
-        self._letters: list[Letter] = []
+        self._requests: list[RequestFile] = []
         self._looked = False
         self._next_look = 0.0
         self._next_try = 0.0
@@ -147,17 +147,17 @@ class Lanes:
         self.pressing = bool(owned.fold.lanes.open_lanes())
 
     @property
-    def look_due(self) -> bool:
+    def is_read_due(self) -> bool:
         """Whether it is time to look for requests again."""
         return time.monotonic() >= self._next_look
 
-    def look(self) -> None:
+    def read_requests(self) -> None:
         """Look for requests now and then; a store that fails is asked again later.
 
         Raises:
             FencedError: Another driver has taken over: they are its mail.
         """
-        if not self.look_due:
+        if not self.is_read_due:
             return
         self._next_look = time.monotonic() + _LOOK_EVERY_S
         try:
@@ -165,16 +165,16 @@ class Lanes:
             if not self._looked:
                 self._looked = True
                 self._drop_answers()
-            found = list(letters(self._owned.storage, self._owned.layout))
+            found = list(read_requests(self._owned.storage, self._owned.layout))
         except UnknownOutcome as error:
             self.trouble = error
             self._log.info("requests_not_seen", error=str(error))
         else:
             other = CompactRequest | ForgetRequest
-            self._letters = [each for each in found if not isinstance(each.request, other)]
-            for letter in found:
-                if isinstance(letter.request, other):
-                    self.hand_on(letter.request)
+            self._requests = [each for each in found if not isinstance(each.request, other)]
+            for request_file in found:
+                if isinstance(request_file.request, other):
+                    self.hand_on(request_file.request)
         self._note_pressing()
 
     def turn(self) -> None:
@@ -187,7 +187,7 @@ class Lanes:
             SluicewayError: As a commit; what landed stays.
         """
         self.trouble = None
-        self.look()
+        self.read_requests()
         self._answer_all()
         lane = self._next_lane()
         try:
@@ -214,7 +214,7 @@ class Lanes:
 
     def pause_s(self) -> float:
         """Seconds until the lanes, or requests that could not be answered, are tried again."""
-        due = max(self._next_try, self._next_answer if self._letters else 0.0)
+        due = max(self._next_try, self._next_answer if self._requests else 0.0)
         return max(0.0, due - time.monotonic())
 
     # Requests
@@ -233,34 +233,34 @@ class Lanes:
         """Answer what can be answered; what cannot waits, and keeps nothing else from going on."""
         if time.monotonic() < self._next_answer:
             return
-        waiting, self._letters = self._letters, []
-        for letter in waiting:
+        waiting, self._requests = self._requests, []
+        for request_file in waiting:
             try:
-                self._answer(letter)
+                self._answer(request_file)
             except (Retriable, UnknownOutcome) as error:
-                self._letters.append(letter)
+                self._requests.append(request_file)
                 self._next_answer = time.monotonic() + _LOOK_EVERY_S
                 self.trouble = error
-                self._log.warning("request_waits", request=letter.name, error=str(error))
+                self._log.warning("request_waits", request=request_file.name, error=str(error))
 
-    def _answer(self, letter: Letter) -> None:
+    def _answer(self, request_file: RequestFile) -> None:
         owned = self._owned
         owned.log.check_held()
-        if letter.name in owned.fold.lanes.lanes:
+        if request_file.name in owned.fold.lanes.lanes:
             # Taken in before; its driver died before it took the request away.
-            owned.storage.remove(owned.layout.request(letter.name))
+            owned.storage.remove(owned.layout.request(request_file.name))
             return
-        reach("lane.answer", letter.name)
-        request = letter.request if isinstance(letter.request, LaneRequest) else None
-        problem = letter.problem or self._problem(request)
+        reach("lane.answer", request_file.name)
+        request = request_file.request if isinstance(request_file.request, LaneRequest) else None
+        problem = request_file.problem or self._problem(request)
         if problem or request is None:
-            self._log.warning("request_refused", request=letter.name, reason=problem)
-            reach("lane.refuse", letter.name)
-            put_answer(owned.storage, owned.layout, letter.name, problem)
+            self._log.warning("request_refused", request=request_file.name, reason=problem)
+            reach("lane.refuse", request_file.name)
+            put_answer(owned.storage, owned.layout, request_file.name, problem)
             return
         committed = owned.writer.commit(request.record())
         self._hooks.observe(Step.PINNED)
-        lane = owned.fold.lanes.lanes[letter.name]
+        lane = owned.fold.lanes.lanes[request_file.name]
         self._log.info(
             "lane_opened",
             seq=committed.seq,
@@ -269,7 +269,7 @@ class Lanes:
             rows=lane.rows,
             operator=request.operator,
         )
-        owned.storage.remove(owned.layout.request(letter.name))
+        owned.storage.remove(owned.layout.request(request_file.name))
 
     def _problem(self, request: LaneRequest | None) -> str:
         """Why a request cannot be carried out; empty when it can."""
@@ -424,7 +424,7 @@ class Lanes:
         self._note_pressing()
 
     def _note_pressing(self) -> None:
-        asked = bool(self._letters) and time.monotonic() >= self._next_answer
+        asked = bool(self._requests) and time.monotonic() >= self._next_answer
         goes_on = bool(self._owned.fold.lanes.open_lanes()) and not self._waiting()
         self.pressing = asked or goes_on
 

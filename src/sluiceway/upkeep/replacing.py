@@ -28,8 +28,8 @@ from sluiceway.ledger.live_files import LiveFiles, readers_of
 from sluiceway.ledger.partition_records import AbandonRecord, IntentRecord, ReplaceRecord
 from sluiceway.ledger.places import intent_folder
 from sluiceway.storage.copying import copy_staged
-from sluiceway.upkeep.desk import Build, RouteDesk
 from sluiceway.upkeep.partition_bodies import abandon_body, intent_body, replace_body
+from sluiceway.upkeep.record_queue import Build, RecordQueue
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -71,7 +71,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class ReplacedFiles:
     """What became of a partition of a group.
 
     Attributes:
@@ -89,14 +89,14 @@ class Moved:
 
 
 def move_partitions(
-    desk: RouteDesk, names: Sequence[str], why_left: WhyLeft, rewrite: Rewrite
-) -> list[Moved]:
+    record_queue: RecordQueue, names: Sequence[str], why_left: WhyLeft, rewrite: Rewrite
+) -> list[ReplacedFiles]:
     """Replace the files of partitions by others with the same rows, each in a new folder.
 
     Called in a thread of its own; waits for the driver's thread between two epochs.
 
     Args:
-        desk: Of the route.
+        record_queue: Of the route.
         names: Of the partitions; so few that the records of all their files can be held.
         why_left: Asked for each in the slot of its INTENT.
         rewrite: Makes the new files.
@@ -107,18 +107,18 @@ def move_partitions(
     Raises:
         FencedError: The route is left, or another driver has taken over.
     """
-    found: dict[str, Moved] = {}
-    works = _begin(desk, names, why_left, found)
+    found: dict[str, ReplacedFiles] = {}
+    works = _begin(record_queue, names, why_left, found)
     try:
-        _find_live(desk, works)
+        _find_live(record_queue, works)
         _rewrite_all(works, rewrite)
-        _replace_all(desk, works)
+        _replace_all(record_queue, works)
     except FencedError:
         raise
     except Exception as error:  # noqa: BLE001 - told of each; raised, it would come again and again
         for work in works:
             work.fail(TaskFailedError(f"a bug: {type(error).__name__}: {str(error)[:300]}"))
-    _give_up(desk, works)
+    _give_up(record_queue, works)
     found.update((work.partition, work.moved()) for work in works)
     return [found[name] for name in names]
 
@@ -135,14 +135,14 @@ class _Work:
     """
 
     def __init__(
-        self, desk: RouteDesk, seq: int, intent: IntentRecord, state: PartitionState
+        self, record_queue: RecordQueue, seq: int, intent: IntentRecord, state: PartitionState
     ) -> None:
         self.partition = intent.partition
-        self.folder = desk.log.layout.attempt(intent_folder(seq, intent.uuid))
-        self.files = LiveFiles(desk.log, [state])
+        self.folder = record_queue.log.layout.attempt(intent_folder(seq, intent.uuid))
+        self.files = LiveFiles(record_queue.log, [state])
         self.slot: int | None = None
         self.failure: SluicewayError | None = None
-        self._desk = desk
+        self._record_queue = record_queue
         self._seq = seq
         self._before = _size_of(state)
         self._state = state
@@ -169,10 +169,10 @@ class _Work:
     def stage(self) -> Staging:
         """Look up the live files, and make the folder for the new ones."""
         self._live = self.files.of(self._state)
-        self._desk.log.storage.make_folders(self.folder)
+        self._record_queue.log.storage.make_folders(self.folder)
         return Staging(self.partition, self.folder, self._live)
 
-    def take(self, added: Sequence[FileRecord]) -> None:
+    def add_files(self, added: Sequence[FileRecord]) -> None:
         """The new files are written.
 
         Raises:
@@ -183,7 +183,7 @@ class _Work:
             message = f"{before} rows were rewritten as {after}"
             raise TaskFailedError(message, where=self.partition)
         self._added = list(added)
-        self._desk.log.storage.sync_folder(self.folder)
+        self._record_queue.log.storage.sync_folder(self.folder)
 
     def replaced(self, fold: Fold) -> ReplaceRecord | None:
         """The REPLACE; None when more files have come. Called by the driver's thread."""
@@ -196,7 +196,7 @@ class _Work:
         now = self.files.of(self._state)
         self._added += [self._copy(file) for file in now[len(self._live) :]]
         self._live = now
-        self._desk.log.storage.sync_folder(self.folder)
+        self._record_queue.log.storage.sync_folder(self.folder)
 
     def replaced_with_the_last(self, fold: Fold, allowance: "_Allowance") -> ReplaceRecord | None:
         """As `replaced`, but what has come is carried over while no epoch can commit more.
@@ -214,7 +214,7 @@ class _Work:
             for file in new:
                 self._carried[file.final] = self._copy(file)
             if new:
-                self._desk.log.storage.sync_folder(self.folder)
+                self._record_queue.log.storage.sync_folder(self.folder)
         except SluicewayError as error:
             # This work's trouble, not that of the route.
             self.fail(error)
@@ -227,19 +227,19 @@ class _Work:
         """Its end without an effect. Called by the driver's thread."""
         return abandon_body(fold, self._seq, str(self.failure))
 
-    def moved(self) -> Moved:
+    def moved(self) -> ReplacedFiles:
         """What became of it."""
         failed = "" if self.failure is None else str(self.failure)
         after = _size_of(self._state)
         if self.slot is not None and self._body is not None:
             after = Size(len(self._body.added), _bytes_of(self._body.added))
-        return Moved(self.partition, self.slot, "", failed, self._before, after)
+        return ReplacedFiles(self.partition, self.slot, "", failed, self._before, after)
 
     def _copy(self, file: FileRecord) -> FileRecord:
         """A copy of a live file, unchanged, in the staged folder; there may be one already."""
         if file.final in self._carried:
             return self._carried.pop(file.final)
-        storage, layout = self._desk.log.storage, self._desk.log.layout
+        storage, layout = self._record_queue.log.storage, self._record_queue.log.layout
         name = file.final.rpartition("/")[2]
         seal = copy_staged(storage, layout.final(file.final), storage, f"{self.folder}/{name}")
         if (seal.size_bytes, seal.crc32c) != (file.size_bytes, file.crc32c):
@@ -250,15 +250,15 @@ class _Work:
 class _Allowance:
     """What the driver's thread still carries over in the turn that goes on."""
 
-    def __init__(self, desk: RouteDesk) -> None:
-        self._desk = desk
+    def __init__(self, record_queue: RecordQueue) -> None:
+        self._record_queue = record_queue
         self._turn = -1
         self._files = self._bytes = 0
 
     def takes(self, files: Sequence[FileRecord]) -> bool:
         """Whether these may be carried over too; they count if so."""
-        if self._turn != self._desk.turns:
-            self._turn, self._files, self._bytes = self._desk.turns, 0, 0
+        if self._turn != self._record_queue.turns:
+            self._turn, self._files, self._bytes = self._record_queue.turns, 0, 0
         number, size_bytes = self._files + len(files), self._bytes + _bytes_of(files)
         if number > _MOST_HELD_FILES or size_bytes > _MOST_HELD_BYTES:
             return False
@@ -267,18 +267,23 @@ class _Allowance:
 
 
 def _begin(
-    desk: RouteDesk, names: Sequence[str], why_left: WhyLeft, found: dict[str, Moved]
+    record_queue: RecordQueue,
+    names: Sequence[str],
+    why_left: WhyLeft,
+    found: dict[str, ReplacedFiles],
 ) -> list[_Work]:
     """Put the INTENT of each; those without one are found at once."""
     looks = [_Look(name, why_left) for name in names]
     works = []
-    for look, slot in zip(looks, _put_all(desk, [look.intent for look in looks]), strict=True):
+    for look, slot in zip(
+        looks, _put_all(record_queue, [look.intent for look in looks]), strict=True
+    ):
         if isinstance(slot, int) and look.body is not None and look.state is not None:
-            works.append(_Work(desk, slot, look.body, look.state))
+            works.append(_Work(record_queue, slot, look.body, look.state))
             continue
         size = Size(0, 0) if look.state is None else _size_of(look.state)
         failed = str(slot) if isinstance(slot, SluicewayError) else ""
-        found[look.name] = Moved(look.name, None, look.left, failed, size, size)
+        found[look.name] = ReplacedFiles(look.name, None, look.left, failed, size, size)
     return works
 
 
@@ -303,10 +308,10 @@ class _Look:
         return self.body
 
 
-def _find_live(desk: RouteDesk, works: Sequence[_Work]) -> None:
+def _find_live(record_queue: RecordQueue, works: Sequence[_Work]) -> None:
     """Have the log read once for all."""
     try:
-        readers = readers_of(desk.log, [work.state for work in works])
+        readers = readers_of(record_queue.log, [work.state for work in works])
     except SluicewayError as error:
         for work in works:
             work.fail(error)
@@ -330,42 +335,44 @@ def _rewrite_all(works: Sequence[_Work], rewrite: Rewrite) -> None:
             if isinstance(outcome, SluicewayError):
                 work.fail(outcome)
             else:
-                work.take(outcome)
+                work.add_files(outcome)
         except SluicewayError as error:
             work.fail(error)
 
 
-def _replace_all(desk: RouteDesk, works: Sequence[_Work]) -> None:
+def _replace_all(record_queue: RecordQueue, works: Sequence[_Work]) -> None:
     """Put the REPLACE of each, with what has come since it was rewritten."""
     for _ in range(_MOST_ROUNDS):
-        _put_replaces(desk, works, lambda work: work.replaced)
+        _put_replaces(record_queue, works, lambda work: work.replaced)
         _carry_over(works)
-    allowance = _Allowance(desk)
+    allowance = _Allowance(record_queue)
     waiting = len(works) + 1
     while len(_open(works)) < waiting:
         waiting = len(_open(works))
-        _put_with_the_last(desk, works, allowance)
+        _put_with_the_last(record_queue, works, allowance)
         _carry_over(works)
     # For the others too much came while this group's records were put, turn after turn. By itself
     # each waits for a turn of its own only.
     for work in _open(works):
-        _put_replaces(desk, [work], lambda work: work.replaced)
+        _put_replaces(record_queue, [work], lambda work: work.replaced)
         _carry_over([work])
-        _put_with_the_last(desk, [work], allowance)
+        _put_with_the_last(record_queue, [work], allowance)
         work.fail(TaskFailedError("files come faster than they are carried over"))
 
 
-def _put_with_the_last(desk: RouteDesk, works: Sequence[_Work], allowance: _Allowance) -> None:
+def _put_with_the_last(
+    record_queue: RecordQueue, works: Sequence[_Work], allowance: _Allowance
+) -> None:
     _put_replaces(
-        desk, works, lambda work: partial(work.replaced_with_the_last, allowance=allowance)
+        record_queue, works, lambda work: partial(work.replaced_with_the_last, allowance=allowance)
     )
 
 
 def _put_replaces(
-    desk: RouteDesk, works: Sequence[_Work], build_of: Callable[[_Work], Build]
+    record_queue: RecordQueue, works: Sequence[_Work], build_of: Callable[[_Work], Build]
 ) -> None:
     asked = _open(works)
-    slots = _put_all(desk, [build_of(work) for work in asked])
+    slots = _put_all(record_queue, [build_of(work) for work in asked])
     for work, slot in zip(asked, slots, strict=True):
         if isinstance(slot, SluicewayError):
             work.fail(slot)
@@ -381,14 +388,14 @@ def _carry_over(works: Sequence[_Work]) -> None:
             work.fail(error)
 
 
-def _give_up(desk: RouteDesk, works: Sequence[_Work]) -> None:
+def _give_up(record_queue: RecordQueue, works: Sequence[_Work]) -> None:
     """Put the ABANDON of each that has failed, however often the store fails meanwhile.
 
     A partition whose work is left open is worked on by nobody until the next START.
     """
     left = [work for work in works if work.failure is not None]
     while left:
-        slots = _put_all(desk, [work.abandoned for work in left])
+        slots = _put_all(record_queue, [work.abandoned for work in left])
         # The route waits before its next turn, or halts and ends this.
         left = [
             work
@@ -397,13 +404,15 @@ def _give_up(desk: RouteDesk, works: Sequence[_Work]) -> None:
         ]
 
 
-def _put_all(desk: RouteDesk, builds: Sequence[Build]) -> list[int | SluicewayError | None]:
+def _put_all(
+    record_queue: RecordQueue, builds: Sequence[Build]
+) -> list[int | SluicewayError | None]:
     """Have records put, and wait: for each its slot, or why it has none.
 
     Raises:
         FencedError: The route is left, or another driver has taken over.
     """
-    answers = [desk.ask(build) for build in builds]
+    answers = [record_queue.ask(build) for build in builds]
     return [_outcome(answer) for answer in answers]
 
 

@@ -60,14 +60,14 @@ Request = LaneRequest | CompactRequest | ForgetRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RequestRefusal:
     """Why a driver does not do what was asked for."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class RequestFile:
     """A request file.
 
     Attributes:
@@ -92,7 +92,7 @@ def put_request(storage: Storage, layout: LedgerLayout, request: Request) -> Non
     storage.put_if_absent(path, encode(request), tmp_folder=layout.stage)
 
 
-def letters(storage: Storage, layout: LedgerLayout) -> Iterator[Letter]:
+def read_requests(storage: Storage, layout: LedgerLayout) -> Iterator[RequestFile]:
     """All requests that lie there now, in name order. Other files there are nobody's mail.
 
     Raises:
@@ -102,33 +102,33 @@ def letters(storage: Storage, layout: LedgerLayout) -> Iterator[Letter]:
         named = _NAME.fullmatch(status.path.rpartition("/")[2])
         if named is None or status.is_dir:
             continue
-        letter = _opened(storage, status, named["name"])
-        if letter is not None:
-            yield letter
+        request_file = _opened(storage, status, named["name"])
+        if request_file is not None:
+            yield request_file
 
 
-def _opened(storage: Storage, status: FileStatus, name: str) -> Letter | None:
+def _opened(storage: Storage, status: FileStatus, name: str) -> RequestFile | None:
     """A request file; None when it is gone."""
     if status.size_bytes > _MOST_BYTES:
-        return Letter(name, None, f"it has {status.size_bytes:,} bytes")
+        return RequestFile(name, None, f"it has {status.size_bytes:,} bytes")
     try:
         raw = storage.read(status.path)
     except StorageRefusedError as error:
         # One that may not be read keeps nobody from reading the others.
-        return Letter(name, None, f"it cannot be read: {error.message}")
-    return None if raw is None else _letter(name, raw)
+        return RequestFile(name, None, f"it cannot be read: {error.message}")
+    return None if raw is None else _request_file(name, raw)
 
 
-def _letter(name: str, raw: bytes) -> Letter:
+def _request_file(name: str, raw: bytes) -> RequestFile:
     try:
         request = _decoded(raw)
     except StrictJsonError as error:
-        return Letter(name, None, f"it cannot be read: {error}")
+        return RequestFile(name, None, f"it cannot be read: {error}")
     if request.version != REQUEST_VERSION:
-        return Letter(name, None, f"it is of version {request.version}, not {REQUEST_VERSION}")
+        return RequestFile(name, None, f"it is of version {request.version}, not {REQUEST_VERSION}")
     if request.id != name:
-        return Letter(name, None, "its name is not that of what it asks for")
-    return Letter(name, request)
+        return RequestFile(name, None, "its name is not that of what it asks for")
+    return RequestFile(name, request)
 
 
 def _decoded(raw: bytes) -> Request:
@@ -146,11 +146,11 @@ def put_answer(storage: Storage, layout: LedgerLayout, name: str, message: str) 
     Raises:
         StorageUnavailableError: The store failed; repeat.
     """
-    storage.overwrite(layout.answer(name), encode(Answer(message)))
+    storage.overwrite(layout.answer(name), encode(RequestRefusal(message)))
     storage.remove(layout.request(name))
 
 
-def take_answer(storage: Storage, layout: LedgerLayout, name: str) -> str | None:
+def pop_refusal(storage: Storage, layout: LedgerLayout, name: str) -> str | None:
     """Why a request was refused; None when it was not. The answer is taken away.
 
     Raises:
@@ -161,7 +161,7 @@ def take_answer(storage: Storage, layout: LedgerLayout, name: str) -> str | None
         return None
     storage.remove(layout.answer(name))
     try:
-        return decode(raw, Answer).message
+        return decode(raw, RequestRefusal).message
     except StrictJsonError as error:
         return f"the answer cannot be read: {error}"
 

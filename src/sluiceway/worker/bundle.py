@@ -194,17 +194,17 @@ def _read_all(
             next_look = time.monotonic() + (
                 _STOP_POLL_S if storage.looks_are_cheap else _PAID_STOP_POLL_S
             )
-            if _stop_asked(live[0]):
+            if _stop_requested(live[0]):
                 return
             for part in parts:
                 _tend(part)
         for reading in live:
             _read_once(reading, min(left, _READ_TIMEOUT_S / len(live)))
-        tally.tell({p.plan.route.layout.route: p.pipeline.rows_read for p in parts if p.pipeline})
+        tally.write({p.plan.route.layout.route: p.pipeline.rows_read for p in parts if p.pipeline})
         live = [r for r in live if not r.spoilt and not r.reader.finished()]
 
 
-def _stop_asked(reading: _Reading) -> bool:
+def _stop_requested(reading: _Reading) -> bool:
     part, _ = reading.owners[0]
     try:
         return part.storage.has_file(part.plan.stop_path)
@@ -247,7 +247,7 @@ def _take(part: _Part, batches: list[SourceBatch]) -> None:
         return
     try:
         reach("task.write", part.plan.task)
-        part.opened().take(batches)
+        part.opened().write(batches)
     except SluicewayError as error:
         part.fail(error)
     except Exception as error:  # noqa: BLE001 - the task's boundary: one route, not the bundle
@@ -259,7 +259,7 @@ def _tend(part: _Part) -> None:
     if part.failure is not None or part.pipeline is None:
         return
     try:
-        part.pipeline.tend()
+        part.pipeline.poll()
     except SluicewayError as error:
         part.fail(error)
     except Exception as error:  # noqa: BLE001 - the task's boundary: one route, not the bundle
@@ -301,7 +301,7 @@ def _close(part: _Part) -> None:
         reach("task.close", part.plan.task)
         result = finished_result(part.plan, part.opened(), ends, part.times)
         part.described = True
-        result = replace(result, store_requests=part.storage.take_requests())
+        result = replace(result, store_requests=part.storage.pop_request_count())
         reach("task.put", part.plan.task)
         part.answer = put_result(part.plan, part.storage, result)
     except SluicewayError as error:

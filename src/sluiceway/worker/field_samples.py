@@ -29,7 +29,7 @@ from sluiceway.types.schema import (
     TimestampType,
     inner_settings,
 )
-from sluiceway.worker.plan import SeenField
+from sluiceway.worker.plan import ObservedField
 
 MOST_FIELDS = 100
 MOST_TYPE_CHARS = 4_000
@@ -73,12 +73,12 @@ class FieldSamples(ABC):
         self._untyped: dict[_Place, str] = {}
         self._unfit: dict[_Place, str] = {}
         self._clocks: set[_Place] = set()
-        self._seen: Counter[_Place] = Counter()
+        self._observed: Counter[_Place] = Counter()
         self._rows = 0
         self.named: set[str] = set()
         self._unnamed = {column.name: column.path or (column.name,) for column in schema.fields}
 
-    def take(self, payloads: Sequence[bytes | None], dirty: Sequence[DirtyRow]) -> None:
+    def sample(self, payloads: Sequence[bytes | None], dirty: Sequence[DirtyRow]) -> None:
         """Look at some rows of a batch. Called once a batch.
 
         Args:
@@ -97,20 +97,20 @@ class FieldSamples(ABC):
     def _chosen(self, rows: int, dirty: Sequence[DirtyRow]) -> Iterator[int]:
         """Which of a batch's rows are looked at."""
 
-    def fields(self) -> tuple[SeenField, ...]:
+    def fields(self) -> tuple[ObservedField, ...]:
         """What was seen. Called once, at the end."""
         return tuple(self._field(place, found) for place, found in self._types.items())
 
-    def _field(self, place: _Place, found: DataType | None) -> SeenField:
+    def _field(self, place: _Place, found: DataType | None) -> ObservedField:
         text = "" if found is None else format_hive_type(found)
         untyped = self._untyped.get(place, "")
         if len(text) > MOST_TYPE_CHARS:
             text, untyped = "", f"its type has more than {MOST_TYPE_CHARS} characters"
-        return SeenField(
+        return ObservedField(
             *place,
             type=text,
             untyped=untyped,
-            rows=self._seen[place],
+            rows=self._observed[place],
             is_clock=place in self._clocks,
             unfit="" if text else self._unfit.get(place, ""),
         )
@@ -132,7 +132,7 @@ class FieldSamples(ABC):
             except DirtyValueError as error:
                 # Its row is dirty whatever the column is, so it says nothing of that.
                 self._unfit.setdefault(place, error.message)
-        self._seen.update({(each.column, each.path) for each in found} & self._types.keys())
+        self._observed.update({(each.column, each.path) for each in found} & self._types.keys())
 
     def _type_of(self, place: _Place, value: object) -> DataType | None:
         """The type that one value tells.

@@ -62,7 +62,7 @@ class KeyedRows:
         self._fields = [schema.fields[place] for place in self._places]
         self._keys = _keys_reader(rule, self._fields)
 
-    def settle(
+    def complete_keys(
         self,
         rows: pa.RecordBatch,
         kinds: pa.Array,

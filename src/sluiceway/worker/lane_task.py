@@ -83,7 +83,7 @@ def _batches(storage: Storage, index: int, split: Split, path: str) -> Iterator[
 def _take(pipeline: RowPipeline, batches: Iterator[DirtyBatch], end: int, deadline: float) -> int:
     """Take rows until there are no more or the deadline has come; where that was."""
     for batch in batches:
-        pipeline.take([batch])
+        pipeline.write([batch])
         end += len(batch.values)
         if time.monotonic() >= deadline:
             break

@@ -34,7 +34,7 @@ _SIDE, _REDIRECT, _REOPEN = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class LateBatch:
+class LateSplit:
     """Where the rows of a batch go.
 
     Attributes:
@@ -49,10 +49,10 @@ class LateBatch:
     dirty: tuple[DirtyRow, ...] = ()
     fates: NDArray[np.int8] | None = None
 
-    def only(self, kept: Mask) -> "LateBatch":
+    def only(self, kept: Mask) -> "LateSplit":
         """The rows that stay."""
         fates = None if self.fates is None else self.fates[kept]
-        return LateBatch(self.places, self.codes[kept], (), fates)
+        return LateSplit(self.places, self.codes[kept], (), fates)
 
     def rows(self) -> LateRows:
         """How many late rows go where; those that are dirty are left out."""
@@ -86,7 +86,7 @@ class LateJudge:
         codes: Codes,
         times: pa.Array | None,
         spans: Sequence[tuple[int, int, int]],
-    ) -> LateBatch:
+    ) -> LateSplit:
         """Find the late rows of a batch and where they go. Called once a batch.
 
         Args:
@@ -98,7 +98,7 @@ class LateJudge:
         outside = self._outside(times, spans)
         closed = self._in_closed(values, codes)
         if outside is None and closed is None:
-            return LateBatch(values, codes)
+            return LateSplit(values, codes)
         late = _either(outside, closed)
         if self._policy is LatePolicy.DIRTY:
             return self._as_dirty(values, codes, times, late)
@@ -109,7 +109,7 @@ class LateJudge:
         if self._policy is LatePolicy.REOPEN:
             fates[late if outside is None else late & ~outside] = _REOPEN
         places, codes = _aside(values, codes, fates == _SIDE)
-        return LateBatch(places, codes, fates=fates)
+        return LateSplit(places, codes, fates=fates)
 
     def _outside(
         self, times: pa.Array | None, spans: Sequence[tuple[int, int, int]]
@@ -145,7 +145,7 @@ class LateJudge:
             self._is_closed[values] = known
         return known
 
-    def _redirected(self, values: Sequence[Values], codes: Codes, late: Mask) -> LateBatch:
+    def _redirected(self, values: Sequence[Values], codes: Codes, late: Mask) -> LateSplit:
         """Late rows go to the watermark's hour; where that cannot be, aside, never lost."""
         places: list[Place] = list(values)
         found = codes.copy()
@@ -161,7 +161,7 @@ class LateJudge:
                     places.append(place)
             found[rows] = numbers[place]
             fates[rows] = _SIDE if target is None else _REDIRECT
-        return LateBatch(places, found, fates=fates)
+        return LateSplit(places, found, fates=fates)
 
     def _moved(self, values: Values) -> Values | None:
         if self._watermark_us is None:
@@ -171,14 +171,14 @@ class LateJudge:
 
     def _as_dirty(
         self, values: Sequence[Values], codes: Codes, times: pa.Array | None, late: Mask
-    ) -> LateBatch:
+    ) -> LateSplit:
         dirty = []
         for row in np.flatnonzero(late).tolist():
             when = "" if times is None else f" {shown_instant(times[row].as_py())}"
             folder = partition_folder(self._names, values[codes[row]])
             message = f"the row{when} came too late for {folder}"
             dirty.append(DirtyRow(row, "late", DirtyReason.LATE, self._field, message[:300]))
-        return LateBatch(values, codes, tuple(dirty))
+        return LateSplit(values, codes, tuple(dirty))
 
 
 class _Named:

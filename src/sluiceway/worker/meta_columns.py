@@ -15,7 +15,7 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 from sluiceway.types.dirty import DirtyReason, DirtyRow
-from sluiceway.worker.plan import MetaColumn
+from sluiceway.worker.plan import PlannedMetaColumn
 from sluiceway.worker.row_times import record_times_us
 
 
@@ -36,7 +36,7 @@ META_TYPES: dict[str, pa.DataType] = {
 }
 
 
-def meta_fields(meta: Sequence[MetaColumn]) -> list[pa.Field]:
+def meta_fields(meta: Sequence[PlannedMetaColumn]) -> list[pa.Field]:
     """Arrow fields of the route's meta columns, in order."""
     return [pa.field(column.column, META_TYPES[column.kind]) for column in meta]
 
@@ -56,7 +56,7 @@ class MetaValues:
 
 
 def meta_values(
-    meta: Sequence[MetaColumn],
+    meta: Sequence[PlannedMetaColumn],
     batches: Sequence[SourceBatch],
     splits: Sequence[SourcePartition],
 ) -> MetaValues:
@@ -136,7 +136,9 @@ def _lengths(batches: Sequence[SourceBatch]) -> list[int]:
     return [len(batch.values) for batch in batches]
 
 
-def _keys(column: MetaColumn, batches: Sequence[SourceBatch], dirty: list[DirtyRow]) -> pa.Array:
+def _keys(
+    column: PlannedMetaColumn, batches: Sequence[SourceBatch], dirty: list[DirtyRow]
+) -> pa.Array:
     keys = pa.array(list(chain.from_iterable(batch.keys() for batch in batches)), pa.binary())
     if column.kind == "key":
         return keys
@@ -147,7 +149,9 @@ def _keys(column: MetaColumn, batches: Sequence[SourceBatch], dirty: list[DirtyR
     return pa.array(texts, pa.string())
 
 
-def _headers(column: MetaColumn, batches: Sequence[SourceBatch], dirty: list[DirtyRow]) -> pa.Array:
+def _headers(
+    column: PlannedMetaColumn, batches: Sequence[SourceBatch], dirty: list[DirtyRow]
+) -> pa.Array:
     texts = column.kind == "headers_text"
     values: list[list[dict[str, object]] | None] = []
     for row, headers in enumerate(chain.from_iterable(batch.headers() for batch in batches)):

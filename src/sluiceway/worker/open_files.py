@@ -125,7 +125,7 @@ class OpenFiles:
         self._count(of)
         self._note_begun(of)
 
-    def take_out(self, of: OpenFile) -> None:
+    def remove(self, of: OpenFile) -> None:
         """Let a file go that is about to be closed or dropped."""
         if of.place is not None:
             del self._by_place[of.place]

@@ -33,10 +33,10 @@ from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.field_samples import open_samples
 from sluiceway.worker.figure_values import NO_FIGURES, TaskFigures
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
-from sluiceway.worker.late_rows import LateBatch, LateJudge
+from sluiceway.worker.late_rows import LateJudge, LateSplit
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.places import Values
-from sluiceway.worker.plan import DirtySample, SeenField, TaskPlan
+from sluiceway.worker.plan import DirtySample, ObservedField, TaskPlan
 from sluiceway.worker.replayed_changes import SUPERSEDED, judged
 from sluiceway.worker.row_choices import ChosenRows, RowChooser
 from sluiceway.worker.row_files import RowFiles
@@ -46,7 +46,7 @@ from sluiceway.worker.row_writer import RowWriter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.task_clock import TaskClock
 from sluiceway.worker.task_figures import FigureTally
-from sluiceway.worker.unfilled_columns import UnfilledColumns
+from sluiceway.worker.unfilled_columns import TaskUnfilledColumns
 from sluiceway.worker.write_behind import WriteLane
 
 
@@ -72,7 +72,7 @@ class Written:
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
     dirty_samples: tuple[DirtySample, ...]
-    unknown_fields: tuple[SeenField, ...]
+    unknown_fields: tuple[ObservedField, ...]
     late_files: tuple[FileRecord, ...] = ()
     late_rows: LateRows = NO_LATE_ROWS
     unfilled: tuple[str, ...] | None = None
@@ -139,7 +139,7 @@ class RowPipeline:
         self._splits = [split.partition for split in plan.splits]
         self._decoder: RowDecoder = open_decoder(route.format, route.schema)
         self._samples = open_samples(route.schema, route.samples, self._decoder.fields_of)
-        self._unfilled = UnfilledColumns() if route.samples == "few" else None
+        self._unfilled = TaskUnfilledColumns() if route.samples == "few" else None
         self._chooser: RowChooser | None = None
         row_schema = self._decoder.arrow_schema
         if route.choices != NO_CHOICES:
@@ -182,7 +182,7 @@ class RowPipeline:
         """Rows that were handed over so far."""
         return self._counted.read
 
-    def take(self, batches: Sequence[SourceBatch]) -> None:
+    def write(self, batches: Sequence[SourceBatch]) -> None:
         """Decode, convert and route what one read returned, and have it written.
 
         Returns before it is written, unless too much waits for that.
@@ -198,15 +198,15 @@ class RowPipeline:
         started, now_us = time.monotonic(), self._clock.now_us()
         bounds = self._count_rows(batches)
         self._counted.read += bounds[-1]
-        self.figures.take(batches)
+        self.figures.count(batches)
         payloads = self._payloads(batches)
         decoded = self._decoder.decode(payloads)
         self._counted.skipped += decoded.skipped
         self._counted.notes.update(decoded.notes)
         if self._samples is not None:
-            self._samples.take(payloads, decoded.dirty)
+            self._samples.sample(payloads, decoded.dirty)
         if self._unfilled is not None:
-            self._unfilled.take(decoded.rows)
+            self._unfilled.check(decoded.rows)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices, kinds=decoded.kinds)
         begun = _begun(decoded)
@@ -249,14 +249,14 @@ class RowPipeline:
         """Give changes the whole keys of their rows; of a record the last change of each counts."""
         if self._keyed is None or rows.kinds is None:
             return
-        settled = self._keyed.settle(rows.columns, rows.kinds, batches, rows.indices)
+        settled = self._keyed.complete_keys(rows.columns, rows.kinds, batches, rows.indices)
         rows.columns = settled[0]
         rows.expanded = has_several(rows.indices)
         _drop(rows, settled[1], dirty)
         if rows.expanded:
             _keep(rows, self._keyed.last_of_records(rows.columns, rows.indices))
 
-    def tend(self) -> None:
+    def poll(self) -> None:
         """Have files closed that are open, or had no row, for too long. Called now and then.
 
         Raises:
@@ -267,7 +267,7 @@ class RowPipeline:
         if time.monotonic() < self._next_tend_s:
             return
         self._next_tend_s = time.monotonic() + self._tend_every_s
-        self._lane.submit(0, self._writer.tend)
+        self._lane.submit(0, self._writer.poll)
 
     def _payloads(self, batches: Sequence[SourceBatch]) -> Sequence[bytes | None]:
         if self._decoder.reads_schema_header:
@@ -383,7 +383,7 @@ class RowPipeline:
         dirty: list[DirtyRow],
         bounds: list[int],
         batches: Sequence[SourceBatch],
-    ) -> LateBatch:
+    ) -> LateSplit:
         """Where each row goes: its partition, or where late rows go."""
         codes, values = self._assign(rows, dirty)
         going = self._late.judge(values, codes, rows.times.event, _spans(rows, bounds, batches))
@@ -444,9 +444,9 @@ class RowPipeline:
         self,
         rows: _Rows,
         clean: pa.RecordBatch,
-        going: LateBatch,
+        going: LateSplit,
         dirty: list[DirtyRow],
-    ) -> tuple[pa.RecordBatch, LateBatch]:
+    ) -> tuple[pa.RecordBatch, LateSplit]:
         """What is written of the rows: those that files of the table's format can hold."""
         kept = _drop(rows, self._format.unfit_rows(clean), dirty)
         return (clean, going) if kept is None else (clean.filter(pa.array(kept)), going.only(kept))
@@ -455,10 +455,10 @@ class RowPipeline:
         self,
         rows: _Rows,
         clean: pa.RecordBatch,
-        going: LateBatch,
+        going: LateSplit,
         dirty: list[DirtyRow],
         read: tuple[list[int], Sequence[SourceBatch]],
-    ) -> tuple[pa.RecordBatch, LateBatch, NDArray[np.bool_]]:
+    ) -> tuple[pa.RecordBatch, LateSplit, NDArray[np.bool_]]:
         """What a replay may write, and which of it a later change has overtaken."""
         assert self._judge is not None  # noqa: S101 - the caller's judge
         sources = [
@@ -473,8 +473,8 @@ class RowPipeline:
         return clean.filter(pa.array(kept)), going.only(kept), overtaken[kept]
 
     def _without(
-        self, rows: _Rows, clean: pa.RecordBatch, going: LateBatch, overtaken: NDArray[np.bool_]
-    ) -> tuple[pa.RecordBatch, LateBatch]:
+        self, rows: _Rows, clean: pa.RecordBatch, going: LateSplit, overtaken: NDArray[np.bool_]
+    ) -> tuple[pa.RecordBatch, LateSplit]:
         """The changes that no later one has overtaken; the others are counted."""
         count = int(np.count_nonzero(overtaken))
         if not count:
@@ -488,10 +488,10 @@ class RowPipeline:
         self,
         rows: _Rows,
         clean: pa.RecordBatch,
-        going: LateBatch,
+        going: LateSplit,
         meta: MetaValues,
         lost: list[int],
-    ) -> tuple[pa.RecordBatch, LateBatch]:
+    ) -> tuple[pa.RecordBatch, LateSplit]:
         """Tell of snapshots that begin with dirty records: rows with a place and a kind alone."""
         if not lost:
             return clean, going
@@ -506,7 +506,7 @@ class RowPipeline:
         # Each is a row beside the dirty one of its record.
         self._counted.expanded += len(lost)
         whole = pa.Table.from_batches([clean, told]).combine_chunks().to_batches()
-        return whole[0], LateBatch([*going.places, *found.values], codes)
+        return whole[0], LateSplit([*going.places, *found.values], codes)
 
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]

@@ -134,7 +134,7 @@ class EpochTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class MetaColumn:
+class PlannedMetaColumn:
     """A column of what the queue has beside the payload; kinds as in `META_TYPES`."""
 
     kind: str
@@ -237,7 +237,7 @@ class RoutePlan:
     format: FormatChoice
     schema: Schema
     schema_version: str
-    meta: tuple[MetaColumn, ...]
+    meta: tuple[PlannedMetaColumn, ...]
     event_time: EventTimeRule | None
     partitions: tuple[PartitionRule, ...]
     files: FileChoice
@@ -312,7 +312,7 @@ class SplitResult:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenField:
+class ObservedField:
     """A field of payloads that no column reads.
 
     Attributes:
@@ -412,7 +412,7 @@ class TaskResult:
     failure: TaskFailure | None
     dirty_samples: tuple[DirtySample, ...] = ()
     notes: dict[str, int] = field(default_factory=dict)
-    unknown_fields: tuple[SeenField, ...] = ()
+    unknown_fields: tuple[ObservedField, ...] = ()
     late_files: tuple[FileRecord, ...] = ()
     late_rows: LateRows = NO_LATE_ROWS
     unfilled: tuple[str, ...] | None = None

@@ -24,7 +24,7 @@ class ReadTally:
         self._path = Path(path) if path and Path(path).parent.is_dir() else None
         self._due = 0.0
 
-    def tell(self, rows: Mapping[str, int]) -> None:
+    def write(self, rows: Mapping[str, int]) -> None:
         """Write how many rows of each route were read, unless that was just done.
 
         Args:

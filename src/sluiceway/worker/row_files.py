@@ -36,7 +36,7 @@ class RowFiles(Protocol):
     def close_due(self) -> None:
         """Close files that are open, or had no row, for too long."""
 
-    def shed(self, kept_bytes: int) -> None:
+    def free(self, kept_bytes: int) -> None:
         """Free memory until at most `kept_bytes` are held."""
 
     def close(self) -> WrittenFiles:
@@ -62,7 +62,7 @@ class NoFiles:
     def close_due(self) -> None:
         """See `RowFiles`."""
 
-    def shed(self, kept_bytes: int) -> None:
+    def free(self, kept_bytes: int) -> None:
         """See `RowFiles`."""
 
     def close(self) -> WrittenFiles:

@@ -6,16 +6,16 @@ import pyarrow as pa
 
 from sluiceway.errors import SluicewayError
 from sluiceway.ledger.late_records import NO_LATE_ROWS
-from sluiceway.worker.late_rows import LateBatch
+from sluiceway.worker.late_rows import LateSplit
 from sluiceway.worker.row_files import RowFiles, WrittenFiles
 from sluiceway.worker.row_sorter import RowSorter
-from sluiceway.worker.task_memory import RowHolder, TaskMemory
+from sluiceway.worker.task_memory import MemoryUser, TaskMemory
 
 
-class RowWriter(RowHolder):
+class RowWriter(MemoryUser):
     """Sorts rows by partition, hands them to the files and answers for the memory of both.
 
-    `write` and `tend` run in the thread that writes; `close` and `abort` in the task's, when
+    `write` and `poll` run in the thread that writes; `close` and `abort` in the task's, when
     nothing of the route waits there any more.
 
     Args:
@@ -39,11 +39,11 @@ class RowWriter(RowHolder):
 
     @property
     def held_bytes(self) -> int:
-        """See `RowHolder.held_bytes`."""
+        """See `MemoryUser.held_bytes`."""
         return self._sorter.held_bytes + self._files.held_bytes
 
     def write(
-        self, rows: pa.RecordBatch, going: LateBatch, rejected: pa.RecordBatch | None
+        self, rows: pa.RecordBatch, going: LateSplit, rejected: pa.RecordBatch | None
     ) -> None:
         """Write what one read came to.
 
@@ -65,10 +65,10 @@ class RowWriter(RowHolder):
             self._sorter.add(rows, going.codes, going.places)
         if rejected is not None:
             self._files.write_dirty(rejected)
-        self._memory.settle(self)
+        self._memory.balance(self)
         self.seconds += time.monotonic() - started
 
-    def tend(self) -> None:
+    def poll(self) -> None:
         """Close files that are due, while no row comes.
 
         Raises:
@@ -76,14 +76,14 @@ class RowWriter(RowHolder):
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
         self._files.close_due()
-        self._memory.settle(self)
+        self._memory.balance(self)
 
-    def shed(self, kept_bytes: int) -> None:
-        """See `RowHolder.shed`; what fails is told to the route itself."""
+    def free(self, kept_bytes: int) -> None:
+        """See `MemoryUser.free`; what fails is told to the route itself."""
         try:
             if self.held_bytes > kept_bytes:
                 self._sorter.flush()
-            self._files.shed(kept_bytes)
+            self._files.free(kept_bytes)
         except SluicewayError as error:
             self._failure = error
 

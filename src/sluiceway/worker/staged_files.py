@@ -38,7 +38,7 @@ class StagedFiles:
     """Writers of one attempt, one a partition, bounded in open files. One thread.
 
     Partitions whose rows are all in memory still have no open file, so they may be many. What
-    they keep there is `held_bytes`, and who bounds it calls `shed`.
+    they keep there is `held_bytes`, and who bounds it calls `free`.
 
     Args:
         storage: The table's storage.
@@ -147,7 +147,7 @@ class StagedFiles:
         self._close_all(self._files.idle_since(now_s - rules.idle_close_s))
         self._next_due_s = now_s + min(rules.roll_interval_s, rules.idle_close_s) / DUE_LOOKS
 
-    def shed(self, kept_bytes: int) -> None:
+    def free(self, kept_bytes: int) -> None:
         """Free memory, the largest file first, until at most `kept_bytes` are held.
 
         A file stays open after that while there is room for open files; the others are closed,
@@ -231,7 +231,7 @@ class StagedFiles:
         """Close files and empty the list; each that fails is dropped, the first error raised."""
         if CLOSERS == 1 or len(closing) <= 1:
             for of in closing:
-                self._files.take_out(of)
+                self._files.remove(of)
                 self._records.append(self._close(of))
             return
         with ThreadPoolExecutor(CLOSERS, thread_name_prefix="close") as pool:
@@ -239,7 +239,7 @@ class StagedFiles:
             closing.reverse()
             while closing:
                 # Nothing refers to a file once it is closed: ten thousand of them hold much.
-                self._files.take_out(closing[-1])
+                self._files.remove(closing[-1])
                 waiting.append(pool.submit(self._close, closing.pop()))
         self._records += [done.result() for done in waiting]
 

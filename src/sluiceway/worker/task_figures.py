@@ -32,7 +32,7 @@ class TimeSteps:
         self._waiting: list[tuple[_Ints, _Ints]] = []
         self._waiting_rows = 0
 
-    def take(self, times_ms: _Ints, weights: _Ints) -> None:
+    def count(self, times_ms: _Ints, weights: _Ints) -> None:
         """Count times, each for as many rows as its weight says.
 
         Args:
@@ -87,7 +87,7 @@ class FigureTally:
         self._appended, self._happened = TimeSteps(), TimeSteps()
         self._rows = 0
 
-    def take(self, batches: Sequence[SourceBatch]) -> None:
+    def count(self, batches: Sequence[SourceBatch]) -> None:
         """Count what was fetched. Called with every fetch."""
         for batch in batches:
             rows = len(batch.values)
@@ -97,7 +97,7 @@ class FigureTally:
             topic = self._topics[batch.split_index]
             self._bytes[topic] = self._bytes.get(topic, 0) + batch.value_bytes()
             step = -(-rows // _LOOKED_AT)
-            self._appended.take(*_known(batch.sampled_times_ms(step), _weights(rows, step)))
+            self._appended.count(*_known(batch.sampled_times_ms(step), _weights(rows, step)))
 
     def happened(self, times_us: pa.Array) -> None:
         """Count event times of rows that are written or put aside."""
@@ -106,7 +106,7 @@ class FigureTally:
             return
         step = -(-rows // _LOOKED_AT)
         sampled = times_us.to_numpy(zero_copy_only=False)[::step]
-        self._happened.take(sampled.astype(np.int64) // 1000, _weights(rows, step))
+        self._happened.count(sampled.astype(np.int64) // 1000, _weights(rows, step))
 
     def finished(self, open_files: int) -> TaskFigures:
         """All of it, when the files are closed."""

@@ -49,14 +49,14 @@ def deal(memory_bytes: int) -> MemoryShares:
     )
 
 
-class RowHolder(Protocol):
+class MemoryUser(Protocol):
     """What keeps rows of one route in memory. Used in the thread that writes."""
 
     @property
     def held_bytes(self) -> int:
         """How much it keeps."""
 
-    def shed(self, kept_bytes: int) -> None:
+    def free(self, kept_bytes: int) -> None:
         """Write rows out until at most `kept_bytes` are kept. Never raises."""
 
 
@@ -76,10 +76,10 @@ class TaskMemory:
         self.peak_bytes = 0
         # A route may be closed by the task's thread while another's rows are being written.
         self._lock = threading.Lock()
-        self._kept: dict[RowHolder, int] = {}
+        self._kept: dict[MemoryUser, int] = {}
         self._total_bytes = 0
 
-    def settle(self, holder: RowHolder) -> None:
+    def balance(self, holder: MemoryUser) -> None:
         """Count what a route keeps after a write, and free memory if all keep too much."""
         with self._lock:
             self._count(holder)
@@ -92,15 +92,15 @@ class TaskMemory:
                 surplus_bytes = self._total_bytes - wanted_bytes
                 if surplus_bytes <= 0:
                     return
-                largest.shed(max(0, self._kept[largest] - surplus_bytes))
+                largest.free(max(0, self._kept[largest] - surplus_bytes))
                 self._count(largest)
 
-    def leave(self, holder: RowHolder) -> None:
+    def leave(self, holder: MemoryUser) -> None:
         """Count a route no more, before its thread closes or drops it. Safe to repeat."""
         with self._lock:
             self._total_bytes -= self._kept.pop(holder, 0)
 
-    def _count(self, holder: RowHolder) -> None:
+    def _count(self, holder: MemoryUser) -> None:
         held_bytes = holder.held_bytes
         self._total_bytes += held_bytes - self._kept.get(holder, 0)
         self._kept[holder] = held_bytes

@@ -8,13 +8,13 @@ MOST_COLUMNS = 100
 """Columns that a task names; those beyond count as filled."""
 
 
-class UnfilledColumns:
+class TaskUnfilledColumns:
     """One task's, in batches as they were decoded. Used by its thread."""
 
     def __init__(self) -> None:
         self._names: list[str] | None = None
 
-    def take(self, rows: pa.RecordBatch) -> None:
+    def check(self, rows: pa.RecordBatch) -> None:
         """Take in decoded rows. Called once a batch; looks at columns that were empty so far."""
         if rows.num_rows == 0:
             return

@@ -142,7 +142,7 @@ def test_broker_killed_in_mid_read_every_row_comes_once(
     restart = threading.Timer(0.5, lab.start_server, ["kafka"])
     restart.start()
     try:
-        rows.take(read_to_end(reader, [20_000, 20_000]).batches)
+        rows.add(read_to_end(reader, [20_000, 20_000]).batches)
     finally:
         restart.join()
     for index in (0, 1):

@@ -279,7 +279,7 @@ def test_caches_alternating_over_50_epochs_lose_and_double_nothing(
         for number in range(50):
             worker = workers[number % 3 // 2]
             reader = worker.reader(*splits)
-            read.take(read_for(reader, 0.06).batches)
+            read.add(read_for(reader, 0.06).batches)
             ends = reader.ends()
             reader.close(reusable=True)
             splits = [

@@ -85,6 +85,6 @@ def test_transactions_open_one_hides_its_rows_and_all_behind(
         assert (bounds.start_offset, bounds.end_offset, bounds.high_watermark) == (0, 4, 9)
         assert range_of(reader) == (4, 4, 0)
         producer.abort_transaction(TIMEOUT_S)
-    rows.take(read_to_end(reader, [10]).batches)
+    rows.add(read_to_end(reader, [10]).batches)
     assert rows.offsets() == [0, 1, 2, 3, 7, 8]
     assert range_of(reader) == (10, 6, 4)

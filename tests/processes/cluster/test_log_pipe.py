@@ -233,11 +233,11 @@ def test_without_another_process_the_supervisor_writes_itself(
     writer.start()
 
     def looked() -> bool:
-        pipe.look()
+        pipe.check()
         return bool(told)
 
     _until(looked)
-    pipe.look()
+    pipe.check()
     os.close(sink)
     os.close(source)
     lines = (tmp_path / "log").read_bytes().splitlines()

@@ -23,12 +23,12 @@ from sluiceway.cluster.applications import (
     is_running,
 )
 from sluiceway.cluster.driver_log import DriverLog
-from sluiceway.cluster.submission import Wanted, end, look_at, resubmit, submit
+from sluiceway.cluster.submission import JobSubmission, end, read_submission, resubmit, submit
 from sluiceway.cluster.yarn import YarnState
 from sluiceway.errors import SubmissionError, UnhealthyEnvironmentError, WrongUsageError
 from sluiceway.host.process import ProcessIdentity, identity_of
 
-WANTED = Wanted("orders", Path("orders.yaml"), "local[1]", {})
+WANTED = JobSubmission("orders", Path("orders.yaml"), "local[1]", {})
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_job_of_another_machine_is_neither_ended_nor_begun_twice(
     folder.write(application)
     folder.write_driver(DriverState("running", 1, None, 0, there))
     for act in (
-        lambda: look_at(folder, application),
+        lambda: read_submission(folder, application),
         lambda: end(folder, application, patience_s=1),
         lambda: submit(WANTED),
     ):
@@ -186,7 +186,7 @@ def test_job_of_another_machine_is_neither_ended_nor_begun_twice(
             act()
         assert str(folder.path) == told.value.where
     folder.write_driver(DriverState("ended", 1, 0, 0))
-    assert look_at(folder, application).state == "ended"
+    assert read_submission(folder, application).state == "ended"
 
 
 def test_machine_that_has_got_another_name_knows_its_processes() -> None:

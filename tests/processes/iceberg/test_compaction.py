@@ -40,7 +40,7 @@ def compact(
     compaction: LakeCompaction, meanwhile: Callable[[], object] = lambda: None
 ) -> list[str]:
     """Why partitions were left, by one round; empty texts for those that were not."""
-    groups, left = compaction.look(all_of_them=True)
+    groups, left = compaction.plan(all_of_them=True)
     if left:
         return [left]
     compaction.begin(groups)
@@ -54,7 +54,7 @@ def test_small_files_of_many_snapshots_become_one_a_partition_with_the_same_rows
     assert files(lake) == 9
     before = lake.table().metadata
     compaction = lake.compaction(FileProcess)
-    groups, _ = compaction.look(all_of_them=True)
+    groups, _ = compaction.plan(all_of_them=True)
     assert sorted(each.partition for each in groups) == ["app=a", "app=b"]
     compaction.begin(groups)
     done = compaction.finish()
@@ -82,7 +82,7 @@ def test_small_files_of_many_snapshots_become_one_a_partition_with_the_same_rows
 def test_what_is_few_and_large_enough_is_left(lake: LakeUnderTest) -> None:
     compaction = lake.compaction()
     compact(compaction)
-    assert compaction.look(all_of_them=True) == ([], "")
+    assert compaction.plan(all_of_them=True) == ([], "")
 
 
 def test_beside_a_route_eight_files_of_like_size_make_one(tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_beside_a_route_eight_files_of_like_size_make_one(tmp_path: Path) -> Non
     publisher = lake.publisher()
     compaction = lake.compaction()
     for number in range(8):
-        assert compaction.look(all_of_them=False) == ([], "")
+        assert compaction.plan(all_of_them=False) == ([], "")
         lake.commit(number)
         publisher.publish()
-    (group,) = compaction.look(all_of_them=False)[0]
+    (group,) = compaction.plan(all_of_them=False)[0]
     assert len(group.paths) == 8
 
 
@@ -167,7 +167,7 @@ def test_a_table_that_was_rolled_back_is_left_alone(lake: LakeUnderTest) -> None
     older = lake.table().metadata.snapshots[2].snapshot_id
     lake.table().manage_snapshots().set_current_snapshot(older).commit()
     with pytest.raises(TableHistoryError):
-        lake.compaction().look(all_of_them=True)
+        lake.compaction().plan(all_of_them=True)
 
 
 def test_pieces_weigh_what_a_file_should(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_pieces_weigh_what_a_file_should(tmp_path: Path) -> None:
     for row in range(12):
         lake.commit(row)
         lake.publisher().publish()
-    groups, _ = lake.compaction().look(all_of_them=True)
+    groups, _ = lake.compaction().plan(all_of_them=True)
     assert len(groups) > 1
     assert all(each.size_bytes <= 4_000 for each in groups)
     compact(lake.compaction())
@@ -233,7 +233,7 @@ def test_upkeep_stands_in_nobodys_way_whatever_it_does(lake: LakeUnderTest) -> N
     with pytest.raises(StorageUnavailableError):
         upkeep.follow(lake.view())
     lake.commit(30)
-    upkeep.note(lake.writer.fold, 0)
+    upkeep.update(lake.writer.fold, 0)
     assert upkeep.place() == lake.writer.fold.next_seq
 
 

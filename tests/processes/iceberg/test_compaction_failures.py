@@ -22,11 +22,16 @@ from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compaction import Compacted, LakeCompaction
 from sluiceway.sinks.iceberg.file_process import Answers, FileProcess
 from sluiceway.sinks.iceberg.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
-from sluiceway.sinks.iceberg.put_off import FIRST_PAUSE_S, LONGEST_PAUSE_S, PutOff
-from sluiceway.sinks.iceberg.rewrite_live import LiveFile, RewriteGroup, RewritePlan, rewrite_live
+from sluiceway.sinks.iceberg.put_off import FIRST_PAUSE_S, LONGEST_PAUSE_S, CompactionBackoff
+from sluiceway.sinks.iceberg.rewrite_live import (
+    LakeRewritePlan,
+    LiveFile,
+    RewriteGroup,
+    rewrite_live,
+)
 from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.local import LocalStorage
-from sluiceway.upkeep.compact_requests import Outcome
+from sluiceway.upkeep.compact_requests import CompactionOutcome
 from tools.lake_under_test import LakeUnderTest, RewrittenHere
 
 PATIENCE_S = 60.0
@@ -58,7 +63,7 @@ def written_anew(lake: LakeUnderTest) -> set[str]:
 
 
 def compact(compaction: LakeCompaction) -> list[Compacted]:
-    compaction.begin(compaction.look(all_of_them=False)[0])
+    compaction.begin(compaction.plan(all_of_them=False)[0])
     return compaction.finish()
 
 
@@ -75,7 +80,7 @@ def damage(path: str, how: str) -> None:
 class Killed(RewrittenHere):
     """Ends in the midst of the second group, of which a file is there already."""
 
-    def __init__(self, plan: RewritePlan) -> None:
+    def __init__(self, plan: LakeRewritePlan) -> None:
         super().__init__(plan)
         del self._answers[1:]
         for group in plan.groups[2:]:
@@ -107,7 +112,7 @@ def test_one_bad_file_is_left_alone_and_all_others_are_compacted(
     assert bad in failed.failed
     # Without it the eight others of its partition are enough.
     assert [each.failed or each.left for each in compact(compaction)] == [""]
-    assert compaction.look(all_of_them=False) == ([], "")
+    assert compaction.plan(all_of_them=False) == ([], "")
     assert [len(files(lake, each)) for each in APPS] == [1 + (each == app) for each in APPS]
     assert written_anew(lake) == set(files(lake)) - {bad}
     (told,) = [line for line in lines.getvalue().splitlines() if "compaction_failed" in line]
@@ -129,37 +134,37 @@ def test_a_bad_file_is_tried_again_after_longer_and_longer_pauses_and_told_once(
     assert sum(bool(each.failed) for each in compact(compaction)) == 1
     for pause_s in (FIRST_PAUSE_S, 2 * FIRST_PAUSE_S):
         now_s[0] += pause_s - 1.0
-        groups, _ = compaction.look(all_of_them=True)
+        groups, _ = compaction.plan(all_of_them=True)
         assert all(f"file://{bad}" not in each.paths for each in groups)
         now_s[0] += 1.0
-        compaction.begin(compaction.look(all_of_them=True)[0])
+        compaction.begin(compaction.plan(all_of_them=True)[0])
         assert any(str(bad) in each.failed for each in compaction.finish())
     assert lines.getvalue().count("compaction_failed") == 1
     bad.write_bytes(whole)
     now_s[0] += LONGEST_PAUSE_S
-    compaction.begin(compaction.look(all_of_them=True)[0])
+    compaction.begin(compaction.plan(all_of_them=True)[0])
     assert not any(each.failed for each in compaction.finish())
-    assert compaction.look(all_of_them=True) == ([], "")
+    assert compaction.plan(all_of_them=True) == ([], "")
     assert compaction.put_off == ""
     lake.assert_exact()
 
 
 def test_what_has_failed_before_is_the_last_to_be_tried(lake: LakeUnderTest) -> None:
-    first, *_ = lake.compaction().look(all_of_them=True)[0]
+    first, *_ = lake.compaction().plan(all_of_them=True)[0]
     now_s = [0.0]
     compaction = lake.compaction(clock=lambda: now_s[0])
     damage(first.paths[0].removeprefix("file://"), "gone")
     compaction.begin([first])
     compaction.finish()
     now_s[0] = FIRST_PAUSE_S
-    assert compaction.look(all_of_them=True)[0][-1] == first
+    assert compaction.plan(all_of_them=True)[0][-1] == first
 
 
 def test_a_group_that_ends_the_process_is_put_off_and_those_before_it_are_compacted(
     lake: LakeUnderTest,
 ) -> None:
     compaction = lake.compaction(Killed)
-    first, second, third = compaction.look(all_of_them=False)[0]
+    first, second, third = compaction.plan(all_of_them=False)[0]
     done = compact(compaction)
     assert [(each.partition, bool(each.failed)) for each in done] == [
         (second.partition, True),
@@ -168,7 +173,7 @@ def test_a_group_that_ends_the_process_is_put_off_and_those_before_it_are_compac
     assert "and 8 more: it ended with -9" in done[0].failed
     assert len(files(lake)) == 19
     assert written_anew(lake) <= set(files(lake))
-    assert compaction.look(all_of_them=False) == ([third], "")
+    assert compaction.plan(all_of_them=False) == ([third], "")
     lake.assert_exact()
 
 
@@ -177,13 +182,13 @@ def test_a_process_that_cannot_work_leaves_nothing_behind(lake: LakeUnderTest) -
     with pytest.raises(TaskFailedError, match="ended with 1"):
         compact(compaction)
     assert written_anew(lake) == set()
-    assert len(compaction.look(all_of_them=False)[0]) == 3
+    assert len(compaction.plan(all_of_them=False)[0]) == 3
 
 
 def test_files_that_no_request_has_named_go_when_the_catalog_is_away(lake: LakeUnderTest) -> None:
     catalog = lake.faulty()
     compaction = lake.compaction(catalog=catalog)
-    compaction.begin(compaction.look(all_of_them=False)[0])
+    compaction.begin(compaction.plan(all_of_them=False)[0])
     catalog.down = True
     with pytest.raises(StorageUnavailableError):
         compaction.finish()
@@ -228,7 +233,7 @@ def test_a_new_file_that_cannot_be_read_fails_alone(
         "app=c": False,
     }
     assert written_anew(lake) <= set(files(lake))
-    assert compaction.look(all_of_them=False) == ([], "")
+    assert compaction.plan(all_of_them=False) == ([], "")
     lake.assert_exact()
 
 
@@ -272,8 +277,8 @@ def test_the_command_does_all_the_others_and_names_what_failed(
         stderr_log(level="error"),
     )
     a, b, c = answer.partitions
-    assert (a.outcome, c.outcome) == (Outcome.COMPACTED, Outcome.COMPACTED)
-    assert (b.outcome, b.files_before, b.files_after) == (Outcome.FAILED, 9, 2)
+    assert (a.outcome, c.outcome) == (CompactionOutcome.COMPACTED, CompactionOutcome.COMPACTED)
+    assert (b.outcome, b.files_before, b.files_after) == (CompactionOutcome.FAILED, 9, 2)
     assert bad in b.reason
 
 
@@ -291,7 +296,7 @@ def test_what_a_group_has_written_goes_when_another_of_its_files_is_bad(tmp_path
         RewriteGroup(f"{tmp_path}/new/compacted-{number}", each)
         for number, each in enumerate((good, bad, good))
     )
-    plan = RewritePlan(f"file://{tmp_path}", NO_STORES, "zstd", groups)
+    plan = LakeRewritePlan(f"file://{tmp_path}", NO_STORES, "zstd", groups)
     first, second, third = rewrite_live(plan, LocalStorage())
     assert (len(first.files), second.files, second.bad, len(third.files)) == (1, (), 3, 1)
     assert second.failure is not None
@@ -299,7 +304,7 @@ def test_what_a_group_has_written_goes_when_another_of_its_files_is_bad(tmp_path
     assert left == ["compacted-0-0.parquet", "compacted-2-0.parquet"]
 
 
-def blocked_plan(lake: LakeUnderTest) -> RewritePlan:
+def blocked_plan(lake: LakeUnderTest) -> LakeRewritePlan:
     """Of three groups; reading the second goes on for ever."""
     folder = lake.folder / "anew"
     folder.mkdir()
@@ -310,7 +315,7 @@ def blocked_plan(lake: LakeUnderTest) -> RewritePlan:
         RewriteGroup(f"{folder}/compacted-{number}", sources)
         for number, sources in enumerate((good, stuck, good))
     )
-    return RewritePlan(f"file://{folder}", NO_STORES, "zstd", groups)
+    return LakeRewritePlan(f"file://{folder}", NO_STORES, "zstd", groups)
 
 
 def wait_until_answered(process: FileProcess) -> None:
@@ -335,7 +340,7 @@ def test_what_a_process_had_answered_before_it_was_killed_counts(
 
 
 def test_a_process_that_cannot_open_the_store_fails_for_all_groups(lake: LakeUnderTest) -> None:
-    plan = RewritePlan("nothing://x", NO_STORES, "zstd", blocked_plan(lake).groups)
+    plan = LakeRewritePlan("nothing://x", NO_STORES, "zstd", blocked_plan(lake).groups)
     process = FileProcess(plan)
     with pytest.raises(SluicewayError, match="nothing"):
         process.answers(3, PATIENCE_S)
@@ -343,14 +348,14 @@ def test_a_process_that_cannot_open_the_store_fails_for_all_groups(lake: LakeUnd
 
 def test_pauses_double_up_to_the_longest_and_end_with_the_file() -> None:
     now_s = [0.0]
-    put_off = PutOff(lambda: now_s[0])
-    assert put_off.note(["x", "y"], "lost")
+    put_off = CompactionBackoff(lambda: now_s[0])
+    assert put_off.add(["x", "y"], "lost")
     assert put_off.said == "2 files are not compacted for now: x: lost"
-    assert not put_off.note(["y", "z"], "lost")
+    assert not put_off.add(["y", "z"], "lost")
     now_s[0] = FIRST_PAUSE_S
     assert put_off.paths() == {"y"}
     for _ in range(20):
-        put_off.note(["z"], "lost")
+        put_off.add(["z"], "lost")
     now_s[0] += LONGEST_PAUSE_S - 1.0
     assert put_off.paths() == {"z"}
     now_s[0] += 1.0

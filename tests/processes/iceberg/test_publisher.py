@@ -269,7 +269,7 @@ def test_rows_are_published_with_the_commit_that_is_nearest_to_the_end_of_the_in
     for row in range(1, 4):
         # Commits at 0, 4 and 8 s; the second interval ends at 10.
         lake.commit(row)
-        table.note(lake.writer.fold, 0)
+        table.update(lake.writer.fold, 0)
         if row == 3:
             # Its files have no names yet: rows that came before do not go without it.
             table.follow(LogView(lake.log, lake.writer.fold.next_seq - 1))
@@ -392,7 +392,7 @@ def test_a_table_that_falls_too_far_behind_holds_up_the_route(tmp_path: Path) ->
     publisher.table._clock = lambda: now[0]
     lake.commit(1)
     publisher.name_files()
-    publisher.table.note(lake.writer.fold, 0)
+    publisher.table.update(lake.writer.fold, 0)
     assert publisher.table.holds_up() == ""
     catalog.down, now[0] = True, 101.0
     with pytest.raises(StorageUnavailableError):
@@ -443,7 +443,7 @@ def test_names_that_a_driver_has_left_are_removed_by_the_next_one(lake: LakeUnde
     later.name_files()
     later.publish()
     assert waiting_names(lake) == 1
-    assert Path(lake.log.layout.told("lake-names")).exists()
+    assert Path(lake.log.layout.announced("lake-names")).exists()
     lake.assert_exact()
 
 

@@ -71,7 +71,7 @@ class Driven:
         """The slot; its files have their names, and the publisher knows of it."""
         seq = self.lake.commit(*rows)
         self.driver.name_files()
-        self.table.note(self.lake.writer.fold, seq)
+        self.table.update(self.lake.writer.fold, seq)
         return seq
 
     def follow(self, *, hasty: bool = False) -> int:
@@ -171,8 +171,8 @@ def test_records_without_rows_are_no_commits_by_which_snapshots_are_timed(tmp_pa
     for number in range(1, 8):
         driven.now_s += 1.0
         driven.lake.writer.commit(sources(number))
-        driven.lake.writer.note_published()
-        driven.table.note(driven.lake.writer.fold, 0)
+        driven.lake.writer.set_published()
+        driven.table.update(driven.lake.writer.fold, 0)
         driven.follow()
     # Epochs come every 8 s: this one is nearer to the end of the interval than the next.
     driven.now_s += 1.0
@@ -356,7 +356,7 @@ def test_slot_that_is_told_again_and_again_does_not_age_those_behind_it(
     driven.follow()
     driven.commit(2)
     for _ in range(5):
-        driven.table.note(driven.lake.writer.fold, 0)
+        driven.table.update(driven.lake.writer.fold, 0)
     driven.now_s += 90.0
     driven.commit(3)
     driven.follow()
@@ -510,6 +510,6 @@ def test_table_that_was_seen_with_the_first_slot_of_all_and_says_nothing_now_hal
     driven: Driven,
 ) -> None:
     driven.table._table.expect(0)
-    assert driven.table._table.was_seen
+    assert driven.table._table.has_slots
     with pytest.raises(TableHistoryError, match="it stood at slot 0"):
         driven.follow()

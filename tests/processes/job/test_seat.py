@@ -9,7 +9,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
     TableMismatchError,
 )
-from sluiceway.job.seat import Seat
+from sluiceway.job.route_slot import RouteSlot
 from sluiceway.route.status import RouteState
 from tools.board_sessions import placed_session
 
@@ -18,7 +18,7 @@ DROPPED = TableMismatchError("the table was dropped")
 
 def test_pauses_of_a_halted_route_grow_to_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 7_000_000_000)
-    seat = Seat(placed_session("a"))
+    seat = RouteSlot(placed_session("a"))
     pauses = [seat.halt(DROPPED) or 0.0 for _ in range(30)]
     for pause, wanted in zip(pauses, [30, 60, 120, 240, *[300] * 26], strict=True):
         assert 0.8 * wanted <= pause <= 1.2 * wanted
@@ -30,7 +30,7 @@ def test_pauses_of_a_halted_route_grow_to_five_minutes(monkeypatch: pytest.Monke
 def test_route_that_halts_again_soon_goes_on_with_the_longer_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seat = Seat(placed_session("a"))
+    seat = RouteSlot(placed_session("a"))
     seat.halt(DROPPED)
     seat.come_back()
     assert (seat.state, seat.error, seat.next_try_ms) == (RouteState.RUNNING, None, None)
@@ -42,13 +42,13 @@ def test_route_that_halts_again_soon_goes_on_with_the_longer_pause(
 
 
 def test_route_that_another_driver_fenced_is_never_tried_again() -> None:
-    seat = Seat(placed_session("a"))
+    seat = RouteSlot(placed_session("a"))
     assert seat.halt(FencedError("term 2 is another's")) is None
     assert (seat.next_try_ms, seat.free()) == (None, False)
 
 
 def test_outage_that_a_new_try_meets_is_not_why_the_route_has_halted() -> None:
-    seat = Seat(placed_session("a"))
+    seat = RouteSlot(placed_session("a"))
     seat.halt(DROPPED)
     seat.halt(MetastoreUnavailableError("away"))
     assert seat.error is DROPPED
@@ -59,7 +59,7 @@ def test_outage_that_a_new_try_meets_is_not_why_the_route_has_halted() -> None:
 
 def test_put_that_is_repeated_is_shown_as_what_it_waits_for() -> None:
     session = placed_session("a")
-    seat = Seat(session, RouteState.RUNNING)
+    seat = RouteSlot(session, RouteState.RUNNING)
     session.trouble = StorageUnavailableError("disk full")
     assert seat.shown() == (RouteState.RUNNING, None)
     seat.work = Future()

@@ -85,7 +85,7 @@ def test_stop_signal_gives_signals_descriptors_and_its_thread_back() -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
-    assert not stop.asked()
+    assert not stop.requested()
 
 
 def test_stop_signal_once_after_the_time_is_over_stays_graceful() -> None:

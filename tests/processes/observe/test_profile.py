@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 from sluiceway.host.process_cpu import cpu_below
-from sluiceway.observe.profile import STAGES, EpochTimes, ProcessCpu, RunProfile
+from sluiceway.observe.profile import STAGES, EpochDurations, ProcessCpu, RunProfile
 
 
-def _times(**stages_ms: int) -> EpochTimes:
-    return EpochTimes(
+def _times(**stages_ms: int) -> EpochDurations:
+    return EpochDurations(
         rows=10_000, tasks_ms=stages_ms, longest_task_ms=900, run_ms=1_000, commit_ms=50
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sluiceway.audit.job_status import _measured
 from sluiceway.ledger.fold import Fold
 from sluiceway.route.status import RouteState, RouteStatus
-from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from tools.ledger_records import fence, fold_of, sources
 from tools.session_on_disk import SmallSource
@@ -19,7 +19,7 @@ def fold() -> Fold:
 
 
 def view(topic_id: str = "t1", rest: dict[SourcePartition, LogBounds] | None = None) -> SourceView:
-    return look(SmallSource(LogBounds(0, 10, 10), topic_id, rest or {}), ["orders"])
+    return read_source_view(SmallSource(LogBounds(0, 10, 10), topic_id, rest or {}), ["orders"])
 
 
 def test_lag_is_that_of_all_logs_or_not_known() -> None:

@@ -59,7 +59,7 @@ class _Lane:
         body = data(1, 0, span(0, 0, 10), dirty=5)
         made = record(fold, body)
         self.check = LaneCheck(LocalStorage())
-        self.check.note(LEDGER, made)
+        self.check.add(LEDGER, made)
         (first,) = body.dirty_files
         self.name = str(DirtySource(LEDGER, made.seq, first.final.rpartition("/")[2]))
         self.clean = folder / "clean.parquet"
@@ -129,7 +129,7 @@ def test_late_rows_that_were_brought_in_are_the_very_files_that_lay_aside() -> N
     fold = fold_of(fence(), sources(0))
     came = with_late(data(1, 0, span(0, 0, 10)), 5)
     check = LaneCheck(LocalStorage())
-    check.note(LEDGER, record(fold, came))
+    check.add(LEDGER, record(fold, came))
     (late,) = came.late_files
     source = str(LateSource(LEDGER, fold.next_seq, late.final.rpartition("/")[2]))
     opening = LaneRecord("a", LATE, "me@host", "", (LaneRange(source, BigInt(0), BigInt(5)),))

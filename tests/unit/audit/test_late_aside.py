@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.audit.late_aside import rows_aside
 from sluiceway.audit.late_choice import LateChoice, LateFiles, choose_late
-from sluiceway.audit.partition_states import TimeRule, seen_prefixes
+from sluiceway.audit.partition_states import TimeRule, observed_prefixes
 from sluiceway.cli.app import run_command
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.ledger.lane_records import (
@@ -53,14 +53,14 @@ def come_late(table: TableOnDisk, partition: str, rows: int, *, aside: bool) -> 
         body = replace(body, files=(file,), late_rows=LateRows(reopen=count))
     body = replace(body, closed=tuple(fold.closed))
     table.writer.commit(lambda now: placed(body, now))
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def told(table: TableOnDisk) -> str:
     fold = table.log.fold()
-    (seven,) = (each for each in seen_prefixes(fold, RULE, 0) if each.prefix == SEVEN)
+    (seven,) = (each for each in observed_prefixes(fold, RULE, 0) if each.prefix == SEVEN)
     aside = rows_aside(table.log, fold).get(SEVEN, 0)
-    return replace(seven, late_rows_aside=aside).told_late
+    return replace(seven, late_rows_aside=aside).describe_late
 
 
 def test_rows_of_one_kind_are_told_by_the_totals_alone(table: TableOnDisk) -> None:
@@ -113,7 +113,7 @@ def bring_in(table: TableOnDisk, chosen: tuple[LaneRange, ...], lane: str = "a")
         late_in=(),
     )
     table.writer.commit(lambda now: placed_lane(body, now))
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def chosen(table: TableOnDisk, *wanted: str) -> LateChoice:

@@ -28,32 +28,32 @@ class Place:
 
 def test_no_lease_and_a_released_one_are_nobodys(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    assert place.watch.look() is False
+    assert place.watch.check() is False
     place.put(replace(ELSEWHERE, released=True))
-    assert place.watch.look() is False
+    assert place.watch.check() is False
 
 
 def test_process_of_this_host_is_looked_up_at_once(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.put(OWN)
-    assert place.watch.look() is True
+    assert place.watch.check() is True
     place.put(replace(OWN, start_ticks=OWN.start_ticks + 1))
-    assert place.watch.look() is False
+    assert place.watch.check() is False
 
 
 def test_driver_of_another_host_is_known_once_its_lease_moves(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.put(ELSEWHERE)
-    assert place.watch.look() is None
+    assert place.watch.check() is None
     place.put(replace(ELSEWHERE, counter=2))
-    assert place.watch.look() is True
+    assert place.watch.check() is True
 
 
 def test_driver_of_another_host_is_gone_when_its_lease_stands_still(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.put(ELSEWHERE)
-    assert place.watch.look() is None
+    assert place.watch.check() is None
     place.now = 9.9
-    assert place.watch.look() is None
+    assert place.watch.check() is None
     place.now = 10.1
-    assert place.watch.look() is False
+    assert place.watch.check() is False

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluiceway.audit.job_status import SeenRoute
+from sluiceway.audit.job_status import ObservedRoute
 from sluiceway.audit.needs_look import MOST_DIRTY
 from sluiceway.cli.status import _cells
 from sluiceway.observe import metrics
@@ -25,9 +25,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time_ns", lambda: NOW_MS * 1_000_000)
 
 
-def seen(status: RouteStatus, **more: Any) -> SeenRoute:
+def seen(status: RouteStatus, **more: Any) -> ObservedRoute:
     driver = None if status.state is RouteState.STOPPED else "h pid 1"
-    return SeenRoute(config=CONFIG, status=status, driver=driver, fold=None, **more)
+    return ObservedRoute(config=CONFIG, status=status, driver=driver, fold=None, **more)
 
 
 def epochs(*counts: tuple[int, int]) -> tuple[EpochTold, ...]:

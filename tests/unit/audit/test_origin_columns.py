@@ -9,13 +9,13 @@ import pytest
 from sluiceway.audit.offset_check import OriginColumns, add_origins, origin_columns, table_origins
 from sluiceway.ledger.offset_sum import offset_sum
 from sluiceway.spec.log_key import LogKey, SourceKey
-from sluiceway.worker.plan import MetaColumn
+from sluiceway.worker.plan import PlannedMetaColumn
 
 
 @pytest.mark.parametrize("kind", ["partition", "partition_text"])
 def test_columns_are_found_whatever_the_kind_of_the_keys(kind: str) -> None:
     meta = (("topic", "_t"), (kind, "_p"), ("offset", "_o"), ("timestamp", "_s"))
-    found = origin_columns({each.part: each.column for each in starmap(MetaColumn, meta)})
+    found = origin_columns({each.part: each.column for each in starmap(PlannedMetaColumn, meta)})
     assert found == OriginColumns("_t", "_p", "_o")
     assert origin_columns({"topic": "_t", "offset": "_o"}) is None
 

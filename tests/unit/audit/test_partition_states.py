@@ -7,11 +7,11 @@ import pytest
 
 from sluiceway.audit.partition_range import is_within, parse_edge
 from sluiceway.audit.partition_states import (
-    SeenPrefix,
-    Stand,
+    ObservedPrefix,
+    PartitionProgress,
     TimeRule,
     listed_prefixes,
-    seen_prefixes,
+    observed_prefixes,
 )
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
@@ -33,8 +33,8 @@ def table(tmp_path: Path) -> TableOnDisk:
     return table_on_disk(tmp_path)
 
 
-def seen(table: TableOnDisk, rule: TimeRule = RULE, now_us: int = 0) -> dict[str, SeenPrefix]:
-    return {each.prefix: each for each in seen_prefixes(table.log.fold(), rule, now_us)}
+def seen(table: TableOnDisk, rule: TimeRule = RULE, now_us: int = 0) -> dict[str, ObservedPrefix]:
+    return {each.prefix: each for each in observed_prefixes(table.log.fold(), rule, now_us)}
 
 
 def states(table: TableOnDisk, rule: TimeRule = RULE, now_us: int = 0) -> dict[str, str]:
@@ -45,14 +45,14 @@ def announce(table: TableOnDisk, prefix: str, at_us: int | None = None) -> None:
     table.writer.commit(
         lambda fold: ready_body(fold, prefix, at_us) or pytest.fail("nothing to announce")
     )
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def expire(table: TableOnDisk, *partitions: str) -> None:
     table.writer.commit(
         lambda fold: expire_body(fold, partitions, "dropped") or pytest.fail("nothing to expire")
     )
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def test_partition_goes_from_open_through_closed_ready_and_late_to_ready_again(
@@ -67,11 +67,16 @@ def test_partition_goes_from_open_through_closed_ready_and_late_to_ready_again(
     assert seen(table)[SEVEN].delay_us == 90_000_000
     table.rows(SEVEN, EIGHT)
     found = seen(table)[SEVEN]
-    assert (found.state, found.version, found.rows, found.files) == (Stand.LATE, 1, 20, 2)
+    assert (found.state, found.version, found.rows, found.files) == (
+        PartitionProgress.LATE,
+        1,
+        20,
+        2,
+    )
     assert found.late_rows == 10
     announce(table, SEVEN)
     found = seen(table)[SEVEN]
-    assert (found.state, found.version, found.size_bytes) == (Stand.READY, 2, 2000)
+    assert (found.state, found.version, found.size_bytes) == (PartitionProgress.READY, 2, 2000)
     assert (found.delay_us, found.late_rows) == (None, 10)
     assert (found.begin_us, found.end_us) == (EIGHT_US - HOUR_US, EIGHT_US)
 
@@ -95,9 +100,9 @@ def test_late_rows_that_are_kept_aside_are_counted_and_change_nothing(table: Tab
             counts=replace(body.counts, written=BigInt(0), late=four),
         )
     )
-    table.writer.note_published()
+    table.writer.set_published()
     found = seen(table)[SEVEN]
-    assert (found.state, found.rows, found.late_rows) == (Stand.READY, 10, 4)
+    assert (found.state, found.rows, found.late_rows) == (PartitionProgress.READY, 10, 4)
 
 
 def test_hour_without_rows_that_was_announced_is_ready_and_empty(table: TableOnDisk) -> None:
@@ -132,7 +137,7 @@ def test_hours_that_are_over_and_have_no_row_are_listed_up_to_the_clock(table: T
     assert listed_prefixes(fold, rule, EIGHT_US) == []
     table.rows(SIX, EIGHT)
     now_us = EIGHT_US + 2 * HOUR_US + HOUR_US // 2
-    found = {each.prefix: each.told for each in listed_prefixes(table.log.fold(), rule, now_us)}
+    found = {each.prefix: each.describe for each in listed_prefixes(table.log.fold(), rule, now_us)}
     nine, ten, eleven = (f"{DAY}/hr={hour:02d}" for hour in (9, 10, 11))
     assert found == {
         SIX: "overdue",
@@ -141,7 +146,7 @@ def test_hours_that_are_over_and_have_no_row_are_listed_up_to_the_clock(table: T
         nine: "overdue, no row yet",
     }
     just_over = {
-        each.prefix: each.told
+        each.prefix: each.describe
         for each in listed_prefixes(table.log.fold(), rule, EIGHT_US + 3 * HOUR_US + 1)
     }
     assert (just_over[ten], just_over.get(eleven)) == ("open, no row yet", None)
@@ -157,11 +162,16 @@ def test_expired_partition_shows_nothing_until_rows_come_again(table: TableOnDis
     announce(table, SEVEN)
     expire(table, SEVEN)
     found = seen(table)[SEVEN]
-    assert (found.state, found.rows, found.files, found.version) == (Stand.EXPIRED, 0, 0, 1)
+    assert (found.state, found.rows, found.files, found.version) == (
+        PartitionProgress.EXPIRED,
+        0,
+        0,
+        1,
+    )
     assert [each.expired for each in found.partitions] == [True]
     table.rows(SEVEN, rows=3)
     found = seen(table)[SEVEN]
-    assert (found.state, found.rows) == (Stand.LATE, 3)
+    assert (found.state, found.rows) == (PartitionProgress.LATE, 3)
     assert found.partitions[0].location != SEVEN
 
 
@@ -175,7 +185,7 @@ def test_partitions_of_one_time_are_one_line_and_expire_one_by_one(table: TableO
     ]
     expire(table, f"{EIGHT}/app=a")
     found = seen(table)
-    assert (found[EIGHT].state, found[EIGHT].rows) == (Stand.OPEN, 10)
+    assert (found[EIGHT].state, found[EIGHT].rows) == (PartitionProgress.OPEN, 10)
     assert [each.expired for each in found[EIGHT].partitions] == [True, False]
     expire(table, f"{EIGHT}/app=b")
     assert states(table) == {SEVEN: "open", EIGHT: "expired"}
@@ -205,7 +215,7 @@ def test_range_is_half_open_by_folder_and_by_time(
 ) -> None:
     table.rows(SIX, SEVEN, EIGHT)
     edges = [None if text is None else parse_edge(text, RULE) for text in (start, stop)]
-    found = seen_prefixes(table.log.fold(), RULE, 0)
+    found = observed_prefixes(table.log.fold(), RULE, 0)
     assert [each.prefix for each in found if is_within(each, *edges)] == wanted
 
 

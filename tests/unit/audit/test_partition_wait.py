@@ -51,7 +51,7 @@ def announce(table: TableOnDisk) -> None:
     table.rows(EIGHT, newest_us=EIGHT_US, mark=risen)
     table.rows(closed=(SEVEN,), mark=WatermarkRecord(later, bound_us=BigInt(EIGHT_US)))
     table.writer.commit(lambda fold: ready_body(fold, SEVEN, EIGHT_US) or pytest.fail("closed"))
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def look_by_look(
@@ -132,7 +132,7 @@ def test_second_version_is_waited_for_in_real_time(
     def again() -> None:
         table.rows(SEVEN, rows=5)
         table.writer.commit(lambda fold: ready_body(fold, SEVEN) or pytest.fail("late rows"))
-        table.writer.note_published()
+        table.writer.set_published()
 
     late = threading.Timer(0.05, again)
     late.start()
@@ -148,11 +148,11 @@ def test_receiver_that_was_not_told_yet_is_named(table: TableOnDisk) -> None:
     announce(table)
     ready = replace(READY, webhook=HttpReceiver("http://h/", "h"))
     config = replace(config_of(table), ready=ready)
-    found = PartitionWatch(config, SEVEN).look()
+    found = PartitionWatch(config, SEVEN).check()
     assert found.told == {"webhook": False}
     assert found.text.endswith("Not told of it yet: webhook")
     slot = table.writer.fold.closed[SEVEN].ready_seq
-    place = Path(table.log.layout.told("webhook"))
+    place = Path(table.log.layout.announced("webhook"))
     place.write_text(f'{{"through":{slot + 1}}}')
-    found = PartitionWatch(config, SEVEN).look()
+    found = PartitionWatch(config, SEVEN).check()
     assert (found.told, "Not told" in found.text) == ({"webhook": True}, False)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.audit.partition_counts import CountsSeen
-from sluiceway.audit.partition_states import TimeRule, seen_prefixes
-from sluiceway.audit.partition_why import NEVER, Reason, Why, explain, with_driver
-from sluiceway.audit.plain_times import moment
+from sluiceway.audit.format_times import moment
+from sluiceway.audit.partition_counts import ObservedCounts
+from sluiceway.audit.partition_states import TimeRule, observed_prefixes
+from sluiceway.audit.partition_why import NEVER, Reason, WaitExplanation, explain, with_driver
 from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
@@ -42,7 +42,7 @@ def table(tmp_path: Path) -> TableOnDisk:
 
 def why(
     table: TableOnDisk, asked: str, *, now_us: int = NOW, ready: ReadyRule | None = READY
-) -> Why:
+) -> WaitExplanation:
     return explain(table.log.fold(), ready, RULE, asked, now_us)
 
 
@@ -145,7 +145,7 @@ def closed_six_and_seven(table: TableOnDisk) -> None:
 
 def announce(table: TableOnDisk, prefix: str, at_us: int | None = None) -> None:
     table.writer.commit(lambda fold: ready_body(fold, prefix, at_us) or pytest.fail(prefix))
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def test_closed_time_waits_for_those_before_it_and_for_what_has_to_happen(
@@ -168,7 +168,7 @@ def test_announced_time_says_so_and_whether_the_metastore_is_known_to_show_it(
     found = why(table, f"{SIX}/app=a")
     assert (found.prefix, found.reason, found.version, found.shown) == (SIX, "ready", 1, False)
     assert "announced at 2026-11-20T08:10:02Z, version 1" in found.text
-    table.writer.note_effects(table.writer.fold.next_seq)
+    table.writer.set_effects(table.writer.fold.next_seq)
     announce(table, SEVEN)
     assert why(table, SIX).shown is True
     table.rows(SIX, rows=3)
@@ -212,7 +212,7 @@ def count(table: TableOnDisk, **rows: int) -> None:
     counts = {f"dt=20261120/hr={name[1:]}": number for name, number in rows.items()}
     log = ("audit", "c", "t")
     table.writer.commit_made(lambda fold: counts_body(fold, (), log, {0: 1}, counts))
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def past_seven(table: TableOnDisk) -> None:
@@ -225,7 +225,7 @@ def past_seven(table: TableOnDisk) -> None:
 def test_missing_count_and_missing_rows_are_told_with_what_is_there(table: TableOnDisk) -> None:
     past_seven(table)
     none = why(table, SIX, ready=COUNTED)
-    assert (none.reason, none.state, none.counts) == ("counts", "overdue", CountsSeen(10, None))
+    assert (none.reason, none.state, none.counts) == ("counts", "overdue", ObservedCounts(10, None))
     assert none.text == "counts: no count has come for it, and 10 rows are there"
     count(table, h06=1012)
     found = why(table, SIX, ready=COUNTED)
@@ -243,7 +243,7 @@ def test_count_that_is_there_leaves_the_reason_to_what_holds_else(table: TableOn
     past_seven(table)
     count(table, h06=10)
     found = why(table, SIX, ready=COUNTED)
-    assert (found.reason, found.counts) == (Reason.CLOSING, CountsSeen(10, 10))
+    assert (found.reason, found.counts) == (Reason.CLOSING, ObservedCounts(10, 10))
     open_still = why(table, EIGHT, ready=COUNTED)
     assert open_still.reason is Reason.NOT_OVER
     assert open_still.text.endswith(
@@ -302,7 +302,7 @@ def test_dirty_rows_are_named_where_rows_are_missing(table: TableOnDisk) -> None
 def test_counted_hour_without_a_row_is_listed(table: TableOnDisk) -> None:
     past_seven(table)
     count(table, h05=7)
-    found = seen_prefixes(table.log.fold(), RULE, NOW)
+    found = observed_prefixes(table.log.fold(), RULE, NOW)
     five = next(each for each in found if each.prefix == FIVE)
     assert (five.state, five.rows, five.expected_rows) == ("overdue", 0, 7)
     assert [each.expected_rows for each in found if each.prefix == SIX] == [None]

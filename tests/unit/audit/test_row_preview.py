@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 
 from sluiceway.audit import row_preview
-from sluiceway.audit.foreseen_route import ForeseenRoute
+from sluiceway.audit.planned_route import PlannedRoute
 from sluiceway.audit.row_preview import Preview, _rows, preview_rows
 from sluiceway.config.compile import compile_route
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.contract import TableIdentity, TableState
 from sluiceway.sinks.files.contract import PARQUET_FILES
-from sluiceway.sinks.foreseen import ForeseenTable
+from sluiceway.sinks.planned_table import PlannedTable
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
@@ -55,8 +55,8 @@ def preview(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *rows: dict[str, ob
     schema = Schema((Field("id", IntegerType(64)),))
     state = TableState(identity, schema, (), None, PARQUET_FILES, columns=(("id", "bigint"),))
     config = compile_route(evolution_route("evolution: add_columns"))
-    table = ForeseenTable("ods.small", root, state, exists=True, statement="")
-    route = ForeseenRoute(config, table, storage, LedgerLayout(root, "small"), Fold())
+    table = PlannedTable("ods.small", root, state, exists=True, statement="")
+    route = PlannedRoute(config, table, storage, LedgerLayout(root, "small"), Fold())
     read = made_batch(0, rows)
     monkeypatch.setattr(row_preview, "read_splits", lambda *_: iter([read]))
     return preview_rows(route, [Split(SourcePartition("orders", 0), 0, len(rows))])

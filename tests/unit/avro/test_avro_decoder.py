@@ -276,7 +276,7 @@ def test_numbers_that_no_column_reads_are_told_with_all_their_digits() -> None:
     text = record(("id", "long"), ("money", money))
     payload = written(json.loads(text), {"id": 1, "money": Decimal("12345678901234567890.12")})
     samples = FewSamples(ID, bare(text).fields_of)
-    samples.take([payload], ())
+    samples.sample([payload], ())
     assert [(each.name, each.type) for each in samples.fields()] == [("money", "decimal(38,2)")]
 
 
@@ -286,8 +286,8 @@ def test_fields_that_no_column_reads_are_told_by_the_schema_of_the_writer() -> N
     payload = written(json.loads(text), {"id": 1, "at": date(2026, 11, 20), "note": b"x"})
     samples = FewSamples(ID, decoder.fields_of)
     for each in (payload, payload[:-1]):
-        samples.take([each], ())
-    samples.take([b"\xff"], ())
+        samples.sample([each], ())
+    samples.sample([b"\xff"], ())
     found = {each.name: each.type for each in samples.fields()}
     assert found == {"at": "date", "note": "binary"}
     registered = AvroDecoder(ID, confluent_frame, Known(text), skips_tombstones=True)

@@ -7,12 +7,12 @@ import fastavro.schema
 import pytest
 
 from sluiceway.formats.avro.schema import (
+    AvroRecord,
     AvroSchemaError,
     Enum,
     Fixed,
     Logical,
     Primitive,
-    Record,
     canonical_form,
     fingerprint,
     parse_schema,
@@ -61,7 +61,7 @@ def test_canonical_form_and_fingerprint_are_those_of_another_implementation(sche
 
 def test_record_holds_itself_and_named_types_again() -> None:
     found = parse_schema(json.dumps(ORDER))
-    assert isinstance(found, Record)
+    assert isinstance(found, AvroRecord)
     fields = dict(found.fields)
     assert found.name == "shop.v1.Order"
     assert fields["parent"].branches[1] is found  # type: ignore[union-attr]
@@ -72,8 +72,8 @@ def test_types_of_other_schemas_are_known_by_their_names() -> None:
     inner = '{"type":"record","name":"a.Inner","fields":[{"name":"x","type":"int"}]}'
     outer = '{"type":"record","name":"a.Outer","fields":[{"name":"i","type":"Inner"}]}'
     found = parse_schema(outer, [inner])
-    assert isinstance(found, Record)
-    assert isinstance(dict(found.fields)["i"], Record)
+    assert isinstance(found, AvroRecord)
+    assert isinstance(dict(found.fields)["i"], AvroRecord)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ def test_type_that_two_references_embed_alike_is_one() -> None:
     first, second = _record("A", ("c", _COLOR), ("i", inner)), _record("B", ("i", inner))
     text = _record("R", ("a", '"x.A"'), ("b", '"x.B"'), ("c", '"x.Color"'))
     found = parse_schema(text, [first, second])
-    assert isinstance(found, Record)
+    assert isinstance(found, AvroRecord)
     (_, a), (_, b), (_, color) = found.fields
-    assert isinstance(a, Record)
-    assert isinstance(b, Record)
+    assert isinstance(a, AvroRecord)
+    assert isinstance(b, AvroRecord)
     assert a.fields[1][1] is b.fields[0][1]
     assert color == Enum(("RED", "BLUE"))
     # A schema that embeds what it refers to, or refers to itself by two names, is the same.
-    assert isinstance(parse_schema(_record("R", ("a", first)), [first, first]), Record)
+    assert isinstance(parse_schema(_record("R", ("a", first)), [first, first]), AvroRecord)
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,10 @@ def test_middle_of_the_rounds_is_told(share: Any) -> None:
 
 
 def test_counting_of_a_task_is_seen_and_left_as_it_was(share: Any) -> None:
-    before = FigureTally.take
+    before = FigureTally.count
     whole_s, inside_s = share.one_round(10_000)
     assert 0 < inside_s < whole_s
-    assert FigureTally.take is before
+    assert FigureTally.count is before
 
 
 def test_task_that_counts_nothing_is_an_error(share: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from ruamel.yaml import YAML
 from sluiceway.cli.answers import (
     error_fields,
     in_milliseconds,
-    look_at_each,
     print_document,
     raise_code,
+    read_each,
     route_answers,
 )
 from sluiceway.cli.app import VERBS, run_command
@@ -178,16 +178,16 @@ def test_one_route_and_many_have_one_shape_with_errors_in_their_place() -> None:
         return 1
 
     def shape(chosen: Any) -> list[dict[str, Any]]:
-        found = look_at_each(chosen, look, OutputFormat.JSON)
+        found = read_each(chosen, look, OutputFormat.JSON)
         return route_answers(chosen, found, lambda number: {"rows": number})
 
     failed = {"route": "two", "error": error_fields(broken)}
     assert shape(routes) == [{"route": "one", "rows": 1}, failed]
     assert shape([one]) == [{"route": "one", "rows": 1}]
     assert shape([two]) == [failed]
-    assert look_at_each(routes, look, OutputFormat.TABLE) == [1, broken]
+    assert read_each(routes, look, OutputFormat.TABLE) == [1, broken]
     with pytest.raises(LedgerCorruptError):
-        look_at_each([two], look, OutputFormat.TABLE)
+        read_each([two], look, OutputFormat.TABLE)
 
 
 def test_highest_exit_code_of_the_routes_is_that_of_the_command() -> None:

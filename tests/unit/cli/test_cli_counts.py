@@ -4,7 +4,7 @@ import pytest
 
 from sluiceway.audit.verify import VerifyReport
 from sluiceway.cli import compact, gc, verify
-from sluiceway.ledger.collect import Collected, Place
+from sluiceway.ledger.collect import Collected, GarbagePlace
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ def test_gc_counts_files_and_places(
     number: int, files: str, places: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     removed = tuple(
-        Place(f"/stage/{n}", removable=True, reason="no record", files=number, size_bytes=5)
+        GarbagePlace(f"/stage/{n}", removable=True, reason="no record", files=number, size_bytes=5)
         for n in range(number)
     )
     gc._print("orders", Collected(removed, (), (), 0), dry_run=False)

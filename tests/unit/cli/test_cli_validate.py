@@ -10,7 +10,7 @@ import pytest
 from sluiceway.cli.app import run_command
 from sluiceway.cli.job_file import load_checked_job
 from sluiceway.errors import JobFileError
-from sluiceway.job.run import Eyes, RunOptions, run_job
+from sluiceway.job.run import Observers, RunOptions, run_job
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
@@ -223,7 +223,7 @@ def test_certificate_that_is_missing_is_told_before_spark_starts(
     started: list[str] = []
     monkeypatch.setattr("sluiceway.job.run._start_spark", lambda *_, **__: started.append("spark"))
     job.write_text(with_properties("security.protocol: ssl, ssl.ca.location: /nope/ca.pem"))
-    eyes = Eyes(stderr_log(), Progress())
+    eyes = Observers(stderr_log(), Progress())
     with pytest.raises(JobFileError, match=r"ssl\.ca\.location"):
         run_job(load_checked_job(job).spec, RunOptions(), eyes, StopSignal())
     assert started == []

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from sluiceway.cli import waiting
-from sluiceway.cli.waiting import servers_of, told_while_waiting
+from sluiceway.cli.waiting import printed_while_waiting, servers_of
 from sluiceway.spec.loader import load_job
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
@@ -59,12 +59,12 @@ def test_wait_is_told_on_a_terminal_when_it_is_long(
 
     monkeypatch.setattr(waiting, "threading", SimpleNamespace(Timer=timer))
     monkeypatch.setattr("sys.stderr", err)
-    with told_while_waiting("brokers k1:9092"):
+    with printed_while_waiting("brokers k1:9092"):
         for each in timers if is_long else ():
             each.act()
     assert err.getvalue() == told
     assert [(each.seconds, each.over) for each in timers] == (
-        [(waiting.PATIENCE_S, True)] if err.isatty() else []
+        [(waiting.PRINT_AFTER_S, True)] if err.isatty() else []
     )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from sluiceway.cli.app import run_command
 from sluiceway.cli.dirty import row_text
-from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
+from sluiceway.cli.dirty_lanes import carry_out_and_tell, print_plan
 from sluiceway.cli.options import OutputFormat
 
 
@@ -99,7 +99,7 @@ def test_names_of_fields_write_nothing_on_a_terminal_but_their_letters(
     }
     choice = SimpleNamespace(rows=1, reasons={f"unexpected_field {name}": 1}, left_out=0)
     given: Any = SimpleNamespace(kind="purge")
-    tell_plan(cast("Any", None), cast("Any", None), cast("Any", choice), given, OutputFormat.TABLE)
+    print_plan(cast("Any", None), cast("Any", None), cast("Any", choice), given, OutputFormat.TABLE)
     for text in (row_text(row), capsys.readouterr().out):
         assert all(line.isprintable() for line in text.splitlines())
         assert "a\\u001b[2J\\u202eb\\u000ac" in text

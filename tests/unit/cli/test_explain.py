@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.audit.dirty_rows import DirtyState
-from sluiceway.audit.partition_states import Stand
+from sluiceway.audit.partition_states import PartitionProgress
 from sluiceway.cli.app import run_command
 from sluiceway.cli.messages import MessagePage, pages_by_name, read_messages
 from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
@@ -35,7 +35,7 @@ def test_every_error_code_has_a_page_with_text() -> None:
 
 def test_every_reason_alert_and_state_is_explained() -> None:
     names = {reason.value for reason in DirtyReason} | {alert.name for alert in ALERTS}
-    names |= {each.value for each in RouteState} | {each.value for each in Stand}
+    names |= {each.value for each in RouteState} | {each.value for each in PartitionProgress}
     names |= {each.label for each in DirtyState}
     assert names - pages().keys() == set()
 

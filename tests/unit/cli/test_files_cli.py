@@ -52,7 +52,7 @@ def compacted(table: TableOnDisk, partition: str, live: tuple[FileRecord, ...]) 
     found = table.log.read_slot(slot)
     assert found is not None
     shown(table, *found[0].body.added)  # type: ignore[union-attr]
-    writer.note_published()
+    writer.set_published()
 
 
 @pytest.fixture
@@ -197,11 +197,11 @@ def test_files_of_a_sealed_hour_are_found_in_the_log(
 ) -> None:
     writer, log = table.writer, table.log
     monkeypatch.setattr(sealing, "MAX_UNSEALED", 0)
-    writer.note_effects(writer.fold.next_seq)
+    writer.set_effects(writer.fold.next_seq)
     table.rows(closed=(SEVEN,))
     writer.commit(lambda fold: ready_body(fold, SEVEN) or pytest.fail("no record"))
-    writer.note_published()
-    writer.note_effects(writer.fold.next_seq)
+    writer.set_published()
+    writer.set_effects(writer.fold.next_seq)
     table.rows(SIX, rows=1)
     writer.fold.left.clear()
     sealed = to_seal(writer.fold)
@@ -227,7 +227,7 @@ def test_dropped_partition_has_no_files_and_what_comes_then_is_its_own(
     table: TableOnDisk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table.writer.commit(lambda fold: expire_body(fold, [EIGHT], "old") or pytest.fail("no record"))
-    table.writer.note_published()
+    table.writer.set_published()
     assert rows_of(listed(capsys, table)) == {SEVEN: 7}
     table.rows(EIGHT, rows=2)
     (folder,) = {
@@ -248,7 +248,7 @@ def test_hours_that_are_to_be_seen_when_they_are_complete_are_listed_then(
     shown(made, *made.rows(SEVEN, rows=4), *made.rows(EIGHT, rows=5))
     made.rows(closed=(SEVEN,))
     made.writer.commit(lambda fold: ready_body(fold, SEVEN) or pytest.fail("no record"))
-    made.writer.note_published()
+    made.writer.set_published()
     made.rows(SIX, rows=1)
     assert rows_of(listed(capsys, made)) == {SEVEN: 4}
     assert rows_of(listed(capsys, made, "dt=20261120")) == {SEVEN: 4}

@@ -22,7 +22,7 @@ def table(tmp_path: Path) -> TableOnDisk:
     made.rows(SEVEN, EIGHT)
     made.rows(EIGHT, closed=(SEVEN,))
     made.writer.commit(lambda fold: ready_body(fold, SEVEN) or pytest.fail("not closed"))
-    made.writer.note_published()
+    made.writer.set_published()
     return made
 
 
@@ -185,7 +185,7 @@ def sealed(table: TableOnDisk, monkeypatch: pytest.MonkeyPatch) -> TableOnDisk:
     """Seven is sealed; what is told of it stands in its READY record alone."""
     writer, log = table.writer, table.log
     monkeypatch.setattr(sealing, "MAX_UNSEALED", 0)
-    writer.note_effects(writer.fold.next_seq)
+    writer.set_effects(writer.fold.next_seq)
     table.rows(EIGHT)
     names = to_seal(writer.fold)
     assert names == (SEVEN,)

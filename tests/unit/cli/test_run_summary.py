@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.run_summary import tell_unannounced
+from sluiceway.cli.run_summary import log_unannounced
 from sluiceway.config.compile import compile_routes
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.ledger.fold import Fold
@@ -36,13 +36,13 @@ def told(
     """Lines on a terminal, and lines of a log for programs."""
     board, session = StatusBoard(), placed_session("orders")
     (session.config,) = compile_routes(load_job(table.job).spec).routes
-    board.note(session, state, None)
+    board.update(session, state, None)
     found = []
     for is_terminal in (True, False):
         monkeypatch.setattr("sys.stderr.isatty", lambda is_terminal=is_terminal: is_terminal)
         capsys.readouterr()
         log: Any = stderr_log(level="warning" if is_terminal else "info")
-        tell_unannounced(board, log, table.job)
+        log_unannounced(board, log, table.job)
         found.append(capsys.readouterr().err.splitlines())
     return found[0], found[1]
 
@@ -53,7 +53,7 @@ def test_hours_with_rows_that_are_not_announced_are_named_with_the_reason(
     table.rows(SEVEN, EIGHT)
     table.rows(EIGHT, closed=(SEVEN,))
     table.writer.commit(_ready)
-    table.writer.note_published()
+    table.writer.set_published()
     lines, logged = told(table, capsys, monkeypatch)
     assert lines[0].startswith(f"orders: {EIGHT}: 20 rows are committed and not announced: ")
     assert "log ends were not read since" in lines[0]

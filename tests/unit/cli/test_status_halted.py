@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from sluiceway.audit.job_status import SeenJob, SeenRoute
+from sluiceway.audit.job_status import ObservedJob, ObservedRoute
 from sluiceway.cli.status import _table, status_document
 from sluiceway.cli.typed_commands import typed_fields
 from sluiceway.cluster.applications import Application, ApplicationFolder
@@ -31,7 +31,7 @@ STATUS = RouteStatus(
 
 def commands(driver: str | None, status: RouteStatus = STATUS) -> list[str]:
     config: Any = SimpleNamespace(job="orders")
-    seen = SeenJob((SeenRoute(config, status, driver, None),))
+    seen = ObservedJob((ObservedRoute(config, status, driver, None),))
     shown = [line for line in _table(seen, "my.yaml").splitlines() if line.startswith("  $ ")]
     told = status_document("orders", seen, typed_fields(Path("my.yaml")))
     (route,) = cast("list[dict[str, Any]]", told["routes"])

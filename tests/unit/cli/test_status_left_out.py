@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from sluiceway.audit.job_status import SeenJob, SeenRoute
+from sluiceway.audit.job_status import ObservedJob, ObservedRoute
 from sluiceway.cli.status import _table, status_document
 from sluiceway.cli.typed_commands import typed_fields
 from sluiceway.followers.runner import FollowerState
@@ -20,9 +20,9 @@ STATUS = RouteStatus(
 )
 
 
-def job(status: RouteStatus) -> SeenJob:
+def job(status: RouteStatus) -> ObservedJob:
     config: Any = None
-    return SeenJob((SeenRoute(config=config, status=status, driver="h pid 1", fold=None),))
+    return ObservedJob((ObservedRoute(config=config, status=status, driver="h pid 1", fold=None),))
 
 
 def test_each_is_named_with_the_command_that_can_be_typed_and_the_job_is_not_well() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.k8s import _write
+from sluiceway.cluster.job_archive import JobArchive
 from sluiceway.cluster.kubernetes import PodChoices, objects
-from sluiceway.cluster.parcel import Parcel
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def _objects(job: str, file_name: str = "orders.yaml") -> dict[str, Any]:
-    parcel = Parcel(file_name, "a: ${file:/x}", {"WORD": "w"}, {"/x": "of-a-file"}, {})
+    parcel = JobArchive(file_name, "a: ${file:/x}", {"WORD": "w"}, {"/x": "of-a-file"}, {})
     return {each["kind"]: each for each in objects(job, parcel, PodChoices("image:1"))}
 
 
@@ -58,7 +58,7 @@ def test_manifests_that_others_could_read_are_for_their_owner_now(
 
 def test_other_job_file_or_secret_starts_the_drivers_anew() -> None:
     def pods(text: str, word: str) -> Any:
-        parcel = Parcel("orders.yaml", text, {"WORD": word}, {}, {})
+        parcel = JobArchive("orders.yaml", text, {"WORD": word}, {}, {})
         deployment = objects("orders", parcel, PodChoices("image:1"))[-1]
         return deployment["spec"]["template"]
 

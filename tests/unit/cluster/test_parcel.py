@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.cluster.parcel import collect, driver_program, unpack
+from sluiceway.cluster.job_archive import collect, driver_program, unpack
 from sluiceway.errors import SubmissionError
 from sluiceway.host.carried import VARIABLE, path_here
 from sluiceway.host.kerberos import KerberosLogin

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cluster.applications import Deploy
-from sluiceway.cluster.submission import Wanted, submit
+from sluiceway.cluster.submission import JobSubmission, submit
 from sluiceway.errors import SubmissionError, WrongUsageError
 from sluiceway.host.spark_master import reachable_master
 
@@ -22,7 +22,7 @@ def test_job_for_a_master_that_is_not_there_is_not_begun(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     master = f"spark://127.0.0.1:{unused_port()}"
-    wanted = Wanted("orders", tmp_path / "orders.yaml", master, {}, environment="none")
+    wanted = JobSubmission("orders", tmp_path / "orders.yaml", master, {}, environment="none")
     with pytest.raises(SubmissionError, match="takes no connection: Connection refused") as told:
         submit(wanted)
     assert (told.value.where, told.value.exit_code) == (master, 5)
@@ -44,5 +44,5 @@ def test_yarn_that_nothing_tells_of_is_refused_before_anything_is_packed_or_begu
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     with pytest.raises(WrongUsageError, match="HADOOP_CONF_DIR is not set"):
-        submit(Wanted("orders", tmp_path / "orders.yaml", "yarn", {}, deploy))
+        submit(JobSubmission("orders", tmp_path / "orders.yaml", "yarn", {}, deploy))
     assert list(tmp_path.iterdir()) == []

@@ -40,7 +40,7 @@ def _epoch(read: int, **reasons: int) -> DataRecord:
 
 def _commit(watch: DirtyWatch, record: DataRecord) -> DataRecord:
     checked = watch.checked(record, (), TABLE)
-    watch.note(checked)
+    watch.count(checked)
     return checked
 
 
@@ -95,10 +95,10 @@ def test_epoch_without_such_rows_is_not_refused_for_those_before_it() -> None:
     told = _commit(before, _epoch(10, overflow=9))
     for limits in ({"rows": 5}, {"reasons": (("overflow", 5),)}, {"ratio": 0.0}):
         watch = _watch(clock, **limits)
-        watch.note(told)
+        watch.count(told)
         _commit(watch, _epoch(1000))
     watch = _watch(clock, reasons=(("overflow", 5),))
-    watch.note(told)
+    watch.count(told)
     _commit(watch, _epoch(1000, scale=3))
 
 

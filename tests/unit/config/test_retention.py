@@ -41,7 +41,7 @@ def at(table: TableOnDisk, us: int, *partitions: str) -> None:
 
 def announce(table: TableOnDisk, prefix: str) -> None:
     table.writer.commit(lambda fold: ready_body(fold, prefix) or pytest.fail(prefix))
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def test_partition_goes_when_all_source_partitions_are_that_far_behind_its_end(
@@ -66,7 +66,7 @@ def test_rows_of_the_future_make_nothing_older_than_the_clock_does(table: TableO
 def test_expired_ones_and_those_that_are_worked_on_are_left_out(table: TableOnDisk) -> None:
     at(table, EIGHT_US + 100 * HOUR, SIX, SEVEN, EIGHT)
     table.writer.commit(lambda fold: expire_body(fold, [SIX], "gone") or pytest.fail(SIX))
-    table.writer.note_published()
+    table.writer.set_published()
     table.writer.commit(lambda fold: intent_body(fold, SEVEN, "compact") or pytest.fail(SEVEN))
     assert old(table) == [EIGHT]
 

@@ -96,7 +96,7 @@ class Watched:
         self.discovery = Discovery(self.job, sources, stderr_log(stream=self.lines))
 
     def look(self) -> dict[str, tuple[str, ...]]:
-        return {config.route: config.topics for config in self.discovery.look()}
+        return {config.route: config.topics for config in self.discovery.read_topics()}
 
     def events(self) -> list[tuple[str, str | None]]:
         lines = [json.loads(line) for line in self.lines.getvalue().splitlines()]
@@ -191,7 +191,7 @@ def test_topics_that_come_later_make_routes_that_begin_at_their_first_row() -> N
     assert watched.look() == {"ods-a": ("t_a",)}
     cluster.topics = ("t_a", "t_A", "t_b")
     assert watched.look() == {"ods-a": ("t_A", "t_a"), "ods-b": ("t_b",)}
-    first, later = watched.discovery.look()
+    first, later = watched.discovery.read_topics()
     assert (first.start, later.start) == (LATEST, EARLIEST)
     cluster.topics = ("t_A",)
     assert watched.look() == {"ods-a": ("t_A",), "ods-b": ()}
@@ -241,7 +241,7 @@ def test_cluster_that_does_not_answer_changes_nothing_and_is_asked_again(
     cluster.failure = kind("no answer")
     assert watched.look() == {"ods-a": ("t_a",)}
     # The first look that is answered is the start: what it shows was there before.
-    (route,) = watched.discovery.look()
+    (route,) = watched.discovery.read_topics()
     assert route.start == LATEST
 
 

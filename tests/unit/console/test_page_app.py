@@ -88,16 +88,16 @@ def test_jobs_come_and_go_while_the_page_is_served() -> None:
     jobs = WatchedJobs(lambda: there, told_error, stderr_log(level="error"))
     first, second = jobs.by_name.values()
     there[:] = [FakeAnswers("/jobs/new.yaml"), FakeAnswers("/other/orders.yaml")]
-    jobs.look()
+    jobs.refresh()
     # One that stays keeps its name, and all that was seen of it.
     assert list(jobs.by_name) == ["new", "orders-2"]
     assert jobs.by_name["orders-2"] is second
     there.append(FakeAnswers())
-    jobs.look()
+    jobs.refresh()
     assert list(jobs.by_name) == ["new", "orders-2", "orders"]
     assert jobs.by_name["orders"] is not first
     there.clear()
-    jobs.look()
+    jobs.refresh()
     app = page_app(jobs, PageAccess(), told_error, explain)
     assert request(app, "/api/fleet").document["jobs"] == []
     assert request(app, "/api/jobs/orders").status == 404
@@ -105,7 +105,7 @@ def test_jobs_come_and_go_while_the_page_is_served() -> None:
 
 def test_fleet_tells_each_job_and_leaves_out_what_only_its_own_page_shows() -> None:
     app, jobs = app_of(FakeAnswers(), FakeAnswers("/other/orders.yaml"))
-    jobs.by_name["orders"].look()
+    jobs.by_name["orders"].read()
     first, second = request(app, "/api/fleet").document["jobs"]
     assert (first["id"], second["id"]) == ("orders", "orders-2")
     assert first["status"]["routes"][0]["lag_records"] == 3
@@ -125,7 +125,7 @@ def test_of_very_many_routes_one_is_told_whole(asked: str, told: str) -> None:
     routes[0]["driver"] = None
     answers.status = lambda: {"job": "orders", "routes": routes}  # type: ignore[method-assign]
     app, jobs = app_of(answers)
-    jobs.by_name["orders"].look()
+    jobs.by_name["orders"].read()
     found = request(app, f"/api/jobs/orders{asked}").document["status"]["routes"]
     assert len(found) == 200
     assert [each["route"] for each in found if "epochs" in each] == [told]
@@ -136,12 +136,12 @@ def test_job_that_cannot_be_looked_at_is_told_and_looked_at_again() -> None:
     answers = FakeAnswers()
     app, jobs = app_of(answers)
     answers.error = StorageUnavailableError("the disk is gone")
-    jobs.by_name["orders"].look()
+    jobs.by_name["orders"].read()
     told = request(app, "/api/jobs/orders").document["status"]
     assert told["error"]["message"] == "the disk is gone"
     assert told["ok"] is False
     answers.error = None
-    jobs.by_name["orders"].look()
+    jobs.by_name["orders"].read()
     assert request(app, "/api/jobs/orders").document["status"]["ok"] is True
 
 
@@ -149,7 +149,7 @@ def test_bug_in_a_look_is_told_without_its_words() -> None:
     answers = FakeAnswers()
     app, jobs = app_of(answers)
     answers.error = ValueError("password=hunter2")
-    jobs.by_name["orders"].look()
+    jobs.by_name["orders"].read()
     told = request(app, "/api/jobs/orders")
     assert b"hunter2" not in told.content
     assert told.document["status"]["error"]["message"].endswith("ValueError")
@@ -284,7 +284,7 @@ def test_half_of_a_surrogate_pair_in_an_answer_is_told() -> None:
     answers = FakeAnswers()
     app, jobs = app_of(answers)
     answers.error = StorageUnavailableError("a\udcffb")
-    jobs.by_name["orders"].look()
+    jobs.by_name["orders"].read()
     told = request(app, "/api/fleet").document["jobs"][0]["status"]
     assert told["error"]["message"] == "a\udcffb"
     assert request(app, "/api/jobs/orders/dirty").document["error"]["message"] == "a\udcffb"

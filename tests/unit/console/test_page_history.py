@@ -15,9 +15,9 @@ def route(name: str, rows_per_s: float, driver: str | None = "host pid 7") -> di
 
 def test_history_has_a_value_or_a_gap_for_each_time() -> None:
     history = History()
-    history.note(10_000, [route("a", 1.0)])
-    history.note(12_000, [route("a", 9.0)])
-    history.note(15_000, [route("a", 2.0, driver=None), route("b", 3.0)])
+    history.add(10_000, [route("a", 1.0)])
+    history.add(12_000, [route("a", 9.0)])
+    history.add(15_000, [route("a", 2.0, driver=None), route("b", 3.0)])
     found = history.since(0, 20_000)
     assert found["at_ms"] == [10_000, 15_000]
     assert found["routes"]["a"]["rows_per_s"] == [1.0, None]
@@ -28,8 +28,8 @@ def test_history_has_a_value_or_a_gap_for_each_time() -> None:
 
 def test_route_is_drawn_behind_by_at_least_so_much_as_is_known() -> None:
     history = History()
-    history.note(10_000, [{**route("a", 1.0), "lag_at_least_ms": 500}])
-    history.note(15_000, [{**route("a", 1.0), "lag_at_least_ms": 500, "lag_ms": 0}])
+    history.add(10_000, [{**route("a", 1.0), "lag_at_least_ms": 500}])
+    history.add(15_000, [{**route("a", 1.0), "lag_at_least_ms": 500, "lag_ms": 0}])
     assert history.since(0, 20_000)["routes"]["a"]["lag_ms"] == [500, 0]
 
 
@@ -37,7 +37,7 @@ def test_history_keeps_an_hour_and_no_more() -> None:
     history = History()
     samples = KEPT_MS // EVERY_MS + 50
     for number in range(samples):
-        history.note(number * EVERY_MS, [route("a", number)])
+        history.add(number * EVERY_MS, [route("a", number)])
     now_ms = samples * EVERY_MS
     times = history.since(0, now_ms)["at_ms"]
     assert len(times) == KEPT_MS // EVERY_MS - 1
@@ -46,7 +46,7 @@ def test_history_keeps_an_hour_and_no_more() -> None:
 
 def test_history_keeps_the_routes_with_the_most_rows() -> None:
     history = History()
-    history.note(5_000, [route(f"r{n:04}", float(n)) for n in range(MOST_ROUTES + 20)])
+    history.add(5_000, [route(f"r{n:04}", float(n)) for n in range(MOST_ROUTES + 20)])
     names = set(history.since(0, 6_000)["routes"])
     assert len(names) == MOST_ROUTES
     assert "r0019" not in names
@@ -55,8 +55,8 @@ def test_history_keeps_the_routes_with_the_most_rows() -> None:
 
 def test_history_goes_on_when_the_clock_is_set_back() -> None:
     history = History()
-    history.note(100_000, [route("a", 1.0)])
-    history.note(50_000, [route("a", 2.0)])
+    history.add(100_000, [route("a", 1.0)])
+    history.add(50_000, [route("a", 2.0)])
     assert history.since(0, 101_000)["at_ms"] == [100_000, 50_000]
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
-from sluiceway.eventtime.readiness import CountRule, PrefixBook
+from sluiceway.eventtime.readiness import CountRule, OpenPrefixes
 
 HOUR = 3_600_000_000
 PERIODS = PrefixPeriods((("dt", "yyyyMMdd"), ("hr", "HH")), "UTC")
@@ -19,16 +19,16 @@ def hour(number: int) -> Period:
     return found
 
 
-def book(*rows: int, closed: tuple[int, ...] = (), lateness_us: int = 0) -> PrefixBook:
+def book(*rows: int, closed: tuple[int, ...] = (), lateness_us: int = 0) -> OpenPrefixes:
     """With rows in these hours."""
-    made = PrefixBook(PERIODS, lateness_us)
+    made = OpenPrefixes(PERIODS, lateness_us)
     made.see_closed(hour(each).prefix for each in closed)
     made.see_partitions(hour(each).prefix for each in rows)
     return made
 
 
 def due(
-    made: PrefixBook, watermark: int | None, there: set[int], rule: CountRule = BOTH
+    made: OpenPrefixes, watermark: int | None, there: set[int], rule: CountRule = BOTH
 ) -> tuple[list[int], list[int], int | None]:
     """Hours that are due, those of them by their counts, and the hour that waits.
 
@@ -104,7 +104,7 @@ def test_never_early_never_stuck_by_brute_force(rule: CountRule) -> None:
     """Rows, counts and watermark come in any order: closed is what may be, and nothing else."""
     for seed in range(300):
         rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        made, closed = PrefixBook(PERIODS, 0), list[int]()
+        made, closed = OpenPrefixes(PERIODS, 0), list[int]()
         rows, there, watermark = set[int](), set[int](), None
         for _ in range(25):
             step = rng.randrange(3)

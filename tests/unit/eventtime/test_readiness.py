@@ -1,8 +1,8 @@
 """Which prefixes are closed, in which order, and who holds the others."""
 
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
-from sluiceway.eventtime.readiness import PrefixBook, holders_of, next_to_announce
-from sluiceway.eventtime.watermark import SourceSeen, WatermarkRule, route_watermark
+from sluiceway.eventtime.readiness import OpenPrefixes, holders_of, next_to_announce
+from sluiceway.eventtime.watermark import ObservedSource, WatermarkRule, route_watermark
 
 HOUR = 3_600_000_000
 MINUTE = 60_000_000
@@ -16,14 +16,14 @@ def hour(number: int) -> Period:
     return found
 
 
-def book(*rows: int, lateness_us: int = 0) -> PrefixBook:
+def book(*rows: int, lateness_us: int = 0) -> OpenPrefixes:
     """With rows in these hours, each in two partitions."""
-    made = PrefixBook(PERIODS, lateness_us)
+    made = OpenPrefixes(PERIODS, lateness_us)
     made.see_partitions(f"{hour(n).prefix}/app={app}" for n in rows for app in ("a", "b"))
     return made
 
 
-def names(made: PrefixBook, watermark_us: int | None) -> list[str]:
+def names(made: OpenPrefixes, watermark_us: int | None) -> list[str]:
     """Hours that are due."""
     due = made.due(watermark_us)
     return [] if due is None else [each.prefix.rpartition("=")[2] for each in due.periods]
@@ -88,7 +88,7 @@ def test_hole_of_very_many_hours_is_closed_at_its_latest_end_only() -> None:
 
 
 def test_ten_thousand_hours_of_backlog_are_due_at_once() -> None:
-    made = PrefixBook(PERIODS, 0)
+    made = OpenPrefixes(PERIODS, 0)
     first = hour(0).begin_us
     made.see_partitions(PERIODS.at(first + n * HOUR).prefix for n in range(10_000))
 
@@ -111,10 +111,10 @@ def test_holders_name_who_keeps_an_hour_open_and_until_when() -> None:
     now = hour(9).end_us + 5 * MINUTE
     rule = WatermarkRule(out_of_orderness_us=MINUTE, idle_after_us=10 * MINUTE)
     sources = [
-        SourceSeen(("orders", 0), 100, now, now, 100, 100),
-        SourceSeen(("orders", 1), 100, hour(9).end_us - 20 * MINUTE, now - MINUTE, 150, 150),
-        SourceSeen(("orders", 2), 100, hour(9).end_us - MINUTE, now - 4 * MINUTE, 100, 100),
-        SourceSeen(("orders", 3), 0, None, now - 60 * MINUTE, 0, 0),
+        ObservedSource(("orders", 0), 100, now, now, 100, 100),
+        ObservedSource(("orders", 1), 100, hour(9).end_us - 20 * MINUTE, now - MINUTE, 150, 150),
+        ObservedSource(("orders", 2), 100, hour(9).end_us - MINUTE, now - 4 * MINUTE, 100, 100),
+        ObservedSource(("orders", 3), 0, None, now - 60 * MINUTE, 0, 0),
     ]
     found = route_watermark(rule, sources, now, None)
 

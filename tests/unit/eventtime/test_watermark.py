@@ -7,7 +7,7 @@ import pytest
 
 from sluiceway.eventtime.watermark import (
     ALL_IDLE,
-    SourceSeen,
+    ObservedSource,
     SourceStatus,
     WatermarkRule,
     route_watermark,
@@ -18,9 +18,11 @@ NOW = 1_000_000 * MINUTE
 RULE = WatermarkRule(out_of_orderness_us=MINUTE, idle_after_us=5 * MINUTE)
 
 
-def seen(number: int, event_time_us: int | None, quiet_us: int = 0, **changes: Any) -> SourceSeen:
+def seen(
+    number: int, event_time_us: int | None, quiet_us: int = 0, **changes: Any
+) -> ObservedSource:
     """A source partition that was read to its end `quiet_us` ago."""
-    made = SourceSeen(("orders", number), 100, event_time_us, NOW - quiet_us, 100, 100)
+    made = ObservedSource(("orders", number), 100, event_time_us, NOW - quiet_us, 100, 100)
     return replace(made, **changes)
 
 
@@ -93,7 +95,7 @@ def test_source_partition_that_is_quiet_for_less_than_idle_after_holds() -> None
 
 
 def test_source_partition_that_nobody_has_looked_at_before_is_not_idle() -> None:
-    fresh = SourceSeen(("orders", 1), 0, None, None, 0, 0)
+    fresh = ObservedSource(("orders", 1), 0, None, None, 0, 0)
 
     found = route_watermark(RULE, [seen(0, NOW), fresh], NOW, NOW - 30 * MINUTE)
 

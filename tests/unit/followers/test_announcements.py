@@ -18,7 +18,7 @@ from sluiceway.errors import FencedError, Retriable
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.followers import runner
 from sluiceway.followers.announcement_receivers import WebhookReceiver
-from sluiceway.followers.announcements import Announcement, Receiver, Teller, announcement_of
+from sluiceway.followers.announcements import Announcement, Announcer, Receiver, announcement_of
 from sluiceway.followers.ready_effects import ReadyEffects
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -72,7 +72,7 @@ class Ledger:
             empty = DataRecord(self._epoch, (), (), (), NO_ROWS, "", {}, {}, closed=(prefix,))
             self._epoch += 1
             self.writer.commit(empty)
-            self.writer.note_published()
+            self.writer.set_published()
             body = ready_body(self.writer.fold, prefix)
             assert body is not None
             slots.append(self.writer.commit(body).seq)
@@ -87,7 +87,7 @@ class Telling:
 
     def __init__(self, ledger: Ledger, receiver: Receiver) -> None:
         self._fold = ledger.writer.fold
-        self.teller = Teller(receiver, ledger.log)
+        self.teller = Announcer(receiver, ledger.log)
         self.teller.find_first(self._fold)
         events = stderr_log(level="error")
         self.followed = Followed(self.teller, ledger.log, self._fold, events)
@@ -158,7 +158,7 @@ def test_restart_goes_on_behind_what_was_told_and_not_at_slot_0(tmp_path: Path) 
 def test_receiver_that_is_new_is_not_told_of_what_was_long_ago(tmp_path: Path) -> None:
     ledger, receiver = Ledger(tmp_path), Remembering()
     old = ledger.announce(8)
-    ledger.writer.note_effects(old[0] + 1)
+    ledger.writer.set_effects(old[0] + 1)
     ledger.announce(9)
     teller = ledger.teller(receiver)
     teller.shown(ledger.writer.fold.next_seq)
@@ -361,12 +361,12 @@ def test_first_announcement_that_somebody_was_not_told_of_keeps_what_it_is_about
         cast("Any", None),
         [each.teller for each in tellers],
     )
-    assert effects.told_below is None
+    assert effects.unannounced_from is None
     slots = ledger.announce(8, 9)
     for each in tellers:
         each.shown(slots[1] + 1)
     wait_for(lambda: tellers[0].waiting == 0)
-    assert effects.told_below == slots[0]
+    assert effects.unannounced_from == slots[0]
     for each in tellers:
         each.close()
 
@@ -376,7 +376,7 @@ def test_fenced_driver_tells_nobody_and_writes_no_place(tmp_path: Path) -> None:
         raise FencedError("term 1 was taken over")
 
     ledger, receiver = Ledger(tmp_path), Remembering()
-    told = ledger.log.layout.told("webhook")
+    told = ledger.log.layout.announced("webhook")
     teller = ledger.teller(receiver)
     before = ledger.log.storage.read(told)
     (slot,) = ledger.announce(8)
@@ -388,7 +388,7 @@ def test_fenced_driver_tells_nobody_and_writes_no_place(tmp_path: Path) -> None:
     assert ledger.log.storage.read(told) == before
     (tmp_path / told).unlink()
     with pytest.raises(FencedError):
-        Teller(receiver, ledger.log).find_first(ledger.writer.fold)
+        Announcer(receiver, ledger.log).find_first(ledger.writer.fold)
     assert ledger.log.storage.read(told) is None
 
 
@@ -397,9 +397,9 @@ def test_driver_that_dies_before_it_told_anybody_leaves_all_that_it_announced_to
 ) -> None:
     ledger, receiver = Ledger(tmp_path), Remembering()
     # It starts, and comes to no more than records and the catalog.
-    Teller(Remembering(), ledger.log).find_first(ledger.writer.fold)
+    Announcer(Remembering(), ledger.log).find_first(ledger.writer.fold)
     (first,) = ledger.announce(8)
-    ledger.writer.note_effects(first + 1)
+    ledger.writer.set_effects(first + 1)
     ledger.announce(9)
     assert ledger.writer.fold.effects_through > first
     teller = ledger.teller(receiver)

@@ -222,7 +222,7 @@ class CompleteSink(CountingSink):
             self._announce_next()
         return ()
 
-    def note_complete(self, until_us: int) -> None:
+    def mark_complete(self, until_us: int) -> None:
         self.said.append(f"complete until {until_us}")
 
 

@@ -248,5 +248,5 @@ def _left_folder(followed: Followed, now: DesiredPartition, root: Path) -> Path:
     old = root / "dt=1"
     old.mkdir()
     (old / "a.parquet").touch()
-    followed.moved.take([], [OldFolder("dt=1", 3, now)], 4)
+    followed.moved.add([], [OldFolder("dt=1", 3, now)], 4)
     return old

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.followers.desired import is_to_be_seen
+from sluiceway.followers.desired import is_to_be_shown
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import ClosedPrefix, PartitionState
 
@@ -27,5 +27,5 @@ def test_partition_is_seen_from_its_announcement_on(
     if closed is not None:
         fold.closed["hr=08"] = closed
     state = PartitionState.begun((folder.rpartition("=")[2],), folder, 6)
-    assert is_to_be_seen(fold, state, on_ready=True) is seen
-    assert is_to_be_seen(fold, state, on_ready=False)
+    assert is_to_be_shown(fold, state, on_ready=True) is seen
+    assert is_to_be_shown(fold, state, on_ready=False)

@@ -21,7 +21,7 @@ from sluiceway.spec.loader import load_job
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.upkeep.dirty_keeping import LanesSeen, open_ranges
+from sluiceway.upkeep.dirty_keeping import ObservedLanes, open_ranges
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
 from tools.ledger_records import LEDGER
 from tools.table_on_disk import table_on_disk
@@ -93,7 +93,7 @@ def _prepared(record: Record, at_ms: int) -> Record:
 def test_rows_that_no_lane_has_taken_are_open(
     taken: tuple[tuple[int, int], ...], left: list[tuple[int, int]]
 ) -> None:
-    seen = LanesSeen(LEDGER, 10, 10, {SOURCE: taken}, frozenset(), ())
+    seen = ObservedLanes(LEDGER, 10, 10, {SOURCE: taken}, frozenset(), ())
     assert [(each.start, each.stop) for each in open_ranges(SOURCE, 9, seen)] == left
     assert seen.consumed(SOURCE, 9) is (left == [])
     busy = replace(seen, unfinished=frozenset([SOURCE]))

@@ -15,7 +15,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord
-from sluiceway.ledger.tenure import LOOK_EVERY_S, Tenure
+from sluiceway.ledger.tenure import LOOK_EVERY_S, DriverTerm
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.local import LocalStorage
@@ -59,7 +59,7 @@ class Route:
         self.writer = self._driver("d1")
         self.writer.commit(sources(0))
         lease = LeaseKeeper(self.store, self.layout.lease, LEASE)
-        tenure = Tenure(self.writer, lease)
+        tenure = DriverTerm(self.writer, lease)
         self.publisher = Publisher(self.store, self.layout, stderr_log(level="error"))
         self.follower = FilesFollower(self.publisher, self.layout, tenure, term=1)
         self.epochs: list[DataRecord] = []
@@ -73,7 +73,7 @@ class Route:
             path.write_bytes(b"ten bytes.")
         seq = self.writer.commit(body).seq
         self.epochs.append(body)
-        self.follower.note(self.writer.fold, seq)
+        self.follower.update(self.writer.fold, seq)
 
     def take_over(self) -> None:
         """Another driver fences."""

@@ -46,7 +46,7 @@ def disk(tmp_path: Path) -> TableOnDisk:
 def started(disk: TableOnDisk, source: _Source) -> GroupOffsets:
     """As START begins it."""
     follower = GroupOffsets(source, "orders", "source kafka://k:9092")
-    follower.note(disk.writer.fold, 0, anew=True)
+    follower.update(disk.writer.fold, 0, anew=True)
     return follower
 
 
@@ -67,7 +67,7 @@ def test_each_start_tells_the_group_anew_and_each_commit_its_newest_ends(
     since = disk.writer.fold.next_seq
     disk.rows(_DAY)
     disk.rows(_DAY)
-    follower.note(disk.writer.fold, since)
+    follower.update(disk.writer.fold, since)
     assert follower.place() == since
     assert follow(follower, disk) == disk.writer.fold.next_seq
     newest = committed_ends(disk.writer.fold)
@@ -83,7 +83,7 @@ def test_what_is_committed_while_it_is_told_is_told_next(disk: TableOnDisk) -> N
     def commit() -> None:
         source.meanwhile = lambda: None
         disk.rows(_DAY)
-        follower.note(disk.writer.fold, since)
+        follower.update(disk.writer.fold, since)
 
     source.meanwhile = commit
     assert follow(follower, disk) == since
@@ -109,7 +109,7 @@ def test_group_that_is_silent_only_at_the_end_costs_one_time_out(disk: TableOnDi
     follow(follower, disk)
     since = disk.writer.fold.next_seq
     disk.rows(_DAY)
-    follower.note(disk.writer.fold, since)
+    follower.update(disk.writer.fold, since)
     source.failure = SourceUnavailableError("no coordinator")
     assert follow(follower, disk, last=True) == disk.writer.fold.next_seq
     assert source.asked == 2
@@ -121,7 +121,7 @@ def test_missing_permission_is_trouble_that_halts_nothing(disk: TableOnDisk) -> 
     runner = FollowerRunner([started(disk, source)], disk.log, stderr_log(level="error"))
     try:
         runner.begin(disk.writer.fold)
-        assert runner.settle(_PATIENCE_S) == ("offsets",)
+        assert runner.finish(_PATIENCE_S) == ("offsets",)
         runner.refuse_if_failed()
         (state,) = runner.states()
     finally:

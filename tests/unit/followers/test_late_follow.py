@@ -115,7 +115,7 @@ class Route:
             late_rows=replace(body.late_rows, side=rows),
         )
         self.disk.writer.commit(lambda now: placed(body, now))
-        self.disk.writer.note_published()
+        self.disk.writer.set_published()
         for each in self.followers:
             each.through(fold)
 

@@ -73,11 +73,11 @@ class Driver:
         self._disk = disk
         log = disk.log
         self.follower = LineageFollower(ROUTE, receiver, log.layout, log.storage, interval_s)
-        self.follower.note(disk.writer.fold, 0, anew=True)
+        self.follower.update(disk.writer.fold, 0, anew=True)
 
     def go_on(self, *, last: bool = False) -> int:
         fold = self._disk.writer.fold
-        self.follower.note(fold, 0)
+        self.follower.update(fold, 0)
         return self.follower.follow(LogView(self._disk.log, fold.next_seq, last=last))
 
 
@@ -240,7 +240,7 @@ def test_end_is_told_when_all_is_in_the_table(disk: TableOnDisk, receiver: Remem
     driver = Driver(disk, receiver)
     disk.rows(DAY, rows=1)
     fold = disk.writer.fold
-    driver.follower.note(fold, 0)
+    driver.follower.update(fold, 0)
     driver.follower.follow(LogView(disk.log, fold.next_seq - 1, last=True))
     assert [state for state, _, _ in receiver.said] == ["START"]
     driver.go_on(last=True)

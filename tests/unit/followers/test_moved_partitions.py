@@ -37,7 +37,7 @@ def test_old_folder_stays_when_the_record_that_names_its_files_is_damaged(
     old.mkdir()
     (old / "a.parquet").touch()
     moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
-    moved.take([], [OldFolder("dt=20261120", 3, NOW)], 4)
+    moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
     sink = cast("Any", SimpleNamespace(shown=lambda _: {NOW.values: NOW.location}))
     for _ in range(63):
         seconds[0] += 60.0
@@ -45,7 +45,7 @@ def test_old_folder_stays_when_the_record_that_names_its_files_is_damaged(
         moved.sweep(sink)
     assert seconds[0] > 1000.0 + READERS_GRACE_S
     assert (old / "a.parquet").exists()
-    assert moved.take_gone() == set()
+    assert moved.pop_removed() == set()
 
 
 def _moved_once(root: Path) -> MovedPartitions:
@@ -61,7 +61,7 @@ def _moved_once(root: Path) -> MovedPartitions:
     old.mkdir()
     (old / "a.parquet").touch()
     moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
-    moved.take([], [OldFolder("dt=20261120", 3, NOW)], 4)
+    moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
     return moved
 
 
@@ -94,7 +94,7 @@ def test_old_folder_stays_while_readers_are_not_sent_to_the_new_one(
         seconds[0] += 60.0
         _look(moved, _sink(shown))
     assert (tmp_path / "dt=20261120" / "a.parquet").exists()
-    assert moved.take_gone() == set()
+    assert moved.pop_removed() == set()
     # And it is from the first look that shows the new one that the grace is counted.
     right = _sink({NOW.values: NOW.location})
     began = seconds[0] + 60.0
@@ -102,11 +102,11 @@ def test_old_folder_stays_while_readers_are_not_sent_to_the_new_one(
         seconds[0] += 60.0
         _look(moved, right)
     assert seconds[0] - began == READERS_GRACE_S
-    assert moved.take_gone() == {"dt=20261120"}
+    assert moved.pop_removed() == {"dt=20261120"}
     # That was all that had moved.
     assert moved.pause_s() is None
     moved.sweep(right)
-    assert moved.take_gone() == set()
+    assert moved.pop_removed() == set()
 
 
 def test_grace_begins_anew_when_readers_were_sent_back_in_between(
@@ -134,7 +134,7 @@ def test_partition_that_has_moved_is_compared_again_for_a_day_and_no_other(
     assert moved.pause_s() is None
     gone = replace(NOW, first="/t/dt=20261120")
     never = DesiredPartition(("20261121",), "/t/dt=20261121")
-    moved.take([gone, never], [], 4)
+    moved.add([gone, never], [], 4)
     assert moved.due(_sink({}), 9) == []
     assert moved.pause_s() == 60.0
     for _ in range(24 * 60 - 1):
@@ -158,10 +158,10 @@ def test_folder_that_is_left_again_waits_anew(
         seconds[0] += 60.0
         _look(moved, _sink({NOW.values: NOW.location}))
     later = replace(NOW, location="/t/_sluiceway-9-z/dt=20261120")
-    moved.take([], [OldFolder("dt=20261120", 3, later)], 4)
+    moved.add([], [OldFolder("dt=20261120", 3, later)], 4)
     for _ in range(60):
         seconds[0] += 60.0
-        moved.take([], [OldFolder("dt=20261120", 3, later)], 4)
+        moved.add([], [OldFolder("dt=20261120", 3, later)], 4)
         _look(moved, _sink({NOW.values: later.location}))
     assert (tmp_path / "dt=20261120" / "a.parquet").exists()
     seconds[0] += 60.0
@@ -182,8 +182,8 @@ def test_file_that_no_record_names_keeps_its_folder(
         seconds[0] += 60.0
         _look(moved, _sink({NOW.values: NOW.location}))
     assert [path.name for path in old.iterdir()] == ["somebody-elses.parquet"]
-    assert moved.take_gone() == {"dt=20261120"}
-    assert moved.take_gone() == set()
+    assert moved.pop_removed() == {"dt=20261120"}
+    assert moved.pop_removed() == set()
 
 
 def test_driver_that_stood_still_waits_for_readers_anew() -> None:
@@ -226,7 +226,7 @@ def left_folder(root: Path) -> tuple[MovedPartitions, Path]:
     old.mkdir()
     (old / "a.parquet").touch()
     moved = MovedPartitions(log, stderr_log())
-    moved.take([], [OldFolder("dt=20261120", 3, NOW)], 4)
+    moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
     return moved, old / "a.parquet"
 
 
@@ -249,7 +249,7 @@ def test_old_folder_goes_when_each_look_for_an_hour_has_found_the_new_one(
     rival.location = NOW.location
     assert pass_an_hour(moved, rival, clock) == 0
     assert not file.exists()
-    assert moved.take_gone() == {"dt=20261120"}
+    assert moved.pop_removed() == {"dt=20261120"}
     # Nobody has to look after it any more.
     assert moved.pause_s() is None
 
@@ -357,7 +357,7 @@ def test_place_whose_files_have_no_name_yet_is_not_looked_at(
 ) -> None:
     moved, _ = left_folder(tmp_path)
     back = replace(NOW, location="/t/_sluiceway-9-z/dt=20261120", first="/t/dt=20261120")
-    moved.take([back], [OldFolder("dt=20261120", 3, back)], 10)
+    moved.add([back], [OldFolder("dt=20261120", 3, back)], 10)
     readers = _sink({NOW.values: NOW.location})
     clock[0] += 60.0
     assert moved.due(readers, 9) == []
@@ -371,7 +371,7 @@ def test_place_that_stays_is_looked_at_while_others_are_committed(
     moved, _ = left_folder(tmp_path)
     readers = _sink({NOW.values: "/t/dt=20261120"})
     for through in range(5, 15):
-        moved.take([], [OldFolder("dt=20261120", 3, NOW)], through)
+        moved.add([], [OldFolder("dt=20261120", 3, NOW)], through)
         clock[0] += 60.0
         assert moved.due(readers, through - 1) == [NOW]
 
@@ -382,7 +382,7 @@ def test_folder_of_an_expired_partition_stays_while_readers_are_sent_anywhere(
 ) -> None:
     moved, file = left_folder(tmp_path)
     gone = replace(NOW, exists=False)
-    moved.take([], [OldFolder("dt=20261120", 3, gone)], 4)
+    moved.add([], [OldFolder("dt=20261120", 3, gone)], 4)
     rival = Rival()
     rival.location = location
     assert pass_an_hour(moved, rival, clock) == 63
@@ -407,7 +407,7 @@ def test_partition_that_has_moved_and_is_shown_there_is_not_told_of(
 ) -> None:
     moved, _ = left_folder(tmp_path)
     now = replace(NOW, first="/t/dt=20261120")
-    moved.take([now], [], 4)
+    moved.add([now], [], 4)
     clock[0] += 60.0
     assert moved.due(_sink({NOW.values: NOW.location}), 4) == []
     clock[0] += 60.0
@@ -421,7 +421,7 @@ def test_partition_without_an_old_folder_is_compared_once_its_files_have_their_n
         LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders")), stderr_log()
     )
     now = replace(NOW, first="/t/dt=20261120")
-    moved.take([now], [], 4)
+    moved.add([now], [], 4)
     # No folder waits for readers to leave it, so the catalog is not asked where they are sent.
     nobody = cast("Any", SimpleNamespace())
     clock[0] += 60.0
@@ -498,7 +498,7 @@ def _moves_on(moved: MovedPartitions, shown: dict[tuple[str, ...], str]) -> Any:
     after = replace(NOW, location="/t/_sluiceway-7-y/dt=20261120")
 
     def ask(_: object) -> dict[tuple[str, ...], str]:
-        moved.take([], [OldFolder("dt=20261120", 3, after)], 9)
+        moved.add([], [OldFolder("dt=20261120", 3, after)], 9)
         return shown
 
     return SimpleNamespace(shown=ask)

@@ -96,9 +96,9 @@ def test_slot_is_handed_on_only_when_those_before_are_through_it(run: Run) -> No
 
     files.act = act
     runner = run(catalog, files)
-    runner.note(fold(3))
+    runner.update(fold(3))
     wait_for(lambda: catalog.at == 3)
-    runner.note(fold(5))
+    runner.update(fold(5))
     wait_for(lambda: files.handed[-1:] == [5])
     assert runner.published_through == 3
     assert catalog.handed[-1] == 3
@@ -128,7 +128,7 @@ def test_one_follower_has_one_piece_at_a_time(run: Run) -> None:
     one.act = act
     runner = run(one)
     for through in range(1, 30):
-        runner.note(fold(through))
+        runner.update(fold(through))
         time.sleep(0.002)
     wait_for(lambda: one.at == 29)
     assert most == [1]
@@ -138,7 +138,7 @@ def test_error_ends_the_piece_and_the_follower_goes_on_after_a_pause(run: Run) -
     one, other = Outside("one"), Outside("other")
     one.errors = [MetastoreUnavailableError("away"), ValueError("a bug"), FencedError("taken")]
     runner = run(one, other)
-    runner.note(fold(2))
+    runner.update(fold(2))
     wait_for(lambda: other.at == 2)
     wait_for(lambda: len(one.handed) >= 3)
     # It owns no table: what is Fatal for it is shown, and tried again at the longest pause.
@@ -152,7 +152,7 @@ def test_fatal_of_one_that_owns_the_table_ends_the_route(run: Run, error: Sluice
     files, other = Outside("files", owns=True, publishes=True), Outside("other", "files")
     files.errors = [error]
     runner = run(files, other)
-    runner.note(fold(2))
+    runner.update(fold(2))
     with pytest.raises(type(error)):
         runner.wait_published(2, PATIENCE_S)
     with pytest.raises(type(error)):
@@ -168,10 +168,10 @@ def test_end_of_the_process_in_a_piece_reaches_whoever_waits(run: Run) -> None:
     files = Outside("files", publishes=True)
     files.errors = [Crash()]
     runner = run(files)
-    runner.note(fold(2))
+    runner.update(fold(2))
     with pytest.raises(Crash):
         runner.wait_published(2, PATIENCE_S)
-    assert runner.settle(PATIENCE_S) == ("files",)
+    assert runner.finish(PATIENCE_S) == ("files",)
     assert files.handed == [2]
 
 
@@ -180,8 +180,8 @@ def test_last_while_is_for_all_and_names_who_is_not_through(run: Run) -> None:
     files.act = catalog.act = lambda view: time.sleep(0.05)
     dead.errors = [MetastoreUnavailableError("away")] * 1000
     runner = run(files, catalog, dead)
-    runner.note(fold(4))
-    assert runner.settle(1.0) == ("dead",)
+    runner.update(fold(4))
+    assert runner.finish(1.0) == ("dead",)
     assert (files.at, catalog.at) == (4, 4)
     runner.close()
     assert files.closed
@@ -201,10 +201,10 @@ def test_one_that_puts_off_is_called_at_the_end(run: Run) -> None:
 
     lazy = Lazy("lazy")
     runner = run(lazy)
-    runner.note(fold(1))
+    runner.update(fold(1))
     wait_for(lambda: lazy.at == 1)
     assert lazy.looks == 0
-    assert runner.settle(PATIENCE_S) == ()
+    assert runner.finish(PATIENCE_S) == ()
     assert lazy.looks == 1
 
 
@@ -222,15 +222,15 @@ def test_one_that_follows_no_slot_is_asked_to_end_and_never_waited_for(run: Run)
 
     upkeep.act = act
     runner = run(files, upkeep)
-    runner.note(fold(2))
+    runner.update(fold(2))
     wait_for(lambda: upkeep.handed != [])
     assert not asked.wait(0.1)
-    assert runner.settle(PATIENCE_S) == ()
+    assert runner.finish(PATIENCE_S) == ()
     assert asked.wait(PATIENCE_S)
     assert files.at == 2
     handed = len(upkeep.handed)
     gate.set()
-    runner.note(fold(3))
+    runner.update(fold(3))
     wait_for(lambda: files.at == 3)
     assert len(upkeep.handed) == handed
 
@@ -247,7 +247,7 @@ def test_pauses_grow_up_to_the_longest(monkeypatch: pytest.MonkeyPatch, run: Run
 
     monkeypatch.setattr(FollowerRunner, "_next_pause", noted)
     runner = run(one)
-    runner.note(fold(1))
+    runner.update(fold(1))
     wait_for(lambda: one.at == 1)
     wanted = [0.02, 0.04, 0.08, 0.1, 0.1, 0.1]
     assert pauses == pytest.approx(wanted, rel=under_test.PAUSE_JITTER)
@@ -260,7 +260,7 @@ def test_follower_lags_when_it_is_behind_for_longer_than_an_epoch(
     one = Outside("one")
     one.errors = [Retriable("it is away") for _ in range(1000)]
     runner = run(one, epoch_s=epoch_s)
-    runner.note(fold(1))
+    runner.update(fold(1))
     dates = runner._dates.known
     for age_s, lags in ((after_s - 1, False), (after_s + 1, True)):
         dates[-1] = (1, time.monotonic() - age_s)
@@ -284,9 +284,9 @@ def test_record_that_comes_while_a_failed_follower_tries_again_is_followed(run: 
     behind = Outside("catalog", "files")
     files.errors, files.act = [Retriable("the store is away")], slow
     runner = run(files, behind)
-    runner.note(fold(1))
+    runner.update(fold(1))
     assert slow.begun.wait(PATIENCE_S)
-    runner.note(fold(2))
+    runner.update(fold(2))
     slow.over.set()
     # No other record comes, and nobody wakes it.
     wait_for(lambda: (files.at, behind.at) == (2, 2))

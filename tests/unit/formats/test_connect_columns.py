@@ -13,7 +13,7 @@ from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.policy import NO_POLICY, Policy
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.field_samples import DirtySamples
-from sluiceway.worker.plan import SeenField
+from sluiceway.worker.plan import ObservedField
 
 ID = Field("id", parse_hive_type("bigint"))
 WANTED = {
@@ -44,11 +44,11 @@ def change(case: Case, value: Any) -> bytes:
     return json.dumps({"schema": {"type": "struct", "fields": [row]}, "payload": payload}).encode()
 
 
-def seen(*payloads: bytes, more: tuple[Field, ...] = ()) -> SeenField:
+def seen(*payloads: bytes, more: tuple[Field, ...] = ()) -> ObservedField:
     schema = Schema((ID, *more))
     decoder = ChangeLogDecoder(DEBEZIUM, schema, {"extra": "evolve"})
     samples = DirtySamples(schema, decoder.fields_of)
-    samples.take(payloads, decoder.decode(list(payloads)).dirty)
+    samples.sample(payloads, decoder.decode(list(payloads)).dirty)
     (found,) = samples.fields()
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
+from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, MetastoreTable
 from sluiceway.errors import StorageUnavailableError, TableMismatchError
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.storage.access import NO_STORES
@@ -16,7 +16,7 @@ from sluiceway.storage.local import LocalStorage
 
 COLUMN = HiveColumn("id", "bigint")
 LAYOUT = HiveLayout("", "s", "i", "o", (COLUMN,))
-WANTED = HiveTable("ods", "orders", "EXTERNAL_TABLE", LAYOUT, (), {})
+WANTED = MetastoreTable("ods", "orders", "EXTERNAL_TABLE", LAYOUT, (), {})
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_table_lies_below_its_database_in_the_folder(
 
 
 def test_another_table_of_the_name_is_refused(catalog: FolderCatalog) -> None:
-    other = HiveTable("ods", "orders", "EXTERNAL_TABLE", LAYOUT, (COLUMN,), {})
+    other = MetastoreTable("ods", "orders", "EXTERNAL_TABLE", LAYOUT, (COLUMN,), {})
     with pytest.raises(TableMismatchError, match="partition columns"):
         catalog.create_table(other)
 

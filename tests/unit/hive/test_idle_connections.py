@@ -8,7 +8,7 @@ from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from sluiceway.catalog.connection import MetastoreConnection
+from sluiceway.catalog.connection import MetastoreCalls
 from sluiceway.catalog.idle_connections import IdleConnections, OpenConnection
 from sluiceway.errors import MetastoreUnavailableError
 from tools.raw_metastore import ServedMetastore, served
@@ -33,10 +33,10 @@ def _server(port: int = 0) -> AbstractContextManager[ServedMetastore]:
 
 
 def _connection(server: ServedMetastore, idle: IdleConnections, timeout_s: float = 5.0) -> Any:
-    return closing(MetastoreConnection(server.uri, timeout_s, {}, idle))
+    return closing(MetastoreCalls(server.uri, timeout_s, {}, idle))
 
 
-def _ask(connection: MetastoreConnection, name: str = "ods") -> Any:
+def _ask(connection: MetastoreCalls, name: str = "ods") -> Any:
     expected = (ttypes.NoSuchObjectException,)
     return connection.call(
         f"read database {name}", lambda c: c.get_database(name), expected=expected
@@ -65,7 +65,7 @@ def test_two_at_a_time_have_one_each() -> None:
 def test_connection_with_an_answer_on_its_way_is_for_nobody_else() -> None:
     idle = IdleConnections()
     with _server() as server:
-        connection = MetastoreConnection(server.uri, 0.1, {}, idle)
+        connection = MetastoreCalls(server.uri, 0.1, {}, idle)
         with closing(connection), pytest.raises(MetastoreUnavailableError):
             _ask(connection, _SLOW)
         with _connection(server, idle) as connection:
@@ -105,7 +105,7 @@ def test_connection_of_the_process_before_a_fork_is_not_used() -> None:
     connection, far = _open(owner=1)
     with far:
         idle.keep("m", connection)
-        assert idle.take("m") is None
+        assert idle.acquire("m") is None
 
 
 def test_connection_on_which_something_came_unasked_is_not_used() -> None:
@@ -114,7 +114,7 @@ def test_connection_on_which_something_came_unasked_is_not_used() -> None:
     with far:
         far.send(b"\0")
         idle.keep("m", connection)
-        assert idle.take("m") is None
+        assert idle.acquire("m") is None
     assert connection.wire.fileno() == -1
 
 
@@ -124,7 +124,7 @@ def test_four_are_kept_and_the_last_is_taken_first() -> None:
     for connection, _ in opened:
         idle.keep("m", connection)
     assert [connection.wire.fileno() == -1 for connection, _ in opened] == [True] * 2 + [False] * 4
-    assert [idle.take("m") for _ in range(5)] == [
+    assert [idle.acquire("m") for _ in range(5)] == [
         *(connection for connection, _ in reversed(opened[2:])),
         None,
     ]
@@ -140,5 +140,5 @@ def test_connection_that_nobody_took_for_half_a_minute_is_closed() -> None:
     with far:
         idle.keep("m", connection)
         now_s = 31.0
-        assert idle.take("m") is None
+        assert idle.acquire("m") is None
     assert connection.wire.fileno() == -1

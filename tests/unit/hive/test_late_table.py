@@ -11,7 +11,7 @@ from sluiceway.catalog.hive_table import (
     PARQUET_SERDE,
     HiveColumn,
     HiveLayout,
-    HiveTable,
+    MetastoreTable,
 )
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import InvariantError, LedgerMismatchError, TableMismatchError
@@ -20,7 +20,7 @@ from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 
 LEDGER = "f@/w/orders"
 PLACE = "/w/orders/_sluiceway/orders/late"
-OWN = HiveTable(
+OWN = MetastoreTable(
     database="ods",
     name="orders",
     kind="EXTERNAL_TABLE",
@@ -40,17 +40,17 @@ OWN = HiveTable(
 class Metastore(MetastoreClient):
     """Tables in memory."""
 
-    def __init__(self, *tables: HiveTable) -> None:
+    def __init__(self, *tables: MetastoreTable) -> None:
         super().__init__("thrift://127.0.0.1:9")
         self.tables = {str(table): table for table in tables}
 
-    def get_table(self, database: str, table: str) -> HiveTable | None:
+    def get_table(self, database: str, table: str) -> MetastoreTable | None:
         return self.tables.get(f"{database}.{table}")
 
     def create_database_if_missing(self, database: str) -> str:
         return f"/{database}"
 
-    def create_table(self, table: HiveTable) -> HiveTable:
+    def create_table(self, table: MetastoreTable) -> MetastoreTable:
         self.tables[str(table)] = replace(table, created_at_s=8)
         return table
 
@@ -61,7 +61,7 @@ class Metastore(MetastoreClient):
         columns: Sequence[HiveColumn],
         *,
         put: Mapping[str, str],
-    ) -> HiveTable:
+    ) -> MetastoreTable:
         held = self.tables[f"{database}.{table}"]
         layout = replace(held.layout, columns=tuple(columns))
         made = replace(held, layout=layout, parameters={**held.parameters, **put})
@@ -69,12 +69,12 @@ class Metastore(MetastoreClient):
         return made
 
 
-def opened(*tables: HiveTable, place: str = PLACE) -> tuple[LateTable, Metastore]:
+def opened(*tables: MetastoreTable, place: str = PLACE) -> tuple[LateTable, Metastore]:
     metastore = Metastore(OWN, *tables)
     return LateTable(metastore, "ods.orders", "ods.late", ledger=LEDGER, place=place), metastore
 
 
-def made(**changes: object) -> HiveTable:
+def made(**changes: object) -> MetastoreTable:
     """As it is made, with these fields changed; those of its layout too."""
     parts = {name: value for name, value in changes.items() if hasattr(OWN.layout, name)}
     layout = replace(OWN.layout, location=f"file://{PLACE}")
@@ -120,7 +120,7 @@ def test_late_table_is_made_as_the_routes_own_over_the_late_place(
     ],
 )
 def test_table_that_is_none_over_these_late_rows_is_refused_and_left_alone(
-    late: HiveTable, error: type[Exception], says: str
+    late: MetastoreTable, error: type[Exception], says: str
 ) -> None:
     table, metastore = opened(late)
     with pytest.raises(error, match=says):

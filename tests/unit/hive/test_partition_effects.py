@@ -12,7 +12,7 @@ from sluiceway.catalog.hive_table import (
     HiveColumn,
     HiveLayout,
     HivePartition,
-    HiveTable,
+    MetastoreTable,
     NewPartition,
     PartitionChange,
     RejectedPartition,
@@ -38,7 +38,7 @@ class Metastore(MetastoreClient):
     def __init__(self, root: Path) -> None:
         super().__init__("thrift://127.0.0.1:9")
         layout = HiveLayout(f"file:{root}", "s", "i", "o", (HiveColumn("id", "bigint"),))
-        self.table = HiveTable(
+        self.table = MetastoreTable(
             "ods", "orders", "EXTERNAL_TABLE", layout, (HiveColumn("dt", "string"),), {}
         )
         self.root = root

@@ -5,7 +5,6 @@ import pytest
 from sluiceway.sinks.partition_path import (
     DEFAULT_PARTITION,
     MAX_COMPONENT_BYTES,
-    asked_folder,
     catalog_folder,
     catalog_values,
     escape,
@@ -15,6 +14,7 @@ from sluiceway.sinks.partition_path import (
     partition_folder,
     partition_name_problem,
     partition_value_problem,
+    requested_folder,
     resolve_within,
     unescape,
 )
@@ -74,7 +74,7 @@ def test_partition_folder_of_a_long_value_is_short_and_its_own(value: str) -> No
     for folder in folders:
         assert len(folder.encode()) <= MAX_COMPONENT_BYTES
         assert folder.startswith(f"q={escape(value[0])}")
-        assert asked_folder(folder) == folder
+        assert requested_folder(folder) == folder
     longest = "z" * (MAX_COMPONENT_BYTES - 2)
     assert partition_folder(["q"], [longest]) == f"q={longest}"
 
@@ -94,7 +94,7 @@ def test_partition_folder_of_a_long_value_is_short_and_its_own(value: str) -> No
 def test_asked_folder_takes_values_as_they_are_and_as_folders_show_them(
     asked: str, folder: str
 ) -> None:
-    assert asked_folder(asked) == folder
+    assert requested_folder(asked) == folder
 
 
 def test_partition_folder_joins_components_in_order() -> None:

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from sluiceway.catalog.connection import MetastoreConnection, ServerFailure
-from sluiceway.catalog.hive_table import HiveLayout, HiveTable
+from sluiceway.catalog.connection import MetastoreCalls, ServerFailure
+from sluiceway.catalog.hive_table import HiveLayout, MetastoreTable
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import MetastoreUnavailableError, UnhealthyEnvironmentError
 
 _PLACE = "file:/data/orders"
 _LAYOUT = HiveLayout(_PLACE, "serde", "input", "output", ())
-_TABLE = HiveTable("ods", "orders", "EXTERNAL_TABLE", _LAYOUT, (), {})
+_TABLE = MetastoreTable("ods", "orders", "EXTERNAL_TABLE", _LAYOUT, (), {})
 
 
 class Server:
@@ -31,7 +31,7 @@ class Server:
 
 
 def _client(said: str | None, monkeypatch: pytest.MonkeyPatch) -> MetastoreClient:
-    monkeypatch.setattr(MetastoreConnection, "_open", lambda _: Server(said))
+    monkeypatch.setattr(MetastoreCalls, "_open", lambda _: Server(said))
     return MetastoreClient("thrift://127.0.0.1:1")
 
 

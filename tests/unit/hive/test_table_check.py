@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pymetastore.hive_metastore import ttypes
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveTable
+from sluiceway.catalog.hive_table import HiveColumn, MetastoreTable
 from sluiceway.catalog.thrift_values import raw_table, table_value
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
@@ -22,7 +22,7 @@ from sluiceway.sinks.hive.table_check import (
     warnings_of,
 )
 from sluiceway.sinks.hive.table_format import creation_problem, format_warnings
-from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.table_options import PartitionColumn, TableOptions
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import (
     DecimalType,
@@ -42,7 +42,7 @@ SCHEMA = Schema(
         Field("tags", ListType(StructType((Field("k", StringType()),)))),
     )
 )
-OPTIONS = HiveTableOptions(
+OPTIONS = TableOptions(
     metastore="thrift://h:1",
     database="d",
     table="t",
@@ -66,15 +66,17 @@ def test_table_to_create_is_external_parquet_and_passes_its_own_checks() -> None
 SORTED = "spark.sql.sources.schema.numSortCols"
 
 
-def with_layout(**changes: object) -> HiveTable:
+def with_layout(**changes: object) -> MetastoreTable:
     return replace(TABLE, layout=replace(TABLE.layout, **changes))  # type: ignore[arg-type]
 
 
-def with_parameter(key: str, value: str) -> HiveTable:
+def with_parameter(key: str, value: str) -> MetastoreTable:
     return replace(TABLE, parameters={**TABLE.parameters, key: value})
 
 
-def spark_table(properties: dict[str, str] | None = None, *, path: str = "file:/wh/t") -> HiveTable:
+def spark_table(
+    properties: dict[str, str] | None = None, *, path: str = "file:/wh/t"
+) -> MetastoreTable:
     """As Spark makes one of its own."""
     said = {
         "spark.sql.sources.provider": "parquet",
@@ -124,7 +126,7 @@ def test_properties_that_promise_nothing_are_taken(name: str, value: str) -> Non
     assert table.parameters[name] == value
 
 
-def partitioned_by(*names: str) -> HiveTable:
+def partitioned_by(*names: str) -> MetastoreTable:
     return replace(TABLE, partition_columns=tuple(HiveColumn(each, "string") for each in names))
 
 
@@ -165,7 +167,7 @@ def partitioned_by(*names: str) -> HiveTable:
         (replace(with_layout(location="file:///wh/_t/"), partition_columns=()), "readers hide"),
     ],
 )
-def test_check_writable_unfit_table_is_refused(table: HiveTable, word: str) -> None:
+def test_check_writable_unfit_table_is_refused(table: MetastoreTable, word: str) -> None:
     with pytest.raises(TableMismatchError, match=word) as caught:
         check_writable(table)
     assert caught.value.hint
@@ -177,7 +179,9 @@ FIELDS_HIVE_READS = ("a b", "a.b", "a$b", "1a", "é", "日本", "select", "A1")
 FIELDS_HIVE_REFUSES = (*"!#%&'*+-/;=?@[]^{|}~\t", "😀", "\u0301", "½")
 
 
-def field_table(kind: str, name: str, file_format: FileFormat = FileFormat.PARQUET) -> HiveTable:
+def field_table(
+    kind: str, name: str, file_format: FileFormat = FileFormat.PARQUET
+) -> MetastoreTable:
     inner = StructType((Field(name, IntegerType(32)),))
     columns = Schema((Field("geo", inner), Field("z", ListType(inner))))
     options = replace(OPTIONS, metastore=kind, schema=columns, file_format=file_format)

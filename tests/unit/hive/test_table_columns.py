@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveTable
+from sluiceway.catalog.hive_table import HiveColumn, MetastoreTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.added_columns import KEY_PROPERTY, TIMEZONE_PROPERTY, added_field
 from sluiceway.sinks.contract import ColumnToHave
 from sluiceway.sinks.hive.table_check import filled_columns, table_to_create
 from sluiceway.sinks.hive.table_columns import columns_with, lacking_columns
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
 
 SCHEMA = Schema(
     (Field("id", parse_hive_type("bigint")), Field("geo", parse_hive_type("struct<city:string>")))
 )
-OPTIONS = HiveTableOptions(
+OPTIONS = TableOptions(
     metastore="thrift://h:1", database="d", table="t", schema=SCHEMA, partition_columns=()
 )
 TABLE = table_to_create(OPTIONS, SCHEMA)
@@ -25,7 +25,7 @@ INT = parse_hive_type("int")
 LONG_GEO = "struct<city:string,lat:double>"
 
 
-def altered(*columns: tuple[str, str], **parameters: str) -> HiveTable:
+def altered(*columns: tuple[str, str], **parameters: str) -> MetastoreTable:
     layout = replace(TABLE.layout, columns=tuple(HiveColumn(*each) for each in columns))
     return replace(TABLE, layout=layout, parameters={**TABLE.parameters, **parameters})
 
@@ -62,7 +62,7 @@ def test_columns_come_last_and_their_keys_into_properties() -> None:
     ],
 )
 def test_column_that_the_table_cannot_have_is_refused(
-    table: HiveTable, wanted: ColumnToHave, word: str
+    table: MetastoreTable, wanted: ColumnToHave, word: str
 ) -> None:
     with pytest.raises(TableMismatchError, match=word):
         columns_with(table, [wanted])

@@ -12,7 +12,7 @@ from sluiceway.sinks.files.parquet_settings import INT96, MICROS, TIMESTAMPS
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.sinks.hive.table import HiveTableSink
-from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
+from sluiceway.sinks.table_options import FOLDER, TableOptions
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
@@ -61,7 +61,7 @@ def test_a_catalog_in_a_folder_has_readers_of_micros_only(tmp_path: Path) -> Non
 
 
 def form_of_table(folder: Path, said: str | None, kind: str) -> str | None:
-    options = HiveTableOptions(
+    options = TableOptions(
         metastore=f"{FOLDER}{folder}",
         database="ods",
         table="orders",

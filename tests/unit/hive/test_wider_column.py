@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
+from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, MetastoreTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.hive.table_check import match_schema
 from sluiceway.types.evolution import is_wider
@@ -53,7 +53,7 @@ def test_partition_of_a_widened_table_is_its_own_and_owes_the_type() -> None:
     ],
 )
 def test_job_file_that_is_wider_is_told_what_widens_the_table(held: str, told: str) -> None:
-    table = HiveTable("ods", "t", "EXTERNAL_TABLE", layout(n=held), (), {})
+    table = MetastoreTable("ods", "t", "EXTERNAL_TABLE", layout(n=held), (), {})
     with pytest.raises(TableMismatchError) as refused:
         match_schema(table, Schema((Field("n", parse_hive_type("bigint")),)))
     assert told in refused.value.hint

@@ -145,8 +145,8 @@ def test_rows_that_were_dirty_again_are_as_old_as_they_were(asked: Asked) -> Non
     assert origin_slot(asked.lake.log, DirtySource(LEDGER, late, "x")) == seq
     opened = OpenDirty()
     for record, _ in asked.lake.log.records():
-        opened.take(record)
-        opened.take(record)
+        opened.apply(record)
+        opened.apply(record)
     # The first file is consumed; what came of it holds what it held.
     assert (first < seq < late, opened.oldest()) == (True, seq)
 

@@ -23,7 +23,7 @@ def lake(tmp_path: Path) -> LakeUnderTest:
         found.commit(number)
         publisher.publish()
     compaction = found.compaction()
-    compaction.begin(compaction.look(all_of_them=True)[0])
+    compaction.begin(compaction.plan(all_of_them=True)[0])
     compaction.finish()
     return found
 

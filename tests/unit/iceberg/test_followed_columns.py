@@ -39,7 +39,7 @@ class Route:
             events=stderr_log(level="warning"),
             published_through=0,
             effects_through=0,
-            note_effects=lake.writer.note_effects,
+            note_effects=lake.writer.set_effects,
         )
         self.publisher = self.sink.followers(route)[0]
 
@@ -56,12 +56,12 @@ def alter(lake: LakeUnderTest, change: Callable[[UpdateSchema], object]) -> None
 
 def test_a_column_that_others_add_is_seen_by_the_next_publish(lake: LakeUnderTest) -> None:
     route = Route(lake)
-    assert route.sink.columns_seen() == BEFORE
+    assert route.sink.observed_columns() == BEFORE
     alter(lake, lambda update: update.add_column("price", DoubleType()))
-    assert route.sink.columns_seen() == BEFORE
+    assert route.sink.observed_columns() == BEFORE
     route.publish(1)
-    assert route.sink.columns_seen() == (*BEFORE, ("price", "double"))
-    state = route.sink.state_seen()
+    assert route.sink.observed_columns() == (*BEFORE, ("price", "double"))
+    state = route.sink.observed_state()
     assert [field.name for field in state.further] == ["price"]
     assert '"price":3' in dict(state.files.settings)["field_ids"]
     lake.assert_exact()
@@ -71,7 +71,7 @@ def test_a_route_that_does_not_follow_sees_nothing(lake: LakeUnderTest) -> None:
     route = Route(lake, follows=False)
     alter(lake, lambda update: update.add_column("price", DoubleType()))
     route.publish(1)
-    assert route.sink.columns_seen() is None
+    assert route.sink.observed_columns() is None
 
 
 def test_what_is_seen_never_falls_behind_what_the_route_has_added(lake: LakeUnderTest) -> None:
@@ -79,8 +79,8 @@ def test_what_is_seen_never_falls_behind_what_the_route_has_added(lake: LakeUnde
     older = lake.table().metadata
     state = route.sink.add_columns([ColumnToHave("price", "double", "price")])
     assert isinstance(state, TableState)
-    route.sink._seen.note(older, stderr_log(level="error"))
-    assert route.sink.columns_seen() == state.columns == (*BEFORE, ("price", "double"))
+    route.sink._observed.update(older, stderr_log(level="error"))
+    assert route.sink.observed_columns() == state.columns == (*BEFORE, ("price", "double"))
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_other_changes_are_left_for_the_next_start_and_told_once(
     alter(lake, lambda update: update.add_column("size", IntegerType()))
     lake.state = lake.sink.open()
     route = Route(lake)
-    before = route.sink.columns_seen()
+    before = route.sink.observed_columns()
     alter(lake, change)
     alter(lake, lambda update: update.add_column("price", DoubleType()))
     for row in (1, 2):
         route.publish(row)
-    assert route.sink.columns_seen() == before
+    assert route.sink.observed_columns() == before
     lines = [line for line in capfd.readouterr().err.splitlines() if "schema_not_followed" in line]
     assert len(lines) == 1
     assert reason in lines[0]
@@ -120,12 +120,12 @@ def test_a_column_that_nothing_here_writes_stays_null_and_one_that_is_required_h
     route = Route(lake)
     alter(lake, lambda update: update.add_column("token", UUIDType()))
     route.publish(1)
-    assert route.sink.columns_seen() == (*BEFORE, ("token", "uuid"))
-    assert route.sink.state_seen().further == ()
+    assert route.sink.observed_columns() == (*BEFORE, ("token", "uuid"))
+    assert route.sink.observed_state().further == ()
     alter(lake, lambda update: update.add_column("must", LongType(), required=True))
     with pytest.raises(
         TableMismatchError, match="column must is required in the table, and committed"
     ):
         route.publish(2)
     with pytest.raises(TableMismatchError, match="must is required in the table, and nothing"):
-        route.sink.state_seen()
+        route.sink.observed_state()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluiceway.errors import SluicewayError
-from sluiceway.sinks.iceberg.listed_files import Listed
+from sluiceway.sinks.iceberg.listed_files import ListedFile
 from sluiceway.sinks.iceberg.orphans import LakeOrphans, Orphans
 from tools.keyed_lake import KEYED, KEYED_BY_APP, KeyedLake
 from tools.lake_under_test import PublisherUnderTest
@@ -47,7 +47,7 @@ def test_a_publish_that_lands_while_orphans_go_keeps_its_file(
     remove = LakeOrphans._remove
     landed: list[int] = []
 
-    def publish_first(self: LakeOrphans, each: Listed, gone: Orphans) -> Orphans:
+    def publish_first(self: LakeOrphans, each: ListedFile, gone: Orphans) -> Orphans:
         if not landed:
             landed.append(publisher.publish())
         return remove(self, each, gone)

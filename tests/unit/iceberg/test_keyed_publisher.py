@@ -425,7 +425,7 @@ def test_a_table_that_is_published_more_slowly_than_rows_come_holds_up_the_route
     for number in range(1, 11):
         for row in (number, 100 + number):
             lake.commit(row)
-            publisher.table.note(lake.writer.fold, 0)
+            publisher.table.update(lake.writer.fold, 0)
         now[0] += 30.0
         publisher.publish()
         lag.append(publisher.table.holds_up())

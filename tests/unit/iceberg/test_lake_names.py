@@ -15,7 +15,7 @@ from sluiceway.sinks.iceberg.column_types import find_column
 from sluiceway.sinks.iceberg.partition_fields import spec_to_create
 from sluiceway.sinks.iceberg.table import IcebergTableSink
 from sluiceway.sinks.lake_options import LakeField, LakeOptions
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.types.schema import Field, IntegerType, Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -47,7 +47,7 @@ def sink(tmp_path: Path, client: SqlCatalog) -> Iterator[Opener]:
 
     def make(name: str, schema: Schema | None = ONE) -> IcebergTableSink:
         lake = LakeOptions()
-        plain = HiveTableOptions("", "", "", schema=schema, partition_columns=(), lake=lake)
+        plain = TableOptions("", "", "", schema=schema, partition_columns=(), lake=lake)
         opened.append(IcebergTableSink(plain.named(name), lake, connection))
         return opened[-1]
 

@@ -11,7 +11,7 @@ import pytest
 from sluiceway.errors import MetastoreUnavailableError
 from sluiceway.sinks.iceberg.catalogs import LakeCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lent_catalogs import MOST_CLIENTS, LentCatalogs
+from sluiceway.sinks.iceberg.lent_catalogs import MOST_CLIENTS, CatalogPool
 
 NAME = ("ods", "t")
 OPTIONS = {"kind": "rest", "uri": "http://c"}
@@ -82,7 +82,7 @@ REQUEST = CommitRequest((), ())
 
 def test_many_tables_ask_a_catalog_by_four_clients_and_close_them_at_the_end() -> None:
     server = Server()
-    catalogs = LentCatalogs(server.open)
+    catalogs = CatalogPool(server.open)
     opened = [catalogs.open(OPTIONS, 5.0) for _ in range(200)]
 
     def work(catalog: LakeCatalog) -> None:
@@ -103,7 +103,7 @@ def test_many_tables_ask_a_catalog_by_four_clients_and_close_them_at_the_end() -
 
 def test_another_login_has_clients_of_its_own() -> None:
     server = Server()
-    catalogs = LentCatalogs(server.open)
+    catalogs = CatalogPool(server.open)
     catalogs.open(OPTIONS, 5.0).load(NAME)
     catalogs.open({**OPTIONS, "token": "other"}, 5.0).load(NAME)
     assert server.made == 2
@@ -111,7 +111,7 @@ def test_another_login_has_clients_of_its_own() -> None:
 
 def test_who_waits_for_a_catalog_that_hangs_is_told_so_and_goes_on_when_it_answers() -> None:
     server = Server()
-    catalogs = LentCatalogs(server.open)
+    catalogs = CatalogPool(server.open)
     catalog = catalogs.open(OPTIONS, 0.2)
     server.hangs.clear()
     with ThreadPoolExecutor(MOST_CLIENTS) as pool:
@@ -130,7 +130,7 @@ def test_who_waits_for_a_catalog_that_hangs_is_told_so_and_goes_on_when_it_answe
 
 def test_a_client_that_could_not_be_made_leaves_its_place_to_the_next() -> None:
     server = Server()
-    catalogs = LentCatalogs(server.open)
+    catalogs = CatalogPool(server.open)
     server.fails = 2 * MOST_CLIENTS
     for _ in range(2 * MOST_CLIENTS):
         with pytest.raises(MetastoreUnavailableError, match="down"):
@@ -140,7 +140,7 @@ def test_a_client_that_could_not_be_made_leaves_its_place_to_the_next() -> None:
 
 def test_a_call_that_outlives_its_route_closes_its_client_and_later_ones_are_refused() -> None:
     server = Server()
-    catalogs = LentCatalogs(server.open)
+    catalogs = CatalogPool(server.open)
     catalog = catalogs.open(OPTIONS, 1.0)
     server.hangs.clear()
     with ThreadPoolExecutor(1) as pool:
@@ -158,7 +158,7 @@ def test_a_call_that_outlives_its_route_closes_its_client_and_later_ones_are_ref
 
 def test_calls_that_outlive_their_users_count_with_those_of_the_next() -> None:
     server = Server()
-    catalogs = LentCatalogs(server.open)
+    catalogs = CatalogPool(server.open)
     first = catalogs.open(OPTIONS, 0.2)
     server.hangs.clear()
     with ThreadPoolExecutor(2 * MOST_CLIENTS) as pool:

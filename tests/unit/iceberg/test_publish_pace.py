@@ -15,12 +15,12 @@ def published(gap_s: float, interval_s: float, until_s: float) -> list[tuple[flo
     now_s, next_commit_s, last_commit_s, waiting = 0.0, 0.0, 0.0, False
     while now_s < until_s:
         if next_commit_s <= now_s:
-            pace.note_commit(now_s)
+            pace.add_commit(now_s)
             last_commit_s, next_commit_s, waiting = now_s, next_commit_s + gap_s, True
         wait_s = pace.wait_s(now_s)
         if waiting and not wait_s:
             found.append((now_s, now_s - last_commit_s))
-            pace.note_publish(now_s)
+            pace.add_publish(now_s)
             waiting = False
             now_s = now_s + 0.1
             continue
@@ -46,41 +46,41 @@ def test_slower_commits_are_each_a_snapshot_at_once() -> None:
 def test_the_first_one_comes_at_once_and_the_next_waits_for_the_interval() -> None:
     pace = PublishPace(30.0)
     assert pace.wait_s(5.0) == 0.0
-    pace.note_publish(5.0)
+    pace.add_publish(5.0)
     assert pace.wait_s(6.0) == 29.0
 
 
 def test_commits_that_have_stopped_are_not_waited_for() -> None:
     pace = PublishPace(30.0)
-    pace.note_commit(0.0)
-    pace.note_publish(0.0)
+    pace.add_commit(0.0)
+    pace.add_publish(0.0)
     for now_s in (1.0, 2.0, 3.0):
-        pace.note_commit(now_s)
+        pace.add_commit(now_s)
     assert pace.wait_s(3.0) == 27.0
     assert pace.wait_s(30.0) == 0.0
 
 
 def test_an_interval_is_counted_from_the_begin_of_a_slow_publish() -> None:
     pace = PublishPace(2.0)
-    pace.note_publish(0.0)
+    pace.add_publish(0.0)
     # Its look, its files and its request took until now.
     assert pace.wait_s(1.5) == 0.5
 
 
 def test_after_a_pause_the_interval_begins_anew() -> None:
     pace = PublishPace(10.0)
-    pace.note_publish(0.0)
-    pace.note_publish(1_000.0)
+    pace.add_publish(0.0)
+    pace.add_publish(1_000.0)
     assert pace.wait_s(1_001.0) == 9.0
 
 
 def test_a_night_without_commits_is_no_pace() -> None:
     pace = PublishPace(10.0)
-    pace.note_commit(0.0)
-    pace.note_publish(0.0)
-    pace.note_commit(30_000.0)
-    pace.note_publish(30_000.0)
+    pace.add_commit(0.0)
+    pace.add_publish(0.0)
+    pace.add_commit(30_000.0)
+    pace.add_publish(30_000.0)
     assert pace.wait_s(30_000.0) == pytest.approx(15.0)
     for second in range(1, 4):
-        pace.note_commit(30_000.0 + second)
+        pace.add_commit(30_000.0 + second)
     assert pace.wait_s(30_003.0) == pytest.approx(7.0)

@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
-from sluiceway.sinks.iceberg.through import Through
+from sluiceway.sinks.iceberg.through import LastSnapshot
 
-OURS = Through(7, 100, 5, "abc")
+OURS = LastSnapshot(7, 100, 5, "abc")
 
 
 @dataclass(frozen=True, slots=True)

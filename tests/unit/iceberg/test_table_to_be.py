@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from sluiceway.sinks.iceberg.table import IcebergTableSink, open_iceberg_table
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from tools.lake_under_test import BY_APP, COLUMNS, NAME, LakeUnderTest
 
 Seen = TypeVar("Seen")
@@ -22,7 +22,7 @@ def test_folder_of_a_ledger_to_be_has_no_id_that_nothing_has_yet(tmp_path: Path)
         "uri": f"sqlite:///{tmp_path}/c.db",
         "warehouse": f"file://{tmp_path}/wh",
     }
-    options = HiveTableOptions("", *NAME, schema=COLUMNS, partition_columns=(), lake=BY_APP)
+    options = TableOptions("", *NAME, schema=COLUMNS, partition_columns=(), lake=BY_APP)
 
     def look(how: Callable[[IcebergTableSink], Seen]) -> Seen:
         sink = open_iceberg_table(options, connection)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sluiceway.errors import KerberosUnavailableError
-from sluiceway.host.hdfs_tokens import HdfsToken, TokenParcel, hold_tokens, packed_tokens
+from sluiceway.host.hdfs_tokens import DelegationTokens, HdfsToken, hold_tokens, packed_tokens
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.job import hdfs_tokens
 from sluiceway.job.hdfs_tokens import HdfsTokens, Place
@@ -82,7 +82,7 @@ def test_places_without_a_login_or_on_other_stores_need_no_tokens(
 ) -> None:
     nodes = NameNodes(now_s)
     tokens = tokens_of(nodes, told)
-    assert tokens.parcel([("/warehouse/orders", Stores()), place(login=None)]) is None
+    assert tokens.delegation_tokens([("/warehouse/orders", Stores()), place(login=None)]) is None
     assert nodes.asked == []
 
 
@@ -91,10 +91,10 @@ def test_each_name_service_is_asked_once_until_half_of_the_life(
 ) -> None:
     nodes = NameNodes(now_s)
     tokens = tokens_of(nodes, told)
-    first = tokens.parcel([place(), place("hdfs://ns/other")])
-    assert tokens.parcel([place()]) == first
+    first = tokens.delegation_tokens([place(), place("hdfs://ns/other")])
+    assert tokens.delegation_tokens([place()]) == first
     assert nodes.asked == ["hdfs://ns"]
-    both = tokens.parcel([place("hdfs://far:8020/x")])
+    both = tokens.delegation_tokens([place("hdfs://far:8020/x")])
     assert nodes.asked[1:] == ["hdfs://far:8020"]
     assert both is not None
     assert first is not None
@@ -107,12 +107,12 @@ def test_new_tokens_come_before_the_old_ones_end_and_are_told(
 ) -> None:
     nodes = NameNodes(now_s)
     tokens = tokens_of(nodes, told)
-    first = tokens.parcel([place()])
+    first = tokens.delegation_tokens([place()])
     now_s[0] += 49.0
     time.sleep(0.1)
-    assert tokens.parcel([place()]) == first
+    assert tokens.delegation_tokens([place()]) == first
     now_s[0] += 1.0
-    wait_until(lambda: tokens.parcel([place()]) != first)
+    wait_until(lambda: tokens.delegation_tokens([place()]) != first)
     assert nodes.asked == ["hdfs://ns"] * 2
     tokens.close()
     assert {line["event"] for line in events(told)} == {"hdfs_tokens_renewed"}
@@ -124,16 +124,16 @@ def test_kdc_that_is_away_leaves_the_tokens_that_hold(
 ) -> None:
     nodes = NameNodes(now_s)
     tokens = tokens_of(nodes, told)
-    first = tokens.parcel([place()])
+    first = tokens.delegation_tokens([place()])
     nodes.away = True
     now_s[0] += 60.0
     wait_until(lambda: events(told)[-1]["event"] == "hdfs_tokens_not_renewed")
-    assert tokens.parcel([place()]) == first
+    assert tokens.delegation_tokens([place()]) == first
     said = events(told)[-1]
     assert (said["reason"], said["left_s"]) == ("no KDC (is the KDC up?)", 40)
     nodes.away = False
     now_s[0] += hdfs_tokens._REST_S
-    wait_until(lambda: tokens.parcel([place()]) != first)
+    wait_until(lambda: tokens.delegation_tokens([place()]) != first)
     tokens.close()
 
 
@@ -143,22 +143,22 @@ def test_name_service_that_is_away_keeps_nobody_else_from_tokens(
     nodes = NameNodes(now_s)
     tokens = tokens_of(nodes, told)
     nodes.away = True
-    first = tokens.parcel([place("hdfs://dead/x")])
+    first = tokens.delegation_tokens([place("hdfs://dead/x")])
     assert first is not None
     assert first.content == packed_tokens([])
     assert events(told)[-1]["reason"] == "no KDC (is the KDC up?)"
     # It rests: the next epochs do not wait for it.
-    assert tokens.parcel([place("hdfs://dead/x")]) == first
+    assert tokens.delegation_tokens([place("hdfs://dead/x")]) == first
     assert nodes.asked == ["hdfs://dead"]
     nodes.away = False
-    both = tokens.parcel([place("hdfs://dead/x"), place()])
+    both = tokens.delegation_tokens([place("hdfs://dead/x"), place()])
     assert both is not None
     assert b"hdfs://ns" in both.content
     assert b"hdfs://dead" not in both.content
     assert both.fetched_s >= first.fetched_s + 1
 
     def has_both() -> bool:
-        now = tokens.parcel([place("hdfs://dead/x"), place()])
+        now = tokens.delegation_tokens([place("hdfs://dead/x"), place()])
         return now is not None and b"hdfs://dead" in now.content and b"hdfs://ns" in now.content
 
     now_s[0] += hdfs_tokens._REST_S
@@ -178,21 +178,21 @@ def test_error_of_a_library_does_not_end_the_renewing(
         return nodes(login, folder, service)
 
     tokens = HdfsTokens(stderr_log(stream=told, log_format=LogFormat.JSON), fetch)
-    first = tokens.parcel([place()])
+    first = tokens.delegation_tokens([place()])
     now_s[0] += 60.0
     wait_until(lambda: events(told)[-1]["event"] == "hdfs_tokens_not_renewed")
     assert events(told)[-1]["reason"] == "RuntimeError"
     tokens.refused()
-    wait_until(lambda: tokens.parcel([place()]) != first)
+    wait_until(lambda: tokens.delegation_tokens([place()]) != first)
     tokens.close()
 
 
 def test_refused_tokens_are_got_anew_at_once(told: io.StringIO, now_s: list[float]) -> None:
     nodes = NameNodes(now_s, life_s=1_000_000)
     tokens = tokens_of(nodes, told)
-    first = tokens.parcel([place()])
+    first = tokens.delegation_tokens([place()])
     tokens.refused()
-    wait_until(lambda: tokens.parcel([place()]) != first)
+    wait_until(lambda: tokens.delegation_tokens([place()]) != first)
     tokens.close()
 
 
@@ -217,9 +217,9 @@ def test_older_tokens_never_replace_newer_ones(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", "")
     monkeypatch.setattr("sluiceway.host.hdfs_tokens._holding", [])
-    newer = TokenParcel("app", 2_000.0, b"newer")
+    newer = DelegationTokens("app", 2_000.0, b"newer")
     file = hold_tokens(newer)
-    assert hold_tokens(TokenParcel("app", 1_000.0, b"older")) == file
+    assert hold_tokens(DelegationTokens("app", 1_000.0, b"older")) == file
     assert file.read_bytes() == b"newer"
     assert file.stat().st_mode & 0o777 == 0o600
     assert "newer" not in repr(newer)

@@ -44,7 +44,7 @@ def session_at(end: int, log_end: int) -> RouteSession:
     session = placed_session("a")
     fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, end)))
     session.meter.advance(fold)
-    session.meter.look(fold, {ONE: LogBounds(0, log_end, log_end)})
+    session.meter.update(fold, {ONE: LogBounds(0, log_end, log_end)})
     return session
 
 
@@ -53,7 +53,7 @@ def watch(
 ) -> LagWatch:
     board = StatusBoard()
     for state, error in states:
-        board.note(session, state, error)
+        board.update(session, state, error)
 
     def open_client(config: RouteConfig) -> SourceClient:
         del config
@@ -68,36 +68,36 @@ def watch(
 def test_lag_of_a_route_that_goes_round_no_more_grows_with_what_comes(state: RouteState) -> None:
     session = session_at(10, 10)
     assert session.meter.read().lag_records == 0
-    watch(session, OldRecords(LogBounds(0, 7310, 7310)), (state, DROPPED)).look()
+    watch(session, OldRecords(LogBounds(0, 7310, 7310)), (state, DROPPED)).read()
     assert session.meter.read().lag_records == 7300
     assert session.figures.figures.read().numbers[metrics.LAG_RECORDS.name] == {("orders",): 7300}
-    watch(session, OldRecords(LogBounds(0, 10, 10)), (state, DROPPED)).look()
+    watch(session, OldRecords(LogBounds(0, 10, 10)), (state, DROPPED)).read()
     assert (session.meter.read().lag_records, session.meter.read().lag_ms) == (0, 0)
 
 
 def test_driver_with_a_backlog_has_a_lower_bound_until_it_has_caught_up() -> None:
     session = session_at(10, 5000)
     assert session.meter.read().lag_ms is None
-    watch(session, OldRecords(LogBounds(0, 5000, 5000)), (RouteState.RUNNING, DROPPED)).look()
+    watch(session, OldRecords(LogBounds(0, 5000, 5000)), (RouteState.RUNNING, DROPPED)).read()
     told = session.meter.read()
     assert told.lag_at_least_ms is not None
     assert 2.7 <= told.lag_at_least_ms / 3_600_000 <= 3
     fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 5000)))
-    session.meter.look(fold, {ONE: LogBounds(0, 5000, 5000)})
+    session.meter.update(fold, {ONE: LogBounds(0, 5000, 5000)})
     assert (session.meter.read().lag_ms, session.meter.read().lag_at_least_ms) == (0, None)
 
 
 def test_zero_is_not_kept_when_nobody_answers_and_what_waited_still_waits() -> None:
     for log_end, lag in ((10, None), (17, 7)):
         session = session_at(10, log_end)
-        watch(session, None, (RouteState.WAITING, GONE)).look()
+        watch(session, None, (RouteState.WAITING, GONE)).read()
         assert session.meter.read().lag_records == lag
 
 
 def test_offsets_of_another_log_say_nothing() -> None:
     session = session_at(10, 10)
     other = OldRecords(LogBounds(0, 3, 3), topic_id="t2")
-    watch(session, other, (RouteState.HALTED, DROPPED)).look()
+    watch(session, other, (RouteState.HALTED, DROPPED)).read()
     assert session.meter.read().lag_records is None
 
 
@@ -105,7 +105,7 @@ def test_offsets_of_another_log_say_nothing() -> None:
 def test_route_that_another_driver_has_tells_no_lag(error: SluicewayError) -> None:
     session = session_at(10, 10)
     board = StatusBoard()
-    board.note(session, RouteState.HALTED, error)
+    board.update(session, RouteState.HALTED, error)
     (told,) = board.snapshot()
     assert (told.lag_records, told.lag_ms, told.lag_at_least_ms) == (None, None, None)
 

@@ -11,7 +11,7 @@ import pytest
 from sluiceway.errors import SourceUnavailableError, TableMismatchError
 from sluiceway.job import loop as loop_module
 from sluiceway.job.loop import JobLoop, LoopParts
-from sluiceway.job.seat import Seat
+from sluiceway.job.route_slot import RouteSlot
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import LogFormat, stderr_log
@@ -29,7 +29,7 @@ def test_halt_keeps_its_own_reason_while_brokers_are_away(monkeypatch: pytest.Mo
     nothing = cast("Any", None)
     log = stderr_log(log_format=LogFormat.JSON)
     loop = JobLoop((), LoopParts({}, nothing, StopSignal(), log, nothing, nothing))
-    seat = Seat(placed_session("a"), RouteState.RUNNING)
+    seat = RouteSlot(placed_session("a"), RouteState.RUNNING)
     loop._react(seat, DROPPED)
     loop._react(seat, SourceUnavailableError("no broker answers"))
     assert (seat.state, seat.error) == (RouteState.HALTED, DROPPED)
@@ -49,8 +49,8 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
     nothing = cast("Any", None)
     loop = JobLoop((), LoopParts({}, nothing, StopSignal(), stderr_log(), nothing, nothing))
     commit, put = Future[None](), Event()
-    seat = Seat(nothing, RouteState.RUNNING, work=commit, ahead=Fold())
-    loop._seats.append(seat)
+    seat = RouteSlot(nothing, RouteState.RUNNING, work=commit, ahead=Fold())
+    loop._route_slots.append(seat)
 
     class Session:
         config = type("Config", (), {"source": "main", "route": "a"})
@@ -64,7 +64,7 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
             commit.set_result(None)
             return PlannedEpoch(1, [], nothing, ahead=True)
 
-        def is_asked(self, view: Any) -> bool:
+        def is_record_due(self, view: Any) -> bool:
             return True
 
         def pin(self, due: Any, view: Any) -> None:

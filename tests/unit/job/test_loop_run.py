@@ -17,7 +17,7 @@ from sluiceway.errors import (
 )
 from sluiceway.job import loop as loop_module
 from sluiceway.job.loop import JobLoop, LoopParts
-from sluiceway.job.seat import Seat, StagedEpoch
+from sluiceway.job.route_slot import RouteSlot, StagedEpoch
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.status import RouteState
@@ -45,7 +45,7 @@ class Session:
         self.settles: Callable[[], None] = lambda: None
         self._done = done
 
-    def settle(self) -> None:
+    def finish_effects(self) -> None:
         self.settles()
         self._done.append(f"{self.config.route} settles")
 
@@ -67,10 +67,10 @@ class Run:
         self.loop = JobLoop((), parts, bounded=bounded)
         self.loop._status_files = cast("Any", SimpleNamespace(start=_nothing, close=_nothing))
 
-    def seat(self, route: str, state: RouteState, **more: Any) -> Seat:
+    def seat(self, route: str, state: RouteState, **more: Any) -> RouteSlot:
         started = more.pop("started", True)
-        made = Seat(cast("Any", Session(route, self.done, started=started)), state, **more)
-        self.loop._seats.append(made)
+        made = RouteSlot(cast("Any", Session(route, self.done, started=started)), state, **more)
+        self.loop._route_slots.append(made)
         return made
 
     def ended_by_request(self) -> None:
@@ -113,7 +113,7 @@ def note_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def commit() -> None:
         done.append("commit")
-        for seat in loop._seats:
+        for seat in loop._route_slots:
             seat.staged = None
 
     taken = {
@@ -197,7 +197,7 @@ def test_run_waits_until_all_its_routes_have_left(run: Run) -> None:
 
 def test_route_that_has_halted_is_not_shown_as_one_that_will_be_tried_again(run: Run) -> None:
     seen: list[tuple[RouteState, int | None]] = []
-    cast("Any", run.loop._parts.board).note = lambda _, state, __, next_ms: seen.append(
+    cast("Any", run.loop._parts.board).update = lambda _, state, __, next_ms: seen.append(
         (state, next_ms)
     )
     run.seat("a", RouteState.HALTED, error=AWAY, next_try_ms=1_795_176_000_000)

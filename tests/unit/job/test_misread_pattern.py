@@ -7,7 +7,7 @@ import pytest
 
 from sluiceway.config.compile import compile_routes
 from sluiceway.errors import WrongUsageError
-from sluiceway.job.run import Eyes, run_routes
+from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
@@ -41,7 +41,7 @@ class Topics:
 
 def run(pattern: str, stop: StopSignal) -> None:
     job = compile_routes(parse_job(JOB.format(pattern=pattern).encode(), Path("j"), {}).spec)
-    eyes = Eyes(stderr_log(level="error", stream=io.StringIO()), Progress())
+    eyes = Observers(stderr_log(level="error", stream=io.StringIO()), Progress())
     run_routes(job, InlineRunner(), stop, eyes, bounded=True)
 
 

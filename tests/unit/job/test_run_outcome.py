@@ -30,7 +30,7 @@ NONE = BigInt(0)
 
 def ended(session: RouteSession, state: RouteState, error: SluicewayError | None) -> StatusBoard:
     board = StatusBoard()
-    board.note(session, state, error)
+    board.update(session, state, error)
     return board
 
 
@@ -52,15 +52,15 @@ def test_broker_that_was_never_reached_is_a_problem(options: RunOptions) -> None
 def test_broker_that_is_just_asked_again_when_the_time_is_over_was_not_reached() -> None:
     session = placed_session("a")
     board = ended(session, RouteState.WAITING, AWAY)
-    board.note(session, RouteState.RUNNING, None)
+    board.update(session, RouteState.RUNNING, None)
     assert isinstance(outcome_problem(CATCH_UP, board, StopSignal()), SourceUnavailableError)
-    session.meter.look(fold_of(fence(), sources(0)), {})
+    session.meter.update(fold_of(fence(), sources(0)), {})
     assert outcome_problem(CATCH_UP, board, StopSignal()) is None
 
 
 def test_outage_at_the_end_is_a_problem_of_a_run_that_was_to_catch_up_alone() -> None:
     session = placed_session("a")
-    session.meter.look(fold_of(fence(), sources(0)), {})
+    session.meter.update(fold_of(fence(), sources(0)), {})
     board = ended(session, RouteState.WAITING, AWAY)
     assert outcome_problem(FOR_A_TIME, board, StopSignal()) is None
     assert outcome_problem(CATCH_UP, board, StopSignal()) is not None
@@ -71,9 +71,9 @@ def test_route_that_has_halted_is_a_problem_also_where_the_others_went_on(
     options: RunOptions,
 ) -> None:
     board = ended(placed_session("a"), RouteState.RUNNING, None)
-    board.note(placed_session("b"), RouteState.HALTED, TableMismatchError("x is a bigint"))
+    board.update(placed_session("b"), RouteState.HALTED, TableMismatchError("x is a bigint"))
     fenced = FencedError("another driver", where="/t").with_report({"term": 4}, ("look JOB",))
-    board.note(placed_session("c"), RouteState.HALTED, fenced)
+    board.update(placed_session("c"), RouteState.HALTED, fenced)
     found = outcome_problem(options, board, StopSignal())
     assert isinstance(found, FencedError)
     assert found.message == "the run is over, and route c has halted: another driver"
@@ -114,10 +114,10 @@ def test_time_that_is_over_is_no_request_to_stop() -> None:
     stop = StopSignal()
     assert not stop.by_request()
     stop.stop_after(0)
-    assert stop.asked()
+    assert stop.requested()
     assert not stop.by_request()
     asked = StopSignal()
     asked.ask()
     asked.stop_after(0)
-    assert asked.asked()
+    assert asked.requested()
     assert asked.by_request()

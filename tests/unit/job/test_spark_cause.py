@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.job.spark_words import cause_of
+from sluiceway.job.spark_errors import cause_of
 
 JAVA = """An error occurred while calling o87.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 4 times

@@ -1,6 +1,6 @@
 """Why Spark does not start, in one line of its own words."""
 
-from sluiceway.job.spark_words import why_not_started, without_stack
+from sluiceway.job.spark_errors import why_not_started, without_stack
 
 CALL = """An error occurred while calling None.org.apache.spark.SparkContext.
 : java.lang.IllegalStateException: stopped

@@ -44,8 +44,8 @@ def read(path: Path) -> RouteStatus | None:
 def test_snapshot_shows_state_reason_and_numbers() -> None:
     board, well, bad = StatusBoard(), placed_session("a"), placed_session("b")
     well.meter.advance(fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9), dirty=2)))
-    board.note(well, RouteState.RUNNING, SourceUnavailableError("was down"))
-    board.note(bad, RouteState.HALTED, DROPPED)
+    board.update(well, RouteState.RUNNING, SourceUnavailableError("was down"))
+    board.update(bad, RouteState.HALTED, DROPPED)
     first, second = board.snapshot()
     assert (first.route, first.table, first.state) == ("a", "ods.orders", RouteState.RUNNING)
     assert (first.code, first.message) == (None, None)
@@ -57,9 +57,9 @@ def test_snapshot_shows_state_reason_and_numbers() -> None:
 
 def test_snapshot_taken_before_a_change_stays_as_it_was() -> None:
     board, session = StatusBoard(), placed_session("a")
-    board.note(session, RouteState.RUNNING, None)
+    board.update(session, RouteState.RUNNING, None)
     (before,) = board.snapshot()
-    board.note(session, RouteState.HALTED, DROPPED)
+    board.update(session, RouteState.HALTED, DROPPED)
     session.meter.advance(fold_of(fence()))
     assert (before.state, before.term) == (RouteState.RUNNING, None)
     assert board.snapshot()[0].state is RouteState.HALTED
@@ -69,12 +69,12 @@ def test_since_is_when_the_state_began(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(100, 200))
     monkeypatch.setattr(status_board, "_now_ms", lambda: next(now))
     board, session = StatusBoard(), placed_session("a")
-    board.note(session, RouteState.WAITING, SourceUnavailableError("one"))
+    board.update(session, RouteState.WAITING, SourceUnavailableError("one"))
     began = board.snapshot()[0].since_ms
-    board.note(session, RouteState.WAITING, SourceUnavailableError("two"))
+    board.update(session, RouteState.WAITING, SourceUnavailableError("two"))
     (status,) = board.snapshot()
     assert (status.since_ms, status.message) == (began, "two")
-    board.note(session, RouteState.RUNNING, None)
+    board.update(session, RouteState.RUNNING, None)
     assert (board.snapshot()[0].since_ms or 0) > (began or 0)
 
 
@@ -82,15 +82,15 @@ def test_board_is_ready_when_all_routes_have_started_and_none_has_halted() -> No
     board, one, two = StatusBoard(), placed_session("a"), placed_session("b")
     assert not board.is_ready()
     one.meter.advance(fold_of(fence()))
-    board.note(one, RouteState.RUNNING, None)
+    board.update(one, RouteState.RUNNING, None)
     board.beat(60.0)
     assert board.is_ready()
-    board.note(two, RouteState.STARTING, None)
+    board.update(two, RouteState.STARTING, None)
     assert not board.is_ready()
     two.meter.advance(fold_of(fence()))
-    board.note(two, RouteState.WAITING, SourceUnavailableError("down"))
+    board.update(two, RouteState.WAITING, SourceUnavailableError("down"))
     assert board.is_ready()
-    board.note(two, RouteState.HALTED, DROPPED)
+    board.update(two, RouteState.HALTED, DROPPED)
     assert not board.is_ready()
 
 
@@ -113,7 +113,7 @@ def test_snapshot_of_a_thousand_routes_reads_each_of_them_once(
 ) -> None:
     board, read, right = StatusBoard(), list[RouteMeter](), RouteMeter.read
     for number in range(1000):
-        board.note(placed_session(f"r{number}"), RouteState.RUNNING, None)
+        board.update(placed_session(f"r{number}"), RouteState.RUNNING, None)
 
     def noted(meter: RouteMeter) -> RouteNumbers:
         read.append(meter)
@@ -128,7 +128,7 @@ def test_summary_is_of_this_run() -> None:
     board, session = StatusBoard(), placed_session("a")
     fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9)))
     session.meter.advance(fold)
-    board.note(session, RouteState.CAUGHT_UP, None)
+    board.update(session, RouteState.CAUGHT_UP, None)
     assert (board.summary().commits, board.summary().rows_read) == (0, 0)
     record = data(1, 1, span(0, 9, 20), dirty=1)
     session.meter.commit(fold, record.counts, record.dirty_reasons)
@@ -141,7 +141,7 @@ def test_summary_is_of_this_run() -> None:
 def test_status_comes_back_from_its_file_as_it_was() -> None:
     board, session = StatusBoard(), placed_session("ä")
     session.meter.advance(fold_of(fence()))
-    board.note(session, RouteState.HALTED, DROPPED)
+    board.update(session, RouteState.HALTED, DROPPED)
     (status,) = board.snapshot()
     assert decode_status(encode_status(status)) == status
 
@@ -165,9 +165,9 @@ def test_status_files_follow_changes_and_the_last_word_is_written(tmp_path: Path
     session = placed_session("a", path)
     files = StatusFiles(board, stderr_log())
     files.start()
-    board.note(session, RouteState.RUNNING, None)
+    board.update(session, RouteState.RUNNING, None)
     wait_for(lambda: (found := read(path)) is not None and found.state is RouteState.RUNNING)
-    board.note(session, RouteState.HALTED, DROPPED)
+    board.update(session, RouteState.HALTED, DROPPED)
     wait_for(lambda: (found := read(path)) is not None and found.code == "SW404")
     session.meter.advance(fold_of(fence()))
     files.close()
@@ -179,7 +179,7 @@ def test_status_files_follow_changes_and_the_last_word_is_written(tmp_path: Path
 
 def test_status_file_is_left_to_the_driver_that_took_over(tmp_path: Path) -> None:
     board, path = StatusBoard(), tmp_path / "status.json"
-    board.note(placed_session("a", path), RouteState.HALTED, FencedError("term 2 is another's"))
+    board.update(placed_session("a", path), RouteState.HALTED, FencedError("term 2 is another's"))
     files = StatusFiles(board, stderr_log())
     files.start()
     files.close()
@@ -188,9 +188,9 @@ def test_status_file_is_left_to_the_driver_that_took_over(tmp_path: Path) -> Non
 
 def test_status_that_cannot_be_written_harms_nothing(tmp_path: Path) -> None:
     board, path = StatusBoard(), tmp_path / "gone" / "status.json"
-    board.note(placed_session("a", path), RouteState.RUNNING, None)
+    board.update(placed_session("a", path), RouteState.RUNNING, None)
     other = tmp_path / "other.json"
-    board.note(placed_session("b", other), RouteState.RUNNING, None)
+    board.update(placed_session("b", other), RouteState.RUNNING, None)
     files = StatusFiles(board, stderr_log())
     files.start()
     files.close()
@@ -216,10 +216,10 @@ def test_status_on_a_full_store_takes_the_room_of_the_one_before(tmp_path: Path)
     session.store = store
     files = StatusFiles(board, stderr_log())
     files.start()
-    board.note(session, RouteState.RUNNING, None)
+    board.update(session, RouteState.RUNNING, None)
     wait_for(lambda: (found := read(path)) is not None and found.state is RouteState.RUNNING)
     store.is_full = True
-    board.note(session, RouteState.WAITING, StorageFullError("no space left on device"))
+    board.update(session, RouteState.WAITING, StorageFullError("no space left on device"))
     wait_for(lambda: (found := read(path)) is not None and found.state is RouteState.WAITING)
     found = read(path)
     assert found is not None
@@ -230,7 +230,7 @@ def test_status_on_a_full_store_takes_the_room_of_the_one_before(tmp_path: Path)
 def test_status_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     board, path = StatusBoard(), tmp_path / "away" / "status.json"
     files = StatusFiles(board, stderr_log())
-    board.note(placed_session("a", path), RouteState.RUNNING, None)
+    board.update(placed_session("a", path), RouteState.RUNNING, None)
     files._write_due()
     assert not path.exists()
     path.parent.mkdir()

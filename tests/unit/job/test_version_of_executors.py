@@ -11,9 +11,9 @@ import pytest
 
 from sluiceway import __version__
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.job import low_jobs, spark_task
+from sluiceway.job import background_jobs, spark_task
 from sluiceway.job.spark_runner import SparkRunner
-from sluiceway.job.spark_task import of_this_version
+from sluiceway.job.spark_task import require_same_version
 from sluiceway.observe.log import stderr_log
 
 
@@ -39,7 +39,7 @@ def test_task_of_another_version_is_refused_before_its_plans_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     batch = pa.RecordBatch.from_pydict({"id": [1]})
-    task = of_this_version(_ran)
+    task = require_same_version(_ran)
     assert list(task(iter([batch]))) == [batch]
     monkeypatch.setattr(spark_task, "__version__", "0.0.9")
     with pytest.raises(
@@ -51,7 +51,7 @@ def test_task_of_another_version_is_refused_before_its_plans_are_read(
 def test_tasks_of_upkeep_are_of_this_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[spark_task.RunTask] = []
 
-    class Jobs(low_jobs.LowJobs):
+    class Jobs(background_jobs.LowJobs):
         def _collect(self, *args: Any) -> list[Any]:
             ran.append(args[3])
             return []

@@ -5,7 +5,7 @@ import pytest
 
 from sluiceway.convert import parse_forms
 from sluiceway.convert.arrow_blocks import BLOCK_ROWS, SLOW_BLOCKS, BlockReader
-from sluiceway.convert.failure_signs import SIGN_BLOCKS, Sign, Signs, rare
+from sluiceway.convert.failure_signs import SIGN_BLOCKS, WrongKindPrefix, WrongKindPrefixes, rare
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
 
@@ -140,8 +140,8 @@ def test_sign_that_is_common_in_a_block_is_none() -> None:
 
 
 def test_signs_are_looked_for_and_forgotten_after_some_blocks() -> None:
-    signs = Signs()
-    sign = Sign(b'"n":"', b"x")
+    signs = WrongKindPrefixes()
+    sign = WrongKindPrefix(b'"n":"', b"x")
     signs.learn(sign)
     data = b'{"n":"x"}\n{"n":"1"}\n' + b'{"n":1}\n' * 6
     for _ in range(SIGN_BLOCKS):
@@ -150,6 +150,6 @@ def test_signs_are_looked_for_and_forgotten_after_some_blocks() -> None:
 
 
 def test_sign_at_the_very_end_of_the_data_is_no_value() -> None:
-    found = rare(Sign(b'"n":', b"1"), b'{"n":', 1)
+    found = rare(WrongKindPrefix(b'"n":', b"1"), b'{"n":', 1)
     assert found is not None
     assert found.tolist() == []

@@ -24,7 +24,7 @@ LOG = ("counts", "c1", "t1")
 
 def put(fold: Fold, body: Body) -> None:
     """Through the codec into the fold."""
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     made = record(fold, body)
     raw = encode_record(made)
     fold.apply(decode_record(raw, "slot"), raw)
@@ -109,7 +109,7 @@ def test_unlawful_counts_are_refused(fold: Fold) -> None:
 
 def test_rows_that_their_owner_drops_are_expected_no_more(fold: Fold) -> None:
     put(fold, counts((EIGHT, 25)))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     body = expire_body(fold, [EIGHT], "dropped")
     assert body is not None
     put(fold, body)
@@ -153,7 +153,7 @@ def test_count_that_a_closing_was_decided_by_is_kept_until_that_is_in_the_ledger
 def test_snapshot_keeps_counts_and_ends(fold: Fold, tmp_path: Path) -> None:
     storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
     put(fold, counts((EIGHT, 11), (SEVEN, 0), end=9_007_199_254_740_993))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     storage.make_folders(layout.stage)
     body = write_side_file(storage, layout, fold)
     loaded = load_snapshot(storage, layout, record(fold, body))

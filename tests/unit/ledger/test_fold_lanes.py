@@ -24,7 +24,7 @@ from sluiceway.ledger.lane_records import (
     LaneRecord,
     LaneSpan,
 )
-from sluiceway.ledger.lane_state import LaneBook
+from sluiceway.ledger.lane_state import ReplayLanes
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import DataRecord, decode_record, encode_record
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
@@ -191,7 +191,7 @@ def test_snapshot_keeps_open_lanes_and_all_that_was_ever_taken(tmp_path: Path) -
         opened(part(4, 7), part(8, 9), lane="b", kind=PURGE),
         epoch(2, done(4, 5), lane="b", purge=True),
     )
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     storage.make_folders(layout.stage)
     named = record(fold, write_side_file(storage, layout, fold))
     found = load_snapshot(storage, layout, named)
@@ -205,14 +205,14 @@ def test_snapshot_keeps_open_lanes_and_all_that_was_ever_taken(tmp_path: Path) -
 def test_rows_that_are_taken_are_known_one_by_one() -> None:
     rng = random.Random(7)  # noqa: S311 - repeatable, not secret
     for _ in range(200):
-        book, taken = LaneBook(), set[int]()
+        book, taken = ReplayLanes(), set[int]()
         for _ in range(12):
             start = rng.randrange(30)
             stop = start + rng.randint(1, 6)
             rows = set(range(start, stop))
             assert book.is_taken("f", start, stop) == bool(rows & taken)
             if not rows & taken:
-                book.take("f", start, stop)
+                book.add("f", start, stop)
                 taken |= rows
         intervals = book.taken.get("f", [])
         assert {row for a, b in intervals for row in range(a, b)} == taken
@@ -302,7 +302,7 @@ def test_snapshot_keeps_what_was_brought_in_and_is_as_before_without(tmp_path: P
     storage.make_folders(layout.stage)
     assert b'"late":{' not in encode(lane_image(fold.lanes))
     put(fold, opened(part(0, 5, source), kind=LATE), brought_in(2, source))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     found = load_snapshot(storage, layout, record(fold, write_side_file(storage, layout, fold)))
     assert found is not None
     assert found.lanes == fold.lanes

@@ -38,7 +38,7 @@ def test_late_rows_that_stay_among_the_others_are_counted_too() -> None:
         fence(), sources(0), replace(data(1, 0, span(0, 0, 10), dirty=2), late_rows=told)
     )
     assert fold.late_rows == told
-    assert fold.late_rows.told() == {"redirect": 3, "reopen": 4, "dirty": 1}
+    assert fold.late_rows.as_counts() == {"redirect": 3, "reopen": 4, "dirty": 1}
     assert fold.late_rows.total == 8
 
 

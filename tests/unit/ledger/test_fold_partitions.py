@@ -41,7 +41,7 @@ def put(fold: Fold, body: Body | None, *, published: bool = True) -> int:
     """Through the codec into the fold; returns the slot."""
     assert body is not None
     if published:
-        fold.check_published_through(fold.next_seq)
+        fold.set_published_through(fold.next_seq)
     made = record(fold, body)
     raw = encode_record(made)
     fold.apply(decode_record(raw, "slot"), raw)
@@ -61,7 +61,7 @@ def hour_of_rows() -> tuple[Fold, tuple[FileRecord, ...]]:
     put(fold, first)
     second = rows(fold, 4, 7)
     put(fold, second)
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     return fold, (*first.files, *second.files)
 
 
@@ -80,14 +80,14 @@ def replacing() -> tuple[Fold, ReplaceRecord]:
 def moved() -> tuple[Fold, ReplaceRecord]:
     fold, body = replacing()
     put(fold, body)
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     return fold, body
 
 
 def closed() -> Fold:
     fold, _ = hour_of_rows()
     put(fold, rows(fold, 7, 7, closed=(HOUR,)))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     return fold
 
 
@@ -117,7 +117,7 @@ def test_rows_for_a_folder_that_was_left_long_ago_are_refused() -> None:
     fold, body = moved()
     intent = put(fold, intent_body(fold, HOUR, "compact"))
     put(fold, replace_body(fold, intent, body.added, staged(fold, intent, 7)))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     stale = rows(fold, 7, 9)
     files = tuple(
         replace(file, final=f"{body.folder}/{file.final.rpartition('/')[2]}")
@@ -131,7 +131,7 @@ def test_files_that_came_since_they_were_read_are_carried_over_or_nothing_moves(
     fold, live, intent = moving()
     more = rows(fold, 7, 9)
     put(fold, more)
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     assert replace_body(fold, intent, live, staged(fold, intent, 7)) is None
     carried = replace_body(fold, intent, (*live, *more.files), staged(fold, intent, 7, 2))
     put(fold, carried)
@@ -291,7 +291,7 @@ def test_ready_announces_all_below_a_prefix_and_again_only_after_late_rows() -> 
     fold = fold_of(fence(), sources(0))
     put(fold, rows(fold, 0, 4))
     put(fold, rows(fold, 4, 4, closed=("dt=20261120",)))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     body = ready_body(fold, "dt=20261120")
     put(fold, body)
     assert body is not None
@@ -299,7 +299,7 @@ def test_ready_announces_all_below_a_prefix_and_again_only_after_late_rows() -> 
     assert [each.partition for each in body.partitions] == [HOUR]
     assert ready_body(fold, "dt=20261120") is None
     put(fold, rows(fold, 4, 6))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     again = ready_body(fold, "dt=20261120")
     put(fold, again)
     assert again is not None
@@ -421,7 +421,7 @@ def test_fold_with_all_of_it_is_kept_in_a_side_file(tmp_path: Path) -> None:
     put(fold, intent_body(fold, HOUR, "compact"))
     put(fold, rows(fold, 7, 7, closed=("dt=20261121",)))
     put(fold, ready_body(fold, "dt=20261121"))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
     storage.make_folders(layout.stage)
     body = write_side_file(storage, layout, fold)

@@ -34,7 +34,7 @@ ZERO, ONE = SourceName("orders", 0), SourceName("orders", 1)
 
 def put(fold: Fold, body: Body) -> None:
     """Through the codec into the fold."""
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     made = record(fold, body)
     raw = encode_record(made)
     fold.apply(decode_record(raw, "slot"), raw)
@@ -247,7 +247,7 @@ def test_snapshot_brings_the_watermark_and_idle_source_partitions_back(tmp_path:
     fold = two_at(1000, 950, 900)
     held = (HeldByRecord("orders", 0, None, None),)
     put(fold, epoch(fold, at(1000, idle=(ONE,), held_by=held)))
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
 
     body = write_side_file(storage, layout, fold)

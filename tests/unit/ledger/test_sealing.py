@@ -44,11 +44,11 @@ def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def put(fold: Fold, body: Body | None) -> int:
     """Through the codec into the fold, with everything before it published and shown."""
     assert body is not None
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     made = replace(record(fold, body), effects_through=fold.next_seq)
     raw = encode_record(made)
     fold.apply(decode_record(raw, "slot"), raw)
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     return made.seq
 
 
@@ -253,7 +253,7 @@ def test_what_is_owed_to_somebody_is_not_sealed_and_a_record_that_does_is_refuse
 ) -> None:
     fold = made()
     assert to_seal(fold) == ()
-    fold.check_published_through(fold.next_seq)
+    fold.set_published_through(fold.next_seq)
     body = replace(snapshot(fold, (), tmp_path), sealed=(HOUR,))
     with pytest.raises(InvariantError, match="rule 4"):
         fold.check(record(fold, body))

@@ -10,7 +10,7 @@ from sluiceway.ledger import tenure as tenure_module
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.tenure import LOOK_EVERY_S, Tenure
+from sluiceway.ledger.tenure import LOOK_EVERY_S, DriverTerm
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import encode
@@ -41,7 +41,7 @@ class Held:
             self.storage.make_folders(folder)
         self.writer = self.driver("d1")
         self.lease = LeaseKeeper(self.storage, self.layout.lease, lease_of("d1", 1))
-        self.tenure = Tenure(self.writer, self.lease)
+        self.tenure = DriverTerm(self.writer, self.lease)
 
     def driver(self, name: str) -> LedgerWriter:
         log = LedgerLog(self.storage, self.layout)
@@ -75,7 +75,7 @@ def test_driver_without_anything_to_commit_sees_a_fence_in_the_log(
     with pytest.raises(FencedError, match="term 2 was taken over"):
         held.tenure.check()
     # Once and for ever, also by those who do not look.
-    for ask in (held.tenure.refuse_if_lost, held.tenure.check, held.tenure.look):
+    for ask in (held.tenure.refuse_if_lost, held.tenure.check, held.tenure.check_now):
         reads = held.storage.reads
         with pytest.raises(FencedError):
             ask()
@@ -102,7 +102,7 @@ def test_fence_that_the_writer_has_met_is_known_though_the_log_goes_on(
     held.tenure.check()
     held.driver("d2")
     with pytest.raises(FencedError):
-        held.writer.look()
+        held.writer.read_new()
     clock[0] += LOOK_EVERY_S
     with pytest.raises(FencedError):
         held.tenure.check()

@@ -84,7 +84,7 @@ def test_snapshot_is_due_by_bytes_of_records_too(
     # A driver that takes over knows it too, and its own record is one more.
     assert log.fold().bytes_since_snapshot == size_bytes
     writer = take_over(log)
-    writer.note_published()
+    writer.set_published()
     tend(writer)
     assert writer.fold.snapshot_through > 0
     assert writer.fold.bytes_since_snapshot == log.fold().bytes_since_snapshot == 0
@@ -188,7 +188,7 @@ def test_partitions_touched_long_ago_leave_the_side_file(
     log = open_log(tmp_path)
     writer = take_over(log)
     write_rows(writer, 1)
-    writer.note_effects(writer.fold.next_seq)
+    writer.set_effects(writer.fold.next_seq)
     write_rows(writer, 4)
     tend(writer)
     fold, whole = log.fold(), Fold()
@@ -427,7 +427,7 @@ def test_upkeep_that_dies_anywhere_is_finished_by_the_next(tmp_path: Path, after
         deaths += died
         fresh = open_log(root)
         last = take_over(fresh, "d3")
-        last.note_published()
+        last.set_published()
         write_rows(last, EVERY)
         tend(last)
         assert kept_folders(fresh)[0] > f"{3:016d}"

@@ -373,10 +373,10 @@ def test_record_is_made_from_the_fold_at_its_own_slot(tmp_path: Path) -> None:
 def test_what_the_catalog_has_never_falls_and_is_told_to_whoever_asks(tmp_path: Path) -> None:
     made = writer(ledger(tmp_path))
     told: list[int] = []
-    made.note_effects(1)
+    made.set_effects(1)
     made.on_effects = told.append
-    made.note_effects(1)
-    made.note_effects(0)
+    made.set_effects(1)
+    made.set_effects(0)
     made.commit(sources(0))
     assert told == [1, 0]
     assert made.fold.effects_through == 1

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sluiceway.observe import metrics
-from sluiceway.observe.figures import FigureLimits, Figures, Spread, largest
+from sluiceway.observe.figures import FigureLimits, Figures, Histogram, largest
 from sluiceway.observe.metrics import METRICS, OTHER, MetricKind
 
 PROMISED = (
@@ -56,7 +56,7 @@ def test_counters_end_in_total_and_histograms_have_rising_bounds() -> None:
 
 
 def test_value_on_a_bound_is_under_it() -> None:
-    spread = Spread((1.0, 5.0))
+    spread = Histogram((1.0, 5.0))
     for value in (0.5, 1.0, 1.1, 5.0, 6.0):
         spread.add(value)
     assert (spread.counts, spread.total) == ([2, 2, 1], 13.6)

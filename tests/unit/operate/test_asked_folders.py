@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.sinks.partition_path import asked_folder, partition_folder
+from sluiceway.sinks.partition_path import partition_folder, requested_folder
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from sluiceway.sinks.partition_path import asked_folder, partition_folder
     ],
 )
 def test_value_may_be_typed_as_it_is(typed: str, folder: str) -> None:
-    assert asked_folder(typed) == folder
-    assert asked_folder(folder) == folder
+    assert requested_folder(typed) == folder
+    assert requested_folder(folder) == folder
 
 
 def test_every_folder_stands_for_itself() -> None:
     for value in ('%"#', "a=b", "x%41", "[]{}?*", None):
         folder = partition_folder(("pc",), (value,))
-        assert asked_folder(folder) == folder
+        assert requested_folder(folder) == folder

@@ -9,8 +9,8 @@ from sluiceway.ledger.records import encode_record
 from sluiceway.operate.offset_moves import (
     OPTIONS,
     OffsetMove,
+    ResetRequest,
     ResetTarget,
-    ResetWish,
     plan_moves,
     record_of,
     refuse_stale,
@@ -48,12 +48,12 @@ def _view(
 
 def _wish(
     kind: str, *accepted: str, offset: int = 0, partitions: tuple[SourcePartition, ...] = (_ZERO,)
-) -> ResetWish:
+) -> ResetRequest:
     target = ResetTarget(kind, offset=offset)  # type: ignore[arg-type]
-    return ResetWish(target, "why", "me@here", partitions, frozenset(accepted))
+    return ResetRequest(target, "why", "me@here", partitions, frozenset(accepted))
 
 
-def _plan(wish: ResetWish, view: SourceView | None = None) -> tuple[OffsetMove, ...]:
+def _plan(wish: ResetRequest, view: SourceView | None = None) -> tuple[OffsetMove, ...]:
     return plan_moves(_fold(), wish, view or _view(), {_ZERO: 13, _ONE: 0})
 
 
@@ -68,7 +68,7 @@ def _plan(wish: ResetWish, view: SourceView | None = None) -> tuple[OffsetMove, 
     ],
 )
 def test_target_is_resolved_and_its_consequence_named(
-    wish: ResetWish, new_end: int, accepts: str, moved: int
+    wish: ResetRequest, new_end: int, accepts: str, moved: int
 ) -> None:
     (move,) = _plan(wish)
     assert (move.old_end, move.new_end, move.accepts, move.offsets) == (10, new_end, accepts, moved)
@@ -118,7 +118,7 @@ def test_same_offset_under_the_same_leader_epoch_is_none() -> None:
         (_wish("latest"), _view(partitions=(1,)), "does not have it"),
     ],
 )
-def test_wish_that_cannot_be_is_refused(wish: ResetWish, view: SourceView, match: str) -> None:
+def test_wish_that_cannot_be_is_refused(wish: ResetRequest, view: SourceView, match: str) -> None:
     with pytest.raises(ResetRefusedError, match=match):
         _plan(wish, view)
 
@@ -219,7 +219,7 @@ def test_retired_partition_whose_topic_was_created_again_is_read_once_accepted()
     ids=["not named", "not accepted", "the same log"],
 )
 def test_retired_partition_is_left_alone_otherwise(
-    wish: ResetWish, planned: list[SourcePartition]
+    wish: ResetRequest, planned: list[SourcePartition]
 ) -> None:
     view = _view((0, 20, 25), (0, 4, 4))
     assert [move.partition for move in plan_moves(_retired(), wish, view, {})] == planned

@@ -16,19 +16,19 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import Body, SourcesRecord, decode_record, encode_record
 from sluiceway.operate.retire_partitions import (
     Retirement,
-    RetireWish,
+    RetireRequest,
     planned_retirements,
     record_of,
     refuse_unaccepted,
 )
 from sluiceway.schedule.planner import plan_sources, plan_splits
-from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from tools.ledger_records import data, fence, fold_of, record, sources, span
 from tools.session_on_disk import ONE, SmallSource
 
 TWO = SourcePartition("orders", 1)
-WISH = RetireWish("it burnt", "me@here", accepts_gap=True)
+WISH = RetireRequest("it burnt", "me@here", accepts_gap=True)
 GONE = Retirement(TWO, 7)
 
 
@@ -43,7 +43,7 @@ def source(*, has_two: bool = False) -> SmallSource:
 
 
 def view(*, has_two: bool = False) -> SourceView:
-    return look(source(has_two=has_two), ["orders"])
+    return read_source_view(source(has_two=has_two), ["orders"])
 
 
 def put(state: Fold, body: Body) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set, read_schema
 from sluiceway.formats.protobuf.proto_text import compile_proto
-from sluiceway.formats.protobuf.schema import MessageType, ProtobufSchemaError, Schema
+from sluiceway.formats.protobuf.schema import MessageType, ProtobufSchema, ProtobufSchemaError
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field
@@ -20,7 +20,7 @@ from tools.protobuf_types import add_field, descriptor_set, file_of
 HEAD = 'syntax = "proto3"; package p; '
 
 
-def fields(schema: Schema, name: str = "p.M") -> dict[str, str]:
+def fields(schema: ProtobufSchema, name: str = "p.M") -> dict[str, str]:
     found = {}
     for each in schema.message(name).fields:
         of = each.of.name if isinstance(each.of, MessageType) else ""

@@ -344,7 +344,7 @@ def test_fields_that_no_column_reads_are_told_with_their_type() -> None:
     found = FewSamples(columns(id="bigint"), decoder.fields_of)
     # `id`, `note` and `cash`; one that is cut off.
     for payload in (b"\x08\x07\x12\x01a\x58\x05", b"\x08"):
-        found.take([payload], ())
+        found.sample([payload], ())
     told = {each.name: each.type for each in found.fields()}
     assert (told["note"], told["cash"]) == ("string", "bigint")
     assert "id" not in told
@@ -354,5 +354,5 @@ def test_fields_that_no_column_reads_are_told_with_their_type() -> None:
 @pytest.mark.parametrize(("number", "kind"), [(2**63 - 1, "bigint"), (2**64 - 1, "decimal(38,0)")])
 def test_type_that_is_told_of_an_unread_number_takes_it(number: int, kind: str) -> None:
     found = FewSamples(columns(id="bigint"), lambda _: {"n": number})
-    found.take([b"x"], ())
+    found.sample([b"x"], ())
     assert [each.type for each in found.fields()] == [kind]

@@ -9,7 +9,7 @@ import pytest
 
 from sluiceway.errors import FencedError, SluicewayError, TaskFailedError
 from sluiceway.job.early_end import EarlyEnd
-from sluiceway.job.seat import Seat, StagedEpoch
+from sluiceway.job.route_slot import RouteSlot, StagedEpoch
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.ledger.records import NO_ROWS
@@ -85,7 +85,7 @@ def test_epoch_follows_only_the_ends_that_it_was_planned_from() -> None:
 
 def test_one_epoch_ahead_and_no_more() -> None:
     fold = _fold()
-    seat = Seat(placed_session("a"), RouteState.RUNNING)
+    seat = RouteSlot(placed_session("a"), RouteState.RUNNING)
     assert seat.plannable()
     seat.work = Future()
     assert not seat.plannable()
@@ -104,19 +104,19 @@ def test_one_epoch_ahead_and_no_more() -> None:
 def test_tasks_behind_a_failed_epoch_end_early_unless_the_route_halts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: SluicewayError | None, *, asked: bool
 ) -> None:
-    seat = Seat(placed_session("a", tmp_path), RouteState.RUNNING)
+    seat = RouteSlot(placed_session("a", tmp_path), RouteState.RUNNING)
     told: list[int] = []
     monkeypatch.setattr(
         type(seat.session), "end_epoch_early", lambda _, planned: told.append(planned.epoch)
     )
     early = EarlyEnd([(seat, _planned(_fold()))], lambda: False, stderr_log())
     seat.work = Future()
-    early.look()
+    early.check()
     assert told == []
     if error is None:
         seat.work.set_result(None)
     else:
         seat.work.set_exception(error)
-    early.look()
-    early.look()
+    early.check()
+    early.check()
     assert told == ([1] if asked else [])

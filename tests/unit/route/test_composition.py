@@ -35,7 +35,7 @@ def test_nobody_who_tells_of_rows_waits_for_upkeep(monkeypatch: pytest.MonkeyPat
     config: Any = SimpleNamespace(lineage=object(), source=None, group="g", interval_s=1.0)
     owned: Any = SimpleNamespace(log=SimpleNamespace(storage=None, layout=None))
     parts: Any = SimpleNamespace(sink=sink, source=None)
-    ready: Any = SimpleNamespace(tellers=(teller,))
+    ready: Any = SimpleNamespace(announcers=(teller,))
     composed = composition.compose(config, owned, parts, ready, stderr_log(level="error"))
     names = [each.name for each in composed.runner.states()]
     assert sorted(names) == ["lineage", "offsets", "table", "tell-webhook", "upkeep"]

@@ -41,14 +41,14 @@ def test_reason_has_three_lines_a_minute_and_the_rest_is_counted() -> None:
     log = DirtyLog(stderr_log(log_format=LogFormat.JSON, stream=stream), lambda: now[0])
     answers = [_answer(_tally(100, DirtyReason.OVERFLOW)), _answer(_tally(1, DirtyReason.SCALE))]
     for _ in range(3):
-        log.tell(cast("Any", answers))
+        log.log_rows(cast("Any", answers))
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line["reason"] for line in lines].count("overflow") == 3
     assert [line["reason"] for line in lines].count("scale") == 3
     assert (lines[0]["topic"], lines[0]["partition"], lines[0]["offset"]) == ("t", 0, 0)
     assert lines[0]["why"] == "why"
     now[0] = 61.0
-    log.tell(cast("Any", answers[:1]))
+    log.log_rows(cast("Any", answers[:1]))
     later = json.loads(stream.getvalue().splitlines()[len(lines)])
     # Of 400 rows three were shown before, whose others were told of with the first.
     assert later["others"] == 299
@@ -85,13 +85,13 @@ def test_dirty_rows_are_warned_of_once_a_minute_with_their_commonest_reasons() -
     stream, now = io.StringIO(), [0.0]
     log = stderr_log(level="warning", log_format=LogFormat.JSON, stream=stream)
     warning = DirtyWarning(log, lambda: now[0])
-    warning.tell(_epoch(100))
+    warning.log_share(_epoch(100))
     assert stream.getvalue() == ""
-    warning.tell(_epoch(10, missing__idd=8, broken=2))
+    warning.log_share(_epoch(10, missing__idd=8, broken=2))
     now[0] = 59.0
-    warning.tell(_epoch(5, missing__idd=5))
+    warning.log_share(_epoch(5, missing__idd=5))
     now[0] = 61.0
-    warning.tell(_epoch(1, **{f"null__c{number}": 1 for number in range(6)}))
+    warning.log_share(_epoch(1, **{f"null__c{number}": 1 for number in range(6)}))
     first, second = map(json.loads, stream.getvalue().splitlines())
     assert (first["event"], first["level"]) == ("rows_dirty", "warning")
     assert first["reason"] == "missing idd 8, broken 2"

@@ -18,7 +18,7 @@ from sluiceway.errors import (
 from sluiceway.followers import runner
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.route.route_meter import RouteMeter
-from sluiceway.schedule import second_look
+from sluiceway.schedule import log_end_history
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
@@ -62,9 +62,9 @@ def test_lag_is_that_of_the_moment_at_which_the_tasks_had_answered(
         return 0
 
     planned, before = route.plan(), time.monotonic()
-    monkeypatch.setattr(RouteMeter, "look", look)
+    monkeypatch.setattr(RouteMeter, "update", look)
     answer = route.answer(planned, 4)
-    route.session.note_written(planned)
+    route.session.set_written(planned)
     planned.answered = 7.0 if waited else 0.0
     route.session.finish(planned, [answer], route.view())
     assert looked_at == [7.0] if waited else before <= looked_at[0] <= time.monotonic()
@@ -151,7 +151,7 @@ def test_log_that_falls_behind_while_tasks_read_is_asked_again_before_it_is_beli
     with pytest.raises(SourceUnavailableError, match="ends at 5, the committed end is 6"):
         route.finish(planned, answer)
     assert _committed(route) == 6
-    monkeypatch.setattr(second_look, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(log_end_history, "RECHECK_AFTER_S", 0.0)
     with pytest.raises(OffsetsLostError):
         route.finish(planned, answer)
     assert _committed(route) == 6

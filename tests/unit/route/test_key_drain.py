@@ -7,7 +7,7 @@ import pytest
 from sluiceway.errors import SourceOrderError
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.key_drain import KeyDrain
+from sluiceway.route.key_drain import KeyOrderGuard
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,
@@ -35,7 +35,7 @@ def _numbers(found: tuple[DiscoveredPartition, ...]) -> list[object]:
 
 def test_a_new_partition_waits_for_the_time_and_then_for_the_others_ends() -> None:
     now = [0.0]
-    drain = KeyDrain(60.0, stderr_log(level="error"), clock=lambda: now[0])
+    drain = KeyOrderGuard(60.0, stderr_log(level="error"), clock=lambda: now[0])
     fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 5)))
     assert _numbers(drain.admitted(_found(0), fold, _bounds(5))) == [0]
     assert not drain.holds
@@ -51,7 +51,7 @@ def test_a_new_partition_waits_for_the_time_and_then_for_the_others_ends() -> No
 
 def test_rows_behind_an_open_transaction_are_read_before_a_new_partition() -> None:
     now = [0.0]
-    drain = KeyDrain(60.0, stderr_log(level="error"), clock=lambda: now[0])
+    drain = KeyOrderGuard(60.0, stderr_log(level="error"), clock=lambda: now[0])
     fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 5)))
     open_since_5 = _bounds(5, 3) | {SourcePartition("orders", 0): LogBounds(0, 5, 9)}
     drain.admitted(_found(0, 1), fold, open_since_5)
@@ -63,7 +63,7 @@ def test_rows_behind_an_open_transaction_are_read_before_a_new_partition() -> No
 
 def test_a_look_at_an_epoch_that_is_not_committed_does_not_begin_the_wait_anew() -> None:
     now = [0.0]
-    drain = KeyDrain(60.0, stderr_log(level="error"), clock=lambda: now[0])
+    drain = KeyOrderGuard(60.0, stderr_log(level="error"), clock=lambda: now[0])
     fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 5)))
     ahead = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 7)))
     drain.admitted(_found(0, 1), fold, _bounds(7, 3))
@@ -78,7 +78,7 @@ def test_a_look_at_an_epoch_that_is_not_committed_does_not_begin_the_wait_anew()
 
 
 def test_a_partition_that_went_before_it_was_read_is_not_waited_for() -> None:
-    drain = KeyDrain(60.0, stderr_log(level="error"))
+    drain = KeyOrderGuard(60.0, stderr_log(level="error"))
     fold = fold_of(fence(), sources(0))
     drain.admitted(_found(0, 1), fold, _bounds(5, 3))
     assert drain.holds
@@ -87,12 +87,12 @@ def test_a_partition_that_went_before_it_was_read_is_not_waited_for() -> None:
 
 
 def test_the_first_partitions_of_a_topic_wait_for_nobody() -> None:
-    drain = KeyDrain(60.0, stderr_log(level="error"))
+    drain = KeyOrderGuard(60.0, stderr_log(level="error"))
     assert _numbers(drain.admitted(_found(0, 1), Fold(), _bounds(5, 3))) == [0, 1]
 
 
 def test_a_route_without_a_key_holds_nothing_back() -> None:
-    drain = KeyDrain(None, stderr_log(level="error"))
+    drain = KeyOrderGuard(None, stderr_log(level="error"))
     assert _numbers(drain.admitted(_found(0, 1), fold_of(fence(), sources(0)), _bounds(5, 3))) == [
         0,
         1,
@@ -105,7 +105,7 @@ def _texts(*keys: str) -> tuple[DiscoveredPartition, ...]:
 
 
 def test_where_one_partition_counts_a_second_is_refused_whatever_their_keys_are() -> None:
-    drain = KeyDrain(60.0, stderr_log(level="error"), one_partition=True)
+    drain = KeyOrderGuard(60.0, stderr_log(level="error"), one_partition=True)
     assert len(drain.admitted(_texts("broker-a/0"), Fold(), {})) == 1
     for several in (_texts("broker-a/0", "broker-b/0"), _found(0, 1)):
         with pytest.raises(SourceOrderError, match="the topic has more"):
@@ -113,7 +113,7 @@ def test_where_one_partition_counts_a_second_is_refused_whatever_their_keys_are(
 
 
 def test_where_one_partition_counts_one_that_was_read_before_counts_too() -> None:
-    drain = KeyDrain(0.0, stderr_log(level="error"), one_partition=True)
+    drain = KeyOrderGuard(0.0, stderr_log(level="error"), one_partition=True)
     with pytest.raises(SourceOrderError, match="the topic has more"):
         drain.admitted(_found(1), fold_of(fence(), sources(0)), _bounds(5, 3))
 

@@ -66,7 +66,7 @@ class Table:
         body = self.record(*folders)
         self.writer.commit(body)
         self.publish(body)
-        self.writer.note_published()
+        self.writer.set_published()
 
     def look(self) -> None:
         refuse_older_ledger(self.log, self.log.fold())

@@ -4,12 +4,12 @@ import pytest
 
 from sluiceway.errors import FencedError, LedgerCorruptError
 from sluiceway.ledger.fold import Fold
-from sluiceway.route.takeover import LeftLedger
+from sluiceway.route.takeover import ReleasedLedger
 from tools.ledger_records import LEDGER, data, fence, fold_of, sources, span
 
 
-def left(fold: Fold) -> LeftLedger:
-    return LeftLedger("d1", LEDGER, fold.term, fold.next_seq, fold.head)
+def left(fold: Fold) -> ReleasedLedger:
+    return ReleasedLedger("d1", LEDGER, fold.term, fold.next_seq, fold.head)
 
 
 def test_ledger_that_nobody_has_touched_is_taken_again() -> None:

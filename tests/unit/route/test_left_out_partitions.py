@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import SourceUnavailableError
-from sluiceway.schedule.source_view import look
+from sluiceway.schedule.source_view import read_source_view
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from tools.session_on_disk import ONE, SessionOnDisk, session_on_disk
 
@@ -113,14 +113,14 @@ def test_topic_of_a_pattern_is_retired_only_when_it_is_gone_for_good(
     session.config = replace(session.config, pattern="o.*")
     route.source.away = frozenset()
     session.pin(session.due_sources(route.view()), route.view())
-    session.take_topics(())
-    nobody = look(route.source, ())
+    session.set_topics(())
+    nobody = read_source_view(route.source, ())
     assert session.due_sources(nobody) is not None, "another source would be believed"
     route.source.away = frozenset({TWO})
     assert session.due_sources(nobody) is None, "the topic may come back as it was"
     with pytest.raises(SourceUnavailableError, match="offsets retire JOB"):
         session.plan(nobody, bounded=False)
-    session.take_topics(listed)
+    session.set_topics(listed)
     assert planned_starts(route) == {ONE: 0, TWO: 0}
 
 

@@ -42,5 +42,5 @@ def test_end_of_a_route_without_rows_waits_for_nobody(
 ) -> None:
     _pinned(route)
     _all_follow(route)
-    route.session.settle()
+    route.session.finish_effects()
     assert "followers_left" not in capsys.readouterr().err

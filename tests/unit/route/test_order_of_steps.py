@@ -11,44 +11,46 @@ from sluiceway.config.dirty_limits import DirtyWatch
 from sluiceway.errors import TaskFailedError
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.route import route_session
-from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.held_route import OwnedRoute
 from sluiceway.route.route_figures import RouteFigures
 from sluiceway.route.route_session import RouteSession
-from sluiceway.schedule.patience import Patience
-from sluiceway.schedule.second_look import SecondLook
-from sluiceway.upkeep.housekeeping import Housekeeper
+from sluiceway.schedule.log_end_history import LogEndHistory
+from sluiceway.schedule.retry_pause import RetryPause
+from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import Lanes
 from sluiceway.worker.plan import TaskFailure
 from tools.session_on_disk import session_on_disk
 
 _FUNCTIONS = (
-    *("check_staged_files", "check_identities", "plan_splits", "put_asked", "closing_marked"),
-    *("tell_sealed", "tell_epoch", "put_announcements"),
+    *("check_staged_files", "check_identities", "plan_splits", "put_requested", "closing_marked"),
+    *("log_sealed", "log_epoch", "put_announcements"),
 )
 _METHODS: tuple[tuple[type[Any], str], ...] = (
-    (SecondLook, "look"),
+    (LogEndHistory, "update"),
     (LedgerWriter, "commit"),
-    (DirtyWatch, "note"),
-    (HeldRoute, "wait_published"),
-    (HeldRoute, "note_landed"),
+    (DirtyWatch, "count"),
+    (OwnedRoute, "wait_published"),
+    (OwnedRoute, "close_passed"),
     (RouteSession, "_keep_log_short"),
     (RouteSession, "_want_partitions"),
     (RouteFigures, "finishing"),
-    (RouteFigures, "committed"),
+    (RouteFigures, "record_commit"),
     (RouteFigures, "thrown_away"),
     (RouteFigures, "failed"),
-    (Housekeeper, "tidy"),
-    (Lanes, "look"),
-    (Patience, "judge"),
+    (FileCleaner, "tidy"),
+    (Lanes, "read_requests"),
+    (RetryPause, "judge"),
 )
+# Names that several classes give to a method.
+_SHARED = ("update", "read_requests")
 _BEFORE = [
-    *("finishing", "check_staged_files", "check_identities", "SecondLook.look", "plan_splits"),
-    *("put_asked", "_keep_log_short", "closing_marked", "commit"),
+    *("finishing", "check_staged_files", "check_identities", "LogEndHistory.update", "plan_splits"),
+    *("put_requested", "_keep_log_short", "closing_marked", "commit"),
 ]
 _BEHIND = [
-    *("note", "tell_sealed", "wait_published", "_want_partitions", "note_landed"),
-    *("tell_epoch", "committed", "put_asked", "put_announcements", "_keep_log_short"),
-    *("tidy", "Lanes.look", "failed", "judge landed"),
+    *("count", "log_sealed", "wait_published", "_want_partitions", "close_passed"),
+    *("log_epoch", "record_commit", "put_requested", "put_announcements", "_keep_log_short"),
+    *("tidy", "Lanes.read_requests", "failed", "judge landed"),
 ]
 
 
@@ -61,7 +63,7 @@ class Steps:
             noted = self._noted(name, getattr(route_session, name))
             monkeypatch.setattr(route_session, name, noted)
         for owner, name in _METHODS:
-            told = f"{owner.__name__}.{name}" if name == "look" else name
+            told = f"{owner.__name__}.{name}" if name in _SHARED else name
             monkeypatch.setattr(owner, name, self._noted(told, getattr(owner, name)))
 
     def _noted(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +82,7 @@ def _planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, act: str) -> li
     with session_on_disk(tmp_path / "t", monkeypatch) as route:
         planned = route.plan()
         answer = route.answer(planned, 4)
-        route.session.note_written(planned)
+        route.session.set_written(planned)
         if act == "thrown away":
             route.run_epoch(6)
             planned.ahead = True

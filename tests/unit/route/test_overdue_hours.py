@@ -35,7 +35,7 @@ def test_oldest_overdue_hours_are_told_by_name(
     monkeypatch.setattr("time.time_ns", lambda: (NINE_US + 2 * MINUTE_US) * 1000)
     figures = Figures()
     config = replace(placed_session("a").config, ready=RULE)
-    PartitionSurvey(config, figures, deque()).look(table.log.fold())
+    PartitionSurvey(config, figures, deque()).update(table.log.fold())
     since = figures.read().numbers[metrics.PARTITION_OVERDUE_SINCE.name]
     names = [prefix for (prefix,) in since]
     assert names == [f"dt=20261117/hr={hour:02d}" for hour in range(20)]

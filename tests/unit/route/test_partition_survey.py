@@ -50,7 +50,7 @@ def test_hours_without_a_row_are_overdue_by_the_clock_alone(
     config = replace(placed_session("a").config, ready=RULE, interval_s=30.0)
     survey = PartitionSurvey(config, figures, deque())
     clock[0] = NINE_US - 1
-    survey.look(table.log.fold())
+    survey.update(table.log.fold())
     # The sixth, which has rows; the seventh, which has none. The eighth is not over.
     assert overdue(figures) == 2
     clock[0] = NINE_US
@@ -71,5 +71,5 @@ def test_table_that_announces_nothing_has_nothing_overdue(
     table.rows(SIX)
     clock[0] = NINE_US
     figures = Figures()
-    PartitionSurvey(placed_session("a").config, figures, deque()).look(table.log.fold())
+    PartitionSurvey(placed_session("a").config, figures, deque()).update(table.log.fold())
     assert overdue(figures) == 0

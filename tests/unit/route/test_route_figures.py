@@ -55,7 +55,7 @@ def result(
 def committed(figures: RouteFigures, record: DataRecord, *results: TaskResult) -> None:
     planned = PlannedEpoch(1, [], None)  # type: ignore[arg-type]
     done = EpochDone(7, record, results, planned, planned.started + 2.0)
-    figures.committed(done, record, fold_of(fence(), sources(0)))
+    figures.record_commit(done, record, fold_of(fence(), sources(0)))
 
 
 def numbers(figures: RouteFigures, name: str) -> dict[tuple[str, ...], float]:

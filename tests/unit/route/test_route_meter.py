@@ -64,26 +64,26 @@ def test_lag_counts_partitions_that_are_read_and_known() -> None:
 
 def test_lag_in_seconds_is_zero_when_nothing_is_left() -> None:
     meter, fold, clock = metered()
-    assert meter.look(fold, ends(0, 0)) == 0
+    assert meter.update(fold, ends(0, 0)) == 0
     clock.now += 9
     assert meter.read().lag_ms == 0
 
 
 def test_lag_in_seconds_grows_when_nobody_answers_any_more() -> None:
     meter, fold, clock = metered()
-    meter.look(fold, ends(0, 0))
+    meter.update(fold, ends(0, 0))
     clock.now += 600
     assert meter.read().lag_ms == 600_000
 
 
 def test_lag_in_seconds_of_a_busy_route_is_the_age_of_what_is_covered() -> None:
     meter, fold, clock = metered()
-    assert meter.look(fold, ends(100, 0)) == 100
+    assert meter.update(fold, ends(100, 0)) == 100
     assert meter.read().lag_ms is None
     clock.now += 10
     # More came meanwhile; what was there ten seconds ago is committed.
     commit(meter, fold, data(1, 0, span(0, 0, 120)))
-    assert meter.look(fold, ends(130, 0)) == 10
+    assert meter.update(fold, ends(130, 0)) == 10
     assert meter.read().lag_ms == 10_000
     clock.now += 12
     commit(meter, fold, data(1, 1, span(0, 120, 140)))
@@ -92,13 +92,13 @@ def test_lag_in_seconds_of_a_busy_route_is_the_age_of_what_is_covered() -> None:
 
 def test_lag_in_seconds_does_not_shrink_while_a_part_is_behind() -> None:
     meter, fold, clock = metered()
-    meter.look(fold, ends(0, 0))
+    meter.update(fold, ends(0, 0))
     clock.now += 1
-    meter.look(fold, ends(10, 10))
+    meter.update(fold, ends(10, 10))
     for epoch, (start, end) in enumerate([(0, 10), (10, 50)]):
         clock.now += 10
         commit(meter, fold, data(1, epoch, span(0, start, end)))
-        meter.look(fold, ends(60, 10))
+        meter.update(fold, ends(60, 10))
     assert meter.read().lag_ms == 21_000
 
 

@@ -19,8 +19,8 @@ from sluiceway.schedule.source_view import SourceView
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.desk import RouteDesk
 from sluiceway.upkeep.partition_bodies import counts_body, ready_body
+from sluiceway.upkeep.record_queue import RecordQueue
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 S = 1_000_000
@@ -50,7 +50,9 @@ def table(tmp_path: Path) -> TableOnDisk:
 
 def readiness(table: TableOnDisk) -> RouteReadiness:
     fold = table.log.fold()
-    return RouteReadiness(RULE, RouteDesk(table.log, fold.closed), fold, stderr_log(level="error"))
+    return RouteReadiness(
+        RULE, RecordQueue(table.log, fold.closed), fold, stderr_log(level="error")
+    )
 
 
 def test_time_without_rows_waits_for_nothing_before_it_is_announced(table: TableOnDisk) -> None:
@@ -63,7 +65,7 @@ def test_time_without_rows_waits_for_nothing_before_it_is_announced(table: Table
     table.rows(closed=(EIGHT,))
     again = readiness(table)
     again.before = before
-    again.note_announced(SEVEN)
+    again.add_announced(SEVEN)
     fold = table.log.fold()
     fold.closed[SEVEN] = replace(fold.closed[SEVEN], version=1)
     assert again.to_announce(fold) is None
@@ -162,15 +164,15 @@ def commit_counts(table: TableOnDisk, **rows: int) -> None:
     table.writer.commit_made(
         lambda fold: counts_body(fold, (), ("audit", "c", "t"), {0: 1}, counts)
     )
-    table.writer.note_published()
+    table.writer.set_published()
 
 
 def counted(
     table: TableOnDisk, rule: ReadyRule = COUNTED
-) -> tuple[RouteReadiness, RouteDesk, Fold]:
+) -> tuple[RouteReadiness, RecordQueue, Fold]:
     """What a driver begins with."""
     fold = table.log.fold()
-    desk = RouteDesk(table.log, fold.closed)
+    desk = RecordQueue(table.log, fold.closed)
     return RouteReadiness(rule, desk, fold, stderr_log(level="warning")), desk, fold
 
 
@@ -287,7 +289,7 @@ def test_source_partition_with_a_row_is_quiet_from_that_row_on(table: TableOnDis
 def test_missing_count_of_an_hour_that_is_over_is_told_once(
     table: TableOnDisk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(route_readiness, "COUNT_PATIENCE_S", 0.0)
+    monkeypatch.setattr(route_readiness, "COUNT_WAIT_S", 0.0)
     monkeypatch.setattr("time.time_ns", lambda: (EIGHT_US + 2 * HOUR) * 1000)
     table.rows(EIGHT, newest_us=EIGHT_US + HOUR, mark=mark(EIGHT_US + HOUR + S, EIGHT_US + HOUR))
     commit_counts(table, h08=12)
@@ -318,14 +320,14 @@ def test_any_record_may_bring_the_count_or_the_rows_that_it_waits_for(table: Tab
     made, desk, fold = counted(table)
     made.close_due(fold)
     commit_counts(table, h08=12)
-    made.note_record(table.log.fold())
+    made.update(table.log.fold())
     assert desk.closed() == ()
     # As a replay of dirty rows: no epoch of the stream says that it has landed.
     table.rows(EIGHT, rows=2, mark=mark(nine_us + S))
-    made.note_record(table.log.fold())
+    made.update(table.log.fold())
     assert desk.closed() == (EIGHT,)
     plain, desk, fold = counted(table, RULE)
-    plain.note_record(fold)
+    plain.update(fold)
     assert desk.closed() == ()
 
 
@@ -352,7 +354,7 @@ def test_hour_that_an_epoch_in_flight_has_begun_is_announced_before_the_one_clos
     fold = table.log.fold()
     assert made.to_announce(fold) == SEVEN
     assert made.waits
-    made.note_announced(SEVEN)
+    made.add_announced(SEVEN)
     fold.closed[SEVEN] = replace(fold.closed[SEVEN], version=1)
     assert made.to_announce(fold) == EIGHT
 
@@ -366,7 +368,7 @@ def test_one_of_two_hours_begun_in_flight_does_not_let_go_what_waits_for_the_oth
     table.rows(closed=(six, EIGHT), mark=mark(EIGHT_US + 2 * S))
     made, _, fold = counted(table, ALONE)
     assert made.to_announce(fold) == six
-    made.note_announced(six)
+    made.add_announced(six)
     fold.closed[six] = replace(fold.closed[six], version=1)
     assert made.to_announce(fold) is None
 
@@ -378,7 +380,7 @@ def test_hour_is_announced_again_by_the_time_of_the_ledger_whichever_driver_live
     table.rows(EIGHT, mark=mark(EIGHT_US))
     table.rows(closed=(EIGHT,), mark=mark(EIGHT_US + S))
     table.writer.commit(lambda fold: _made(ready_body(fold, EIGHT, announced_at_us)))
-    table.writer.note_published()
+    table.writer.set_published()
     table.rows(EIGHT, mark=mark(EIGHT_US + 2 * S))
     table.rows(mark=mark(EIGHT_US + 3 * S))
     soon, due = (EIGHT_US + HOUR + minutes * 60 * S for minutes in (59, 60))
@@ -388,7 +390,7 @@ def test_hour_is_announced_again_by_the_time_of_the_ledger_whichever_driver_live
         made, fold = readiness(table), table.log.fold()
         is_other_clock = announced_at_us is not None and announced_at_us > due
         assert made.to_announce(fold) == (EIGHT if wanted or is_other_clock else None)
-    made.note_announced(EIGHT)
+    made.add_announced(EIGHT)
     assert made.to_announce(fold) is None
 
 

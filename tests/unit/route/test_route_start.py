@@ -14,7 +14,7 @@ from sluiceway.errors import (
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.observe import metrics
 from sluiceway.route import route_session
-from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.held_route import OwnedRoute
 from sluiceway.storage.local import LocalStorage
 from tools.session_on_disk import DiskTable, session_on_disk
 
@@ -116,7 +116,7 @@ def test_start_puts_nothing_before_it_is_kept_from_where_on_a_receiver_is_told(
     ):
         raise AssertionError("it has started")
     with session_on_disk(tmp_path / "t", monkeypatch, store, table, ready) as route:
-        assert Path(route.owned.layout.told("webhook")).exists()
+        assert Path(route.owned.layout.announced("webhook")).exists()
 
 
 def test_start_ends_what_fenced_drivers_had_begun_once_their_records_are_published(
@@ -124,7 +124,7 @@ def test_start_ends_what_fenced_drivers_had_begun_once_their_records_are_publish
 ) -> None:
     owed: list[int] = []
 
-    def abandon(held: HeldRoute) -> None:
+    def abandon(held: OwnedRoute) -> None:
         owed.append(len(held.owned.fold.unpublished))
 
     monkeypatch.setattr(route_session, "abandon_left", abandon)

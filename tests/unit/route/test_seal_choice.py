@@ -9,7 +9,7 @@ from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.config.retention import RetentionRule
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState, SourceState
-from sluiceway.route.seal_choice import RouteSealing
+from sluiceway.route.seal_rule import RouteSealing
 from sluiceway.worker.plan import IN_TIME_ALWAYS, LatePolicy, LateRule
 
 HOUR_US = 3_600_000_000

@@ -14,12 +14,12 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.route.held_route import HeldRoute
-from sluiceway.route.side_records import is_due, put_asked, put_closing, put_due
+from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.side_records import is_due, put_closing, put_due, put_requested
 from sluiceway.sinks.contract import DesiredPartition
 from sluiceway.storage.local import LocalStorage
-from sluiceway.upkeep import desk
-from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep import record_queue
+from sluiceway.upkeep.record_queue import RecordQueue
 from tools.ledger_records import data, fence, sources, span
 
 
@@ -30,7 +30,7 @@ def _no_wait(attempts: int, error: StorageUnavailableError) -> None:
 @pytest.fixture(autouse=True)
 def _turns_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn ends when there is nothing more to put, however slow the disk is."""
-    monkeypatch.setattr(desk, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(record_queue, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 class Told:
@@ -50,7 +50,7 @@ class Published:
 
     published_through = 0
 
-    def note(self, fold: Fold) -> None:
+    def update(self, fold: Fold) -> None:
         self.published_through = fold.next_seq
 
 
@@ -64,15 +64,15 @@ def begun(root: Path) -> LedgerWriter:
     return writer
 
 
-def held_by(writer: LedgerWriter, told: Told) -> HeldRoute:
+def held_by(writer: LedgerWriter, told: Told) -> OwnedRoute:
     """A route of which only the ledger and the catalog's wishes are real."""
     owned = SimpleNamespace(fold=writer.fold, writer=writer, layout=writer.log.layout)
-    moved = SimpleNamespace(take_gone=set, take=lambda wanted, old, through: None)
+    moved = SimpleNamespace(pop_removed=set, add=lambda wanted, old, through: None)
     schema = SimpleNamespace(owes_columns=lambda: False)
     others = dict.fromkeys(("housekeeper", "upkeep", "lanes", "dirty"), None)
     made: dict[str, Any] = {**others, "owned": owned, "moved": moved, "schema": schema}
     made["followers"] = Published()
-    return HeldRoute(**made, catalog=cast("Any", told), desk=RouteDesk(writer.log, ()))
+    return OwnedRoute(**made, catalog=cast("Any", told), record_queue=RecordQueue(writer.log, ()))
 
 
 def _made(body: DataRecord, fold: Fold) -> DataRecord:
@@ -91,29 +91,29 @@ def hour(number: int) -> DataRecord:
 def test_catalog_is_told_once_of_all_records_of_a_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "TURN_S", 600.0)
+    monkeypatch.setattr(record_queue, "TURN_S", 600.0)
     writer, told = begun(tmp_path), Told()
     writer.commit(sources(0))
     held = held_by(writer, told)
     bodies = [hour(number) for number in range(3)]
-    answers = [held.desk.ask(partial(_made, body)) for body in bodies]
-    put_asked(held, lambda _: None)
+    answers = [held.record_queue.ask(partial(_made, body)) for body in bodies]
+    put_requested(held, lambda _: None)
     assert [answer.result(0) for answer in answers] == [2, 3, 4]
     assert told.values == [["00", "01", "02"]]
-    put_asked(held, lambda _: None)
+    put_requested(held, lambda _: None)
     assert len(told.values) == 1
 
 
-def fail_a_turn(held: HeldRoute) -> None:
+def fail_a_turn(held: OwnedRoute) -> None:
     """A record lands in a turn, and the store fails at the next one."""
 
     def fail(fold: Fold) -> None:
         raise StorageUnavailableError(f"no answer at slot {fold.next_seq}")
 
-    held.desk.ask(lambda _: hour(0))
-    held.desk.ask(fail)
+    held.record_queue.ask(lambda _: hour(0))
+    held.record_queue.ask(fail)
     with pytest.raises(StorageUnavailableError):
-        put_asked(held, lambda _: None)
+        put_requested(held, lambda _: None)
 
 
 def test_record_that_landed_before_its_turn_failed_is_told_of_with_the_next_one(
@@ -127,7 +127,7 @@ def test_record_that_landed_before_its_turn_failed_is_told_of_with_the_next_one(
     # An epoch's record, which tells of itself.
     before = writer.fold.next_seq
     writer.commit(hour(1))
-    writer.note_published()
+    writer.set_published()
     held.want_partitions(before)
     assert told.values == [["00", "01"]]
     held.want_partitions(before)
@@ -150,11 +150,11 @@ def test_record_that_landed_before_its_turn_failed_is_told_of_when_nothing_else_
 def test_prefix_is_closed_by_one_record_and_no_other_follows(tmp_path: Path) -> None:
     writer = begun(tmp_path)
     log = writer.log
-    asked = RouteDesk(log, ())
+    asked = RecordQueue(log, ())
     owned = SimpleNamespace(fold=writer.fold, writer=writer)
     wanted: list[int] = []
-    hooks = {"want_partitions": wanted.append, "note_records": writer.note_published}
-    held = cast("Any", SimpleNamespace(desk=asked, owned=owned, unshown=None, **hooks))
+    hooks = {"want_partitions": wanted.append, "update_followers": writer.set_published}
+    held = cast("Any", SimpleNamespace(record_queue=asked, owned=owned, unshown=None, **hooks))
     asked.close_prefix("dt=20261120/hr=08")
     # Another record may be asked for just then, which is put later.
     for epoch in range(3):
@@ -167,7 +167,7 @@ def test_prefix_is_closed_by_one_record_and_no_other_follows(tmp_path: Path) -> 
 def test_what_is_closed_and_not_in_the_ledger_is_still_to_be_announced(tmp_path: Path) -> None:
     writer = begun(tmp_path)
     held = held_by(writer, Told())
-    held.desk.close_prefix("dt=20261120/hr=08")
+    held.record_queue.close_prefix("dt=20261120/hr=08")
     assert not held.announcing
     timed = cast("Any", SimpleNamespace(waits=False))
     assert replace(held, readiness=timed).announcing

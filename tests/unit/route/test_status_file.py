@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluiceway.audit.job_status import told_of
+from sluiceway.audit.job_status import parse_status
 from sluiceway.followers.runner import FollowerState
 from sluiceway.route.halt_report import HaltReport
 from sluiceway.route.status import (
@@ -104,6 +104,6 @@ def test_own_command_is_kept(command: str) -> None:
 
 
 def test_file_of_another_route_says_nothing_of_this_one() -> None:
-    assert told_of("orders", encode_status(TOLD)) == TOLD
-    assert told_of("clicks", encode_status(TOLD)) is None
-    assert told_of("orders", b"{") is None
+    assert parse_status("orders", encode_status(TOLD)) == TOLD
+    assert parse_status("clicks", encode_status(TOLD)) is None
+    assert parse_status("orders", b"{") is None

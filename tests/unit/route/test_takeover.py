@@ -20,7 +20,7 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.steps import Step, ignore_step
 from sluiceway.route import takeover
 from sluiceway.route.ledger_age import refuse_older_ledger
-from sluiceway.route.takeover import LeftLedger, TakeoverHooks, take_over
+from sluiceway.route.takeover import ReleasedLedger, TakeoverHooks, take_over
 from sluiceway.sinks.contract import (
     DesiredPartition,
     ParkedPartition,
@@ -174,7 +174,7 @@ def test_fence_of_a_start_in_vain_is_known_by_the_driver_and_not_by_its_process(
         )
 
     first = take_over(config, sink, hooks("a" * 32))
-    left = LeftLedger.of(first)
+    left = ReleasedLedger.of(first)
     first.lease.release()
     sink.marks_in_vain = 1
     with pytest.raises(MetastoreUnavailableError):
@@ -223,7 +223,7 @@ def test_driver_that_starts_anew_is_fenced_by_one_that_came_and_went_meanwhile(
     sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
     hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
     first = take_over(config, sink, hooks)
-    left = LeftLedger.of(first)
+    left = ReleasedLedger.of(first)
     first.lease.release()
     look = refuse_older_ledger
 

@@ -8,7 +8,7 @@ import pytest
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import CompiledJob
 from sluiceway.errors import WrongUsageError
-from sluiceway.job.run import Eyes, RunOptions, run_job
+from sluiceway.job.run import Observers, RunOptions, run_job
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
@@ -39,7 +39,7 @@ def test_takeover_of_a_route_that_the_job_has_not_is_wrong_usage(
     spec = load_job(_JOBS / "orders.yaml", environ=_ENVIRON).spec
     job = _compiled(spec, routes)
     monkeypatch.setattr("sluiceway.job.run.compile_routes", lambda _: job)
-    eyes = Eyes(stderr_log(level="error"), Progress())
+    eyes = Observers(stderr_log(level="error"), Progress())
     with pytest.raises(WrongUsageError, match=said) as refused:
         run_job(spec, RunOptions(takeover=takeover), eyes, StopSignal())
     assert (refused.value.code, refused.value.exit_code) == ("SW480", 2)

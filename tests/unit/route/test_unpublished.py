@@ -40,7 +40,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _epochs_without_publishing(route: SessionOnDisk, store: SlowStore, most: int) -> None:
     route.source.place = LogBounds(0, 100, 100)
-    route.session._now.max_unpublished = most
+    route.session.state.max_unpublished = most
     route.run_epoch(4)
     store.away = True
     for end in range(5, 5 + most):
@@ -59,7 +59,7 @@ def test_route_commits_up_to_its_bound_and_then_says_who_is_behind(
             route.plan()
         assert fold.published_through < fold.next_seq - 2
         store.away = False
-        wait_until(route.session._now.take_published)
+        wait_until(route.session.state.read_published)
         route.run_epoch(20)
         last = LedgerLog(LocalStorage(), route.owned.layout).fold()
         assert last.published_through == fold.next_seq - 1
@@ -73,8 +73,8 @@ def test_epoch_that_is_planned_ahead_counts_the_one_whose_commit_is_under_way(
     store = SlowStore()
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 2)
-        route.session._now.max_unpublished = 3
-        held = route.session._now
+        route.session.state.max_unpublished = 3
+        held = route.session.state
         held.refuse_unpublished(in_flight=0)
         with pytest.raises(UnpublishedError):
             held.refuse_unpublished(in_flight=1)
@@ -86,7 +86,7 @@ def test_epoch_that_is_planned_ahead_leaves_the_fold_to_the_one_whose_commit_is_
     store = SlowStore()
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 2)
-        held, fold = route.session._now, route.owned.fold
+        held, fold = route.session.state, route.owned.fold
         held.max_unpublished = 9
         store.away = False
         wait_until(lambda: held.followers.published_through == fold.next_seq)
@@ -100,7 +100,7 @@ def test_epoch_under_way_alone_fills_a_bound_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with session_on_disk(tmp_path / "t", monkeypatch, SlowStore()) as route:
-        held = route.session._now
+        held = route.session.state
         held.max_unpublished = 1
         assert held.owned.fold.unpublished == {}
         held.refuse_unpublished(in_flight=0)
@@ -114,7 +114,7 @@ def test_record_that_is_unpublished_for_long_holds_the_next_epoch(
     store = SlowStore()
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 1)
-        route.session._now.max_unpublished = 100
+        route.session.state.max_unpublished = 100
         route.plan()
         monkeypatch.setattr(held_route, "LONGEST_UNPUBLISHED_S", 0.0)
         with pytest.raises(UnpublishedError):
@@ -138,7 +138,7 @@ def test_follower_that_is_too_far_behind_holds_up_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with session_on_disk(tmp_path / "t", monkeypatch) as route:
-        held = route.session._now
+        held = route.session.state
         held.refuse_unpublished(0)
         monkeypatch.setattr(held.followers, "holds_up", lambda: "late: 90 files wait")
         with pytest.raises(UnpublishedError, match="nothing more is committed: late: 90 files"):
@@ -152,7 +152,7 @@ def test_what_followers_have_published_meanwhile_counts_at_once(
     store = SlowStore()
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 3)
-        held, fold = route.session._now, route.owned.fold
+        held, fold = route.session.state, route.owned.fold
         store.away = False
         wait_until(lambda: held.followers.published_through >= fold.next_seq)
         assert len(fold.unpublished) == 3
@@ -172,7 +172,7 @@ def test_first_follower_that_is_behind_and_says_why_is_named_and_hastened(
     )
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 1)
-        held = route.session._now
+        held = route.session.state
         monkeypatch.setattr(held.followers, "states", lambda: states)
         monkeypatch.setattr(held.followers, "hasten", lambda: hastened.append(True))
         with pytest.raises(UnpublishedError, match=r" s; slow: the store is away \("):
@@ -186,7 +186,7 @@ def test_snapshot_that_starves_holds_commits_only_while_something_is_unpublished
     monkeypatch.setattr(LogUpkeep, "starved", True)
     store = SlowStore()
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
-        held = route.session._now
+        held = route.session.state
         held.refuse_unpublished(0)
         _epochs_without_publishing(route, store, 1)
         held.max_unpublished = 100
@@ -200,7 +200,7 @@ def test_record_may_be_unpublished_up_to_its_time_and_no_longer(
     store = SlowStore()
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 1)
-        held, longest_s = route.session._now, held_route.LONGEST_UNPUBLISHED_S
+        held, longest_s = route.session.state, held_route.LONGEST_UNPUBLISHED_S
         held.max_unpublished = 100
         monkeypatch.setattr(held.followers, "publishing_for_s", lambda: longest_s - 0.1)
         held.refuse_unpublished(0)

@@ -33,7 +33,7 @@ def reading_s(pace: EpochPace, clock: Clock, took_s: float | None = None) -> flo
     told = pace.task_plans(planned)[0].deadline_s
     if took_s is not None:
         clock.now += told + took_s
-        pace.note_answered(planned)
+        pace.set_answered(planned)
         assert planned.answered == clock.now
     return told
 

@@ -32,13 +32,13 @@ def test_transaction_that_stays_open_is_told_once_with_the_numbers(
 ) -> None:
     watched, clock = watch()
     for _ in range(3):
-        watched.look(FOLD, {LOG: LogBounds(0, 10, 25)})
+        watched.update(FOLD, {LOG: LogBounds(0, 10, 25)})
         clock.now += OPEN_FOR_S - 1
     (line,) = told(capsys)
     assert line["event"] == "transaction_open"
     assert (line["partition"], line["since_offset"], line["waiting"]) == (str(LOG), 10, 15)
     clock.now += 600
-    watched.look(FOLD, {LOG: LogBounds(0, 10, 25)})
+    watched.update(FOLD, {LOG: LogBounds(0, 10, 25)})
     assert len(told(capsys)) == 1
 
 
@@ -51,9 +51,9 @@ def test_transaction_that_goes_on_or_ends_is_not_told(
     capsys: pytest.CaptureFixture[str], later: LogBounds
 ) -> None:
     watched, clock = watch()
-    watched.look(FOLD, {LOG: LogBounds(0, 10, 25)})
+    watched.update(FOLD, {LOG: LogBounds(0, 10, 25)})
     clock.now += OPEN_FOR_S + 1
-    watched.look(FOLD, {LOG: later})
+    watched.update(FOLD, {LOG: later})
     assert told(capsys) == []
 
 
@@ -62,6 +62,6 @@ def test_rows_that_are_not_read_yet_are_lag_and_no_transaction(
 ) -> None:
     watched, clock = watch()
     for _ in range(2):
-        watched.look(FOLD, {SourcePartition("orders", 1): LogBounds(0, 8, 25)})
+        watched.update(FOLD, {SourcePartition("orders", 1): LogBounds(0, 8, 25)})
         clock.now += OPEN_FOR_S + 1
     assert told(capsys) == []

@@ -10,7 +10,7 @@ from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.ledger.records import RowCounts
 from sluiceway.route.prepare import prepare_record
 from sluiceway.schedule import pieces
-from sluiceway.schedule.pieces import Pieces
+from sluiceway.schedule.pieces import SplitPieces
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
@@ -73,7 +73,7 @@ def _answer(epoch: PlannedEpoch, task: int, *ends: int, failed: bool = False) ->
     )
 
 
-def _read_before(found: Pieces, records: int) -> None:
+def _read_before(found: SplitPieces, records: int) -> None:
     """An epoch before, in which one task read so many until its deadline."""
     before = _epoch(LAG)
     found.cut({"r": before}, [])
@@ -81,7 +81,7 @@ def _read_before(found: Pieces, records: int) -> None:
 
 
 def test_idle_tasks_get_pieces_of_three_quarters_of_what_was_read_before() -> None:
-    found = Pieces()
+    found = SplitPieces()
     _read_before(found, 40_000)
     epoch = _epoch(LAG)
     found.cut({"r": epoch}, [1, 2])
@@ -98,7 +98,7 @@ def test_idle_tasks_get_pieces_of_three_quarters_of_what_was_read_before() -> No
 
 
 def test_longest_backlog_is_cut_first_and_a_bounded_one_ends_where_it_ended() -> None:
-    found = Pieces()
+    found = SplitPieces()
     _read_before(found, 40_000)
     epoch = _epoch(70_000, stop=65_000)
     found.cut({"r": epoch}, [1, 2])
@@ -113,15 +113,15 @@ def test_longest_backlog_is_cut_first_and_a_bounded_one_ends_where_it_ended() ->
 
 @pytest.mark.parametrize(("lag", "before"), [(LAG, 0), (LAG, 13_000), (39_000, 40_000)])
 def test_short_backlogs_and_unknown_rates_are_not_cut(lag: int, before: int) -> None:
-    found = Pieces()
+    found = SplitPieces()
     _read_before(found, before)
     epoch = _epoch(lag)
     found.cut({"r": epoch}, [1])
     assert _ranges(epoch) == {0: [(0, 0, None)]}
 
 
-def _three() -> tuple[Pieces, PlannedEpoch]:
-    found = Pieces()
+def _three() -> tuple[SplitPieces, PlannedEpoch]:
+    found = SplitPieces()
     _read_before(found, 40_000)
     epoch = _epoch(LAG)
     found.cut({"r": epoch}, [1, 2])
@@ -186,7 +186,7 @@ def test_pieces_shrink_when_a_task_did_not_come_to_its_end() -> None:
 
 
 def test_pieces_keep_their_length_when_all_came_to_their_ends() -> None:
-    found = Pieces()
+    found = SplitPieces()
     _read_before(found, 40_000)
     for _ in range(3):
         epoch = _epoch(60_000, stop=60_000)

@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import CompiledJob, RouteConfig
-from sluiceway.schedule.demand import Demand
+from sluiceway.schedule.demand import ReadAhead
 from sluiceway.schedule.planner import PlannedSplit
 from sluiceway.schedule.rate_limit import RateLimit, RouteSplits
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
@@ -207,7 +207,7 @@ def test_never_more_than_the_rate_whatever_is_waited_for() -> None:
 
 def test_demand_is_what_lies_there_and_what_comes_in_an_interval() -> None:
     clock = Clock()
-    demand = Demand(10.0, clock)
+    demand = ReadAhead(10.0, clock)
     planned = splits("a", 0)
     partition = planned[0].split.partition
 
@@ -227,7 +227,7 @@ def test_demand_is_what_lies_there_and_what_comes_in_an_interval() -> None:
 
 def test_split_that_stops_below_its_start_is_no_negative_demand() -> None:
     (past,) = splits("a", -7, stops=True)
-    (expected,) = Demand(10.0).expect([past], {past.split.partition: LogBounds(0, 9000, 9000)})
+    (expected,) = ReadAhead(10.0).expect([past], {past.split.partition: LogBounds(0, 9000, 9000)})
     assert expected.expected_records == 0
     gone, rest = RateLimit(3).bound(
         [RouteSplits(plain(), [expected]), RouteSplits(plain(), splits("b", 100, stops=True))]

@@ -7,8 +7,8 @@ import pytest
 
 from sluiceway.errors import SourceUnavailableError
 from sluiceway.ledger.fold import Fold
-from sluiceway.schedule import second_look
-from sluiceway.schedule.second_look import PATIENCE_S, SecondLook
+from sluiceway.schedule import log_end_history
+from sluiceway.schedule.log_end_history import RECHECK_AFTER_S, LogEndHistory
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from tools.ledger_records import data, fence, fold_of, sources, span
 
@@ -35,23 +35,23 @@ def let_pass(monkeypatch: pytest.MonkeyPatch) -> Pass:
     def let_pass(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(second_look, "time", Clock)
+    monkeypatch.setattr(log_end_history, "time", Clock)
     return let_pass
 
 
-def _in_doubt(looks: SecondLook, fold: Fold, place: LogBounds) -> bool:
+def _in_doubt(looks: LogEndHistory, fold: Fold, place: LogBounds) -> bool:
     try:
-        looks.look(fold, {ONE: place, TWO: LogBounds(0, 2, 2)})
+        looks.update(fold, {ONE: place, TWO: LogBounds(0, 2, 2)})
     except SourceUnavailableError:
         return True
     return False
 
 
 def test_log_that_stays_behind_under_one_leader_is_believed(fold: Fold, let_pass: Pass) -> None:
-    looks = SecondLook()
+    looks = LogEndHistory()
     with pytest.raises(SourceUnavailableError, match=r"\[0\].*ends at 7, the committed end is 9"):
-        looks.look(fold, {ONE: BEHIND})
-    let_pass(PATIENCE_S - 0.1)
+        looks.update(fold, {ONE: BEHIND})
+    let_pass(RECHECK_AFTER_S - 0.1)
     assert _in_doubt(looks, fold, BEHIND)
     let_pass(0.1)
     assert not _in_doubt(looks, fold, BEHIND)
@@ -60,37 +60,37 @@ def test_log_that_stays_behind_under_one_leader_is_believed(fold: Fold, let_pass
 def test_leader_that_has_caught_up_is_not_held_against_its_log_later(
     fold: Fold, let_pass: Pass
 ) -> None:
-    looks = SecondLook()
+    looks = LogEndHistory()
     assert _in_doubt(looks, fold, BEHIND)
-    let_pass(PATIENCE_S)
+    let_pass(RECHECK_AFTER_S)
     assert not _in_doubt(looks, fold, LogBounds(0, 9, 9, leader_epoch=4))
     assert _in_doubt(looks, fold, BEHIND)
 
 
 def test_another_leader_has_time_of_its_own(fold: Fold, let_pass: Pass) -> None:
-    looks = SecondLook()
+    looks = LogEndHistory()
     assert _in_doubt(looks, fold, BEHIND)
-    let_pass(PATIENCE_S)
+    let_pass(RECHECK_AFTER_S)
     assert _in_doubt(looks, fold, replace(BEHIND, leader_epoch=5))
-    let_pass(PATIENCE_S)
+    let_pass(RECHECK_AFTER_S)
     assert not _in_doubt(looks, fold, replace(BEHIND, leader_epoch=5))
 
 
 def test_leader_that_does_not_answer_in_between_changes_nothing(fold: Fold, let_pass: Pass) -> None:
-    looks = SecondLook()
+    looks = LogEndHistory()
     assert _in_doubt(looks, fold, BEHIND)
-    let_pass(PATIENCE_S)
-    looks.look(fold, {})
+    let_pass(RECHECK_AFTER_S)
+    looks.update(fold, {})
     assert not _in_doubt(looks, fold, BEHIND)
 
 
 def test_retired_partition_is_nobodys_doubt() -> None:
     gone = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9)), sources(0, retired=True))
-    SecondLook().look(gone, {ONE: BEHIND})
+    LogEndHistory().update(gone, {ONE: BEHIND})
 
 
 def test_first_of_several_logs_that_are_behind_is_told(fold: Fold, let_pass: Pass) -> None:
     del let_pass
     with pytest.raises(SourceUnavailableError) as caught:
-        SecondLook().look(fold, {ONE: BEHIND, TWO: LogBounds(0, 1, 1)})
+        LogEndHistory().update(fold, {ONE: BEHIND, TWO: LogBounds(0, 1, 1)})
     assert caught.value.where == str(ONE)

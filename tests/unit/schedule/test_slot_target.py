@@ -52,7 +52,7 @@ def _read(target: SlotTarget, expected: int, lag: int, slots: int, *records: int
     """One epoch: what is asked for before it, then what its tasks read."""
     epochs = _epochs(expected, lag)
     chosen = target.choose(epochs, slots)
-    target.note({"orders": epochs[0]}, _answers(*records))
+    target.update({"orders": epochs[0]}, _answers(*records))
     return chosen
 
 
@@ -203,7 +203,7 @@ class Simulated:
             most = self.machine.reads(up, chance)
             read = min(lag, most * up)
             share = [min(most, read - most * n) for n in range(up) if read > most * n]
-            target.note({"r": planned[0]}, _answers(*share))
+            target.update({"r": planned[0]}, _answers(*share))
             lag -= read
             self.lags.append(lag)
         self.wanted = coming

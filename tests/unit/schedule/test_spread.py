@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
-from sluiceway.schedule.spread import Spread
+from sluiceway.schedule.spread import SplitAssigner
 from sluiceway.sources.contract import SourcePartition, Split
 
 
@@ -40,7 +40,7 @@ def loads(*epochs: PlannedEpoch) -> dict[int, int]:
 
 
 def test_splits_of_one_route_use_all_slots_and_stay_where_they_were() -> None:
-    one, spread = epoch("a", 5), Spread()
+    one, spread = epoch("a", 5), SplitAssigner()
     spread.assign({0: one}, 2)
     assert tasks(one) == [{0: [0, 2, 4], 1: [1, 3]}]
     spread.assign({0: one}, 2)
@@ -51,20 +51,20 @@ def test_splits_of_one_route_use_all_slots_and_stay_where_they_were() -> None:
 
 def test_routes_have_tasks_of_their_own_while_there_are_slots() -> None:
     small, large = epoch("a", 2), epoch("b", 6)
-    Spread().assign({0: small, 1: large}, 4)
+    SplitAssigner().assign({0: small, 1: large}, 4)
     assert not small.by_task.keys() & large.by_task.keys()
     assert [len(small.by_task), len(large.by_task)] == [1, 3]
 
 
 def test_route_with_more_to_read_gets_more_tasks() -> None:
     many, hot = epoch("a", 6), epoch("b", 3, [50_000] * 3)
-    Spread().assign({0: many, 1: hot}, 4)
+    SplitAssigner().assign({0: many, 1: hot}, 4)
     assert [len(many.by_task), len(hot.by_task)] == [1, 3]
 
 
 def test_many_routes_share_few_slots_evenly_and_completely() -> None:
     epochs = [epoch(f"t{n}", 3) for n in range(7)]
-    Spread().assign(numbered(epochs), 2)
+    SplitAssigner().assign(numbered(epochs), 2)
     placed = [len(splits) for e in epochs for task, splits in e.by_task.items() if task == 0]
     assert sum(placed) in (10, 11)
     assert sum(len(each) for e in epochs for each in e.by_task.values()) == 21
@@ -72,13 +72,13 @@ def test_many_routes_share_few_slots_evenly_and_completely() -> None:
 
 def test_hot_partition_has_a_task_nearly_to_itself() -> None:
     one = epoch("a", 5, [100_000, 900, 900, 900, 900])
-    Spread().assign({0: one}, 2)
+    SplitAssigner().assign({0: one}, 2)
     assert tasks(one) == [{0: [0], 1: [1, 2, 3, 4]}]
 
 
 def test_small_routes_are_not_cut_among_many() -> None:
     epochs = [epoch(f"t{n}", 3, [n, n, n]) for n in range(100)]
-    Spread().assign(numbered(epochs), 2)
+    SplitAssigner().assign(numbered(epochs), 2)
     assert all(len(each.by_task) == 1 for each in epochs)
     even = sum(loads(*epochs).values()) / 2
     assert max(loads(*epochs).values()) < 1.05 * even
@@ -88,14 +88,14 @@ def test_small_routes_are_not_cut_among_many() -> None:
 def test_longest_task_is_at_most_a_third_above_what_can_be(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a test's own
     epochs = [epoch(f"t{n}", 4, [chance.randrange(10**6) for _ in range(4)]) for n in range(20)]
-    Spread().assign(numbered(epochs), 7)
+    SplitAssigner().assign(numbered(epochs), 7)
     even = sum(loads(*epochs).values()) / 7
     largest = max(split.expected_records for each in epochs for split in each.splits)
     assert max(loads(*epochs).values()) <= 4 / 3 * max(even, largest) + 100 * 80
 
 
 def test_small_changes_move_nothing_and_large_ones_do() -> None:
-    spread = Spread()
+    spread = SplitAssigner()
     spread.assign({0: (first := epoch("a", 4, [1000, 1000, 1000, 1000]))}, 2)
     spread.assign({0: (second := epoch("a", 4, [1300, 900, 1300, 800]))}, 2)
     assert tasks(second) == tasks(first)
@@ -106,7 +106,7 @@ def test_small_changes_move_nothing_and_large_ones_do() -> None:
 
 
 def test_others_stay_when_a_route_comes_or_goes() -> None:
-    spread = Spread()
+    spread = SplitAssigner()
     epochs = {n: epoch(f"t{n}", 3) for n in range(20)}
     spread.assign(epochs, 2)
     before = {n: each.by_task for n, each in epochs.items()}
@@ -121,7 +121,7 @@ def test_others_stay_when_a_route_comes_or_goes() -> None:
 
 
 def test_route_that_comes_takes_no_task_of_others_while_there_are_enough() -> None:
-    spread = Spread()
+    spread = SplitAssigner()
     first, second = epoch("a", 4), epoch("b", 4)
     spread.assign({0: first}, 4)
     spread.assign({0: first, 1: second}, 4)
@@ -131,7 +131,7 @@ def test_route_that_comes_takes_no_task_of_others_while_there_are_enough() -> No
 
 def test_same_partition_read_by_two_routes_is_dealt_for_each() -> None:
     one, other = epoch("a", 2), epoch("a", 2)
-    Spread().assign({0: one, 1: other}, 1)
+    SplitAssigner().assign({0: one, 1: other}, 1)
     assert tasks(one, other) == [{0: [0, 1]}, {0: [0, 1]}]
 
 
@@ -139,6 +139,6 @@ def test_equal_epochs_are_dealt_equally_by_another_driver() -> None:
     deals = []
     for _ in range(2):
         epochs = [epoch(f"t{n}", 3, [n % 3, n % 5]) for n in range(50)]
-        Spread().assign(numbered(epochs), 3)
+        SplitAssigner().assign(numbered(epochs), 3)
         deals.append(tasks(*epochs))
     assert deals[0] == deals[1]

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.schedule import source_view, steady_clock
-from sluiceway.schedule.source_view import look
+from sluiceway.schedule.source_view import read_source_view
 from sluiceway.schedule.steady_clock import BELIEVE_AFTER_S, MOST_STEP_S, SteadyClock
 from sluiceway.sources.contract import (
     DiscoveredPartition,
@@ -55,12 +55,12 @@ def test_clock_that_steps_between_two_looks_is_refused_and_told_once(
     for passed_s in (2.0, 4.0, 6.0):
         clocks.passed_s = passed_s
         assert seconds(clock) == pytest.approx(passed_s)
-    assert [(each.event, round(each.step_s, 3)) for each in clock.take_news()] == [
+    assert [(each.event, round(each.step_s, 3)) for each in clock.pop_news()] == [
         ("clock_stepped", step_s)
     ]
     clocks.wrong_s = 0.0
     assert seconds(clock) == pytest.approx(6.0)
-    assert [news.event for news in clock.take_news()] == ["clock_back"]
+    assert [news.event for news in clock.pop_news()] == ["clock_back"]
 
 
 def test_clock_that_is_slewed_is_followed_without_a_word(clocks: Clocks) -> None:
@@ -68,7 +68,7 @@ def test_clock_that_is_slewed_is_followed_without_a_word(clocks: Clocks) -> None
     for n in range(100):
         clocks.passed_s, clocks.wrong_s = n * 10.0, n * 0.1
         assert seconds(clock) == pytest.approx(n * 10.1)
-    assert clock.take_news() == []
+    assert clock.pop_news() == []
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -83,7 +83,7 @@ def test_clock_that_creeps_away_by_small_steps_is_refused_as_one_that_steps(
     for n in range(1, 50):
         clocks.passed_s, clocks.wrong_s = 2.0 + n * 2.0, sign * (4.0 + n * 3.0)
         assert seconds(clock) == pytest.approx(clocks.passed_s + sign * 4.0)
-    assert "clock_stepped" in [news.event for news in clock.take_news()]
+    assert "clock_stepped" in [news.event for news in clock.pop_news()]
 
 
 def test_small_step_is_the_ground_of_another_once_it_is_old(clocks: Clocks) -> None:
@@ -93,7 +93,7 @@ def test_small_step_is_the_ground_of_another_once_it_is_old(clocks: Clocks) -> N
         for minute in range(6):
             clocks.passed_s, clocks.wrong_s = n * 360.0 + minute * 60.0, n * 4.0
             assert seconds(clock) == pytest.approx(clocks.passed_s + n * 4.0)
-    assert clock.take_news() == []
+    assert clock.pop_news() == []
 
 
 def test_other_time_is_believed_when_all_looks_have_agreed_on_it_for_long(clocks: Clocks) -> None:
@@ -106,11 +106,11 @@ def test_other_time_is_believed_when_all_looks_have_agreed_on_it_for_long(clocks
     assert seconds(clock) == pytest.approx(BELIEVE_AFTER_S)
     clocks.passed_s = BELIEVE_AFTER_S + 1.0
     assert seconds(clock) == pytest.approx(BELIEVE_AFTER_S + 3601.0)
-    assert [news.event for news in clock.take_news()] == ["clock_stepped", "clock_believed"]
+    assert [news.event for news in clock.pop_news()] == ["clock_stepped", "clock_believed"]
     # From then on it is the time, and nothing of the one before is held against it.
     clocks.passed_s = BELIEVE_AFTER_S + 2.0
     assert seconds(clock) == pytest.approx(BELIEVE_AFTER_S + 3602.0)
-    assert clock.take_news() == []
+    assert clock.pop_news() == []
 
 
 def test_clock_that_keeps_stepping_is_never_believed(clocks: Clocks) -> None:
@@ -133,7 +133,7 @@ def test_process_that_stood_still_between_the_two_clocks_looks_at_both_again(
     monkeypatch.setattr(steady_clock, "time", made)
     clock = SteadyClock()
     assert [clock.now_us(), clock.now_us()] == [0, 3_601_000_000]
-    assert clock.take_news() == []
+    assert clock.pop_news() == []
 
 
 class Idle:
@@ -154,6 +154,6 @@ def test_look_at_log_ends_does_not_go_by_a_clock_that_has_just_stepped(
 ) -> None:
     clock = SteadyClock()
     monkeypatch.setattr(source_view, "process_clock", lambda: clock)
-    assert look(cast("Any", Idle()), ["orders"]).read_at_us == START_US
+    assert read_source_view(cast("Any", Idle()), ["orders"]).read_at_us == START_US
     clocks.passed_s, clocks.wrong_s = 1.0, DAY_S
-    assert look(cast("Any", Idle()), ["orders"]).read_at_us == START_US + 1_000_000
+    assert read_source_view(cast("Any", Idle()), ["orders"]).read_at_us == START_US + 1_000_000

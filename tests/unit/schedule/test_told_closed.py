@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from sluiceway.schedule.told_closed import ToldClosed
+from sluiceway.schedule.told_closed import ClosedHint
 from sluiceway.worker.late_rows import _closed_of
 from sluiceway.worker.plan import EventTimeRule, PartitionRule, RoutePlan
 
@@ -22,14 +22,14 @@ def closed_by(plan: RoutePlan, told: tuple[str, ...]) -> Any:
 
 
 def test_of_all_closed_hours_a_task_is_told_the_latest() -> None:
-    told = ToldClosed()
+    told = ClosedHint()
     assert told.of(route(*TIMES), HOURS[:500]) == (HOURS[499],)
     assert told.of(route(*TIMES), HOURS[:501]) == (HOURS[500],)
 
 
 def test_task_that_is_told_the_latest_judges_as_one_that_is_told_all() -> None:
     plan = route(*TIMES)
-    few = closed_by(plan, ToldClosed().of(plan, [*HOURS[:500], "dt=odd/hr=01"]))
+    few = closed_by(plan, ClosedHint().of(plan, [*HOURS[:500], "dt=odd/hr=01"]))
     every = closed_by(plan, (*HOURS[:500], "dt=odd/hr=01"))
     asked = [*HOURS, "dt=20251231/hr=07", "dt=odd/hr=01", "dt=odd/hr=02"]
     assert [few.holds(name) for name in asked] == [every.holds(name) for name in asked]
@@ -37,19 +37,19 @@ def test_task_that_is_told_the_latest_judges_as_one_that_is_told_all() -> None:
 
 
 def test_prefixes_without_a_time_are_all_told_until_they_are_sealed() -> None:
-    plan, told = route(PartitionRule("app", None, "app")), ToldClosed()
+    plan, told = route(PartitionRule("app", None, "app")), ClosedHint()
     assert told.of(plan, ["app=a", "app=b"]) == ("app=a", "app=b")
     assert told.of(plan, ["app=b"]) == ("app=b",)
 
 
 def test_latest_hour_is_told_after_those_before_it_are_sealed() -> None:
-    told, plan = ToldClosed(), route(*TIMES)
+    told, plan = ClosedHint(), route(*TIMES)
     told.of(plan, HOURS[:9])
     assert told.of(plan, HOURS[8:9]) == (HOURS[8],)
     assert told.of(plan, ()) == (HOURS[8],)
 
 
 def test_route_whose_partitions_are_others_now_forgets_what_it_has_told() -> None:
-    told = ToldClosed()
+    told = ClosedHint()
     told.of(route(*TIMES), HOURS[:9])
     assert told.of(route(PartitionRule("app", None, "app")), ["app=a"]) == ("app=a",)

@@ -192,7 +192,7 @@ def test_values_and_keys_of_a_task_are_read_by_the_headers_of_their_records() ->
         decoded = decoder.decode(payloads)
         assert decoded.kinds is not None
         rule = KeyRule(("id",), KeyForm.RECORD, fills=True, format=choice)
-        rows, dirty = KeyedRows(rule, ID).settle(
+        rows, dirty = KeyedRows(rule, ID).complete_keys(
             decoded.rows, decoded.kinds, [batch], decoded.indices
         )
     assert [row["id"] for row in rows.to_pylist()] == [1, 2, 4]

@@ -18,16 +18,16 @@ from sluiceway.formats.schema_registry.settings import RegistrySettings, registr
 from sluiceway.formats.schema_registry.shared_unknown import SharedUnknown
 from sluiceway.formats.schema_registry.store import (
     MAX_UNKNOWN,
-    Patience,
     SchemaStore,
+    UnknownSchemaRetry,
     process_store,
 )
 from tools.registry_server import Registry, registry_server
 
-QUICK = Patience(unknown_s=0.2, outage_s=0.2, poll_s=0.01, remembered_s=60)
+QUICK = UnknownSchemaRetry(unknown_s=0.2, outage_s=0.2, poll_s=0.01, remembered_s=60)
 
 
-def store_of(registry: Registry, patience: Patience = QUICK) -> SchemaStore:
+def store_of(registry: Registry, patience: UnknownSchemaRetry = QUICK) -> SchemaStore:
     return SchemaStore(RegistryClient(RegistrySettings(registry.url)), patience)
 
 
@@ -87,7 +87,7 @@ def test_id_that_comes_late_is_waited_for() -> None:
     with registry_server() as registry:
         number = registry.add("a", '"int"')
         registry.known_after[number] = 3
-        patience = Patience(unknown_s=60, poll_s=0.01)
+        patience = UnknownSchemaRetry(unknown_s=60, poll_s=0.01)
         assert store_of(registry, patience).schemas({number})[number] is not None
 
 
@@ -106,7 +106,7 @@ def test_unknown_ids_are_waited_for_once_and_together() -> None:
 
 def test_unknown_id_is_looked_at_again_without_a_wait() -> None:
     with registry_server() as registry:
-        store = store_of(registry, Patience(unknown_s=0.0, remembered_s=0.0))
+        store = store_of(registry, UnknownSchemaRetry(unknown_s=0.0, remembered_s=0.0))
         assert store.schemas({1}) == {1: None}
         registry.add("a", '"int"')
         assert store.schemas({1})[1] is not None
@@ -138,7 +138,9 @@ def test_registry_that_comes_back_while_it_is_waited_for_is_no_outage() -> None:
             return real(path, login)
 
         registry.answer = answer  # type: ignore[method-assign]
-        found = store_of(registry, Patience(0, outage_s=60, poll_s=0.01)).schemas({number})
+        found = store_of(registry, UnknownSchemaRetry(0, outage_s=60, poll_s=0.01)).schemas(
+            {number}
+        )
     assert found[number] is not None
 
 
@@ -215,7 +217,7 @@ def test_ten_thousand_unknown_ids_of_one_fetch_are_asked_for_over_one_session() 
     garbage = set(range(1_000_000, 1_010_000))
     with registry_server() as registry:
         number = registry.add("a", '"int"')
-        store = store_of(registry, Patience(unknown_s=0.05, poll_s=0.01))
+        store = store_of(registry, UnknownSchemaRetry(unknown_s=0.05, poll_s=0.01))
         found = store.schemas({number, *garbage})
         assert found[number] is not None
         assert [n for n, schema in found.items() if schema is None] == sorted(garbage)
@@ -239,7 +241,7 @@ def test_ids_above_the_bound_are_asked_for_when_it_is_over(
     clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=time.sleep)
     monkeypatch.setattr(store_module, "time", clock)
     with registry_server() as registry:
-        store = store_of(registry, Patience(unknown_s=0.0, remembered_s=2.0))
+        store = store_of(registry, UnknownSchemaRetry(unknown_s=0.0, remembered_s=2.0))
         store.schemas(set(range(1_000_000, 1_000_000 + MAX_UNKNOWN)))
         number = registry.add("a", '"int"')
         assert store.schemas({number})[number] is None
@@ -251,7 +253,7 @@ def test_ids_above_the_bound_are_asked_for_when_it_is_over(
 
 def test_ids_that_come_one_by_one_are_not_waited_for_one_by_one() -> None:
     with registry_server() as registry:
-        store = store_of(registry, Patience(unknown_s=0.2, poll_s=0.01))
+        store = store_of(registry, UnknownSchemaRetry(unknown_s=0.2, poll_s=0.01))
         store.schemas({7})
         asked = len(registry.asked)
         for number in (8, 9, 10):

@@ -30,7 +30,7 @@ def board() -> StatusBoard:
     board = StatusBoard()
     session = placed_session("orders")
     session.meter.advance(fold_of(fence()))
-    board.note(session, RouteState.RUNNING, None)
+    board.update(session, RouteState.RUNNING, None)
     board.beat(60.0)
     return board
 
@@ -79,7 +79,7 @@ def test_healthz_is_unavailable_when_the_loop_stands_still(port: int, board: Sta
 
 
 def test_readyz_is_unavailable_when_a_route_has_halted(port: int, board: StatusBoard) -> None:
-    board.note(placed_session("bad"), RouteState.HALTED, TableMismatchError("dropped"))
+    board.update(placed_session("bad"), RouteState.HALTED, TableMismatchError("dropped"))
     code, body = get(port, "/readyz")
     assert (code, body["ok"]) == (503, False)
     assert [route["code"] for route in body["routes"]] == [None, "SW404"]
@@ -204,7 +204,7 @@ def test_idle_clients_use_up_no_threads_and_the_board_is_not_held(
         time.sleep(0.2)
         assert serving() <= health.MAX_CONNECTIONS
         # It waits for nobody.
-        board.note(placed_session("more"), RouteState.RUNNING, None)
+        board.update(placed_session("more"), RouteState.RUNNING, None)
         board.beat()
     finally:
         for client in idle:

@@ -66,11 +66,11 @@ def test_messages_are_given_out_as_they_come_and_the_end_is_told(client: Client)
     tail = KafkaTopicTail("127.0.0.1:9", {}, "audit", 3600.0)
     tail.open({0: None, 1: 5})
     client.says = [Said(0, 0), Said(0, 1), Said(0, 2, end=True), Said(1, 5), Said(1, 6, end=True)]
-    assert tail.take(2, 0.1) == [TailMessage(0, 0, b"v"), TailMessage(0, 1, b"v")]
+    assert tail.read(2, 0.1) == [TailMessage(0, 0, b"v"), TailMessage(0, 1, b"v")]
     assert (tail.ends, tail.at_end) == ({0: 2, 1: 5}, False)
-    assert tail.take(2, 0.1) == [TailMessage(1, 5, b"v")]
+    assert tail.read(2, 0.1) == [TailMessage(1, 5, b"v")]
     assert (tail.ends, tail.at_end) == ({0: 2, 1: 6}, False)
-    assert tail.take(2, 0.1) == []
+    assert tail.read(2, 0.1) == []
     assert tail.at_end
     # No more are asked for at once than the caller has room for.
     assert client.most_asked == 2
@@ -83,7 +83,7 @@ def test_partition_that_is_silent_is_told_while_others_speak(client: Client) -> 
     def read() -> None:
         for at in range(10_000):
             client.says = [Said(0, at), Said(0, at + 1, end=True)]
-            tail.take(100, 0.1)
+            tail.read(100, 0.1)
 
     with pytest.raises(SourceUnavailableError, match=r"partitions \[1\]"):
         read()

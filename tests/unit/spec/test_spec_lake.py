@@ -7,7 +7,7 @@ import pytest
 from sluiceway.config.compile import compile_route, compile_routes
 from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.sinks.lake_options import LakeField
-from sluiceway.sinks.lake_stores import told_stores
+from sluiceway.sinks.lake_stores import parse_stores
 from sluiceway.spec.loader import parse_job
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.routes import default_route_name
@@ -206,7 +206,7 @@ def test_metadata_files_on_s3_are_reached_as_the_job_file_reaches_data_files() -
     route = compile_route(load(text))
     options = dict(route.catalog.options)
     assert options["py-io-impl"].endswith("StoreFileIO")
-    assert told_stores(options["sluiceway.stores"]) == route.stores
+    assert parse_stores(options["sluiceway.stores"]) == route.stores
     own = text.replace("warehouse: w,", "warehouse: w, properties: {s3.region: elsewhere},")
     options = dict(compile_route(load(own)).catalog.options)
     assert "py-io-impl" not in options

@@ -13,7 +13,7 @@ class _Paid(LocalStorage):
     has_folders = False
     looks_are_cheap = False
 
-    def take_requests(self) -> RequestCount:
+    def pop_request_count(self) -> RequestCount:
         return RequestCount(3, 4)
 
     def read(self, path: str) -> bytes | None:
@@ -41,6 +41,6 @@ def test_kind_of_the_store_behind_is_told(tmp_path: Path) -> None:
     paid, plain = (MeasuredStorage(s, lambda *_: None) for s in (_Paid(), LocalStorage()))
     assert (paid.has_folders, paid.looks_are_cheap) == (False, False)
     assert (plain.has_folders, plain.looks_are_cheap) == (True, True)
-    assert paid.take_requests() == RequestCount(3, 4)
+    assert paid.pop_request_count() == RequestCount(3, 4)
     # Else a probe of one kind would count for another kind at the same place.
     assert paid.volume(str(tmp_path)) != plain.volume(str(tmp_path))

@@ -22,12 +22,12 @@ from sluiceway.upkeep import compactor
 from sluiceway.upkeep.compact_requests import (
     COMPACT,
     CompactAnswer,
+    CompactionOutcome,
     CompactRequest,
-    Outcome,
     PartitionDone,
 )
 from sluiceway.upkeep.compactor import Compactor, next_group
-from sluiceway.upkeep.desk import Build, RouteDesk
+from sluiceway.upkeep.record_queue import Build, RecordQueue
 from sluiceway.upkeep.requests import put_request
 from sluiceway.upkeep.rewriting import Rewritten
 from tools.ledger_records import LEDGER, data, fence, sources, span
@@ -113,8 +113,8 @@ class Route:
             final = file.final.replace("hr=08", f"hr={hour}")
             moved = replace(file, final=final, values=("20261120", hour))
             self.writer.commit(replace(body, files=(moved,)))
-        self.writer.note_published()
-        self.desk = RouteDesk(self.log, ())
+        self.writer.set_published()
+        self.desk = RecordQueue(self.log, ())
         self.rewriter = FakeRewriter()
         self.lines = Lines()
         self.compactor = Compactor(self.desk, self.rewriter, TARGET, self.lines)  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ class Route:
     def _put(self, build: Build) -> int | None:
         self.looks += 1
         committed = self.writer.commit_made(build)
-        self.writer.note_published()
+        self.writer.set_published()
         return None if committed is None else committed.seq
 
     def leave(self) -> None:
@@ -143,7 +143,7 @@ class Route:
         """Put a request and hand it on, as a look at the requests does."""
         request = CompactRequest(1, LEDGER, COMPACT, "me@host", names)
         put_request(self.log.storage, self.layout, request)
-        self.compactor.take(request)
+        self.compactor.enqueue(request)
         return request
 
     def answer(self, request: CompactRequest) -> CompactAnswer:
@@ -271,7 +271,7 @@ def test_request_that_is_seen_again_while_it_is_under_way_is_one_request(route: 
     request = route.ask(HOURS[0])
     assert entered.wait(PATIENCE_S)
     for _ in range(3):
-        route.compactor.take(request)
+        route.compactor.enqueue(request)
     go_on.set()
     route.answer(request)
     assert route.kinds() == ["INTENT", "REPLACE"]
@@ -326,7 +326,7 @@ def test_announcement_waits_for_compaction_and_goes_before_requests(route: Route
     assert entered.wait(PATIENCE_S)
     second = CompactRequest(1, LEDGER, COMPACT, "me@host", ("dt=20261120/hr=07",))
     put_request(route.log.storage, route.layout, second)
-    route.compactor.take(second)
+    route.compactor.enqueue(second)
     asked_at = time.monotonic()
     assert not route.compactor.is_done(HOURS[1])
     go_on.set()
@@ -487,7 +487,7 @@ def test_group_is_bounded_by_partitions_files_and_bytes(monkeypatch: pytest.Monk
     waiting = deque(
         [
             *(found(f"small{number}", 2, 1) for number in range(4)),
-            found("left", 50, 500, Outcome.LEFT),
+            found("left", 50, 500, CompactionOutcome.LEFT),
             found("many", 9, 1),
             found("large", 1, 101),
             found("more", 50, 1),
@@ -530,7 +530,7 @@ def test_route_that_is_left_gives_its_work_up_and_keeps_nobody_waiting(tmp_path:
     # The next driver carries it out: nobody was told that it is done.
     assert route.log.storage.status(route.layout.request(request.id)) is not None
     assert route.kinds() == ["INTENT"]
-    route.compactor.take(request)
+    route.compactor.enqueue(request)
     assert route.kinds() == ["INTENT"]
 
 

@@ -23,9 +23,9 @@ from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.side_topics import SideTopic, TailMessage
 from sluiceway.upkeep import counts_feed
 from sluiceway.upkeep.counts_feed import CountsFeed, read_count
-from sluiceway.upkeep.desk import Build, RouteDesk
 from sluiceway.upkeep.expirer import Expirer
 from sluiceway.upkeep.forget_requests import ForgetRequest
+from sluiceway.upkeep.record_queue import Build, RecordQueue
 from tools.driver_thread import PATIENCE_S, Driver
 from tools.ledger_records import data
 from tools.table_on_disk import table_on_disk
@@ -103,7 +103,7 @@ class Topic:
             self.ends[number] == len(log) for number, log in self.logs.items()
         )
 
-    def take(self, most: int, wait_s: float) -> list[TailMessage]:
+    def read(self, most: int, wait_s: float) -> list[TailMessage]:
         del most, wait_s
         found = []
         for number, end in self.ends.items():
@@ -309,7 +309,7 @@ def test_route_that_was_left_ends_it_without_a_word(
 
 
 def test_feeds_of_routes_that_nobody_serves_hold_no_thread_of_the_pool(driver: Driver) -> None:
-    waits = [RouteDesk(driver.table.log, ()) for _ in range(MOST_THREADS + 4)]
+    waits = [RecordQueue(driver.table.log, ()) for _ in range(MOST_THREADS + 4)]
     rule = CountsRule(SideTopic((), "audit"), CountRule())
     feeds = [
         CountsFeed(
@@ -335,11 +335,11 @@ def test_feeds_of_routes_that_nobody_serves_hold_no_thread_of_the_pool(driver: D
 def test_counts_are_read_while_routes_that_nobody_serves_hold_the_pool_of_upkeep(
     driver: Driver,
 ) -> None:
-    waits = [RouteDesk(driver.table.log, ()) for _ in range(MOST_THREADS + 4)]
+    waits = [RecordQueue(driver.table.log, ()) for _ in range(MOST_THREADS + 4)]
     request = ForgetRequest(1, "l", "forget", "me@h", "too old", drop=False, partitions=())
     expirers = [Expirer(desk, None, stderr_log(level="error")) for desk in waits]
     for each in expirers:
-        each.take(request)
+        each.enqueue(request)
     wait_for(lambda: sum(desk.is_waited_for(Fold()) for desk in waits) >= MOST_THREADS)
     reading = feed(driver, Topic({0: [count("2026-11-20T08:00:00Z", 1)]}))
     try:

@@ -10,11 +10,11 @@ from sluiceway.ledger.fold_state import ClosedPrefix
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.storage.local import LocalStorage
-from sluiceway.upkeep.desk import Build, RouteDesk
+from sluiceway.upkeep.record_queue import Build, RecordQueue
 
 
 def test_bug_in_a_record_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
-    desk = RouteDesk(LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders")), ())
+    desk = RecordQueue(LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders")), ())
 
     def build(fold: Fold) -> None:
         raise KeyError("a partition that is not there")
@@ -33,7 +33,7 @@ def test_bug_in_a_record_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None
 
 def test_sealed_prefix_is_not_said_to_be_closed_any_more_nor_waited_for(tmp_path: Path) -> None:
     log = LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders"))
-    desk = RouteDesk(log, ["hr=07", "hr=08"])
+    desk = RecordQueue(log, ["hr=07", "hr=08"])
     fold = Fold(closed={"hr=08": ClosedPrefix(5)}, sealed={"hr=07": 9})
     assert not desk.is_waited_for(fold)
     desk.forget_sealed(["hr=07"])
@@ -49,7 +49,7 @@ def fenced() -> None:
 
 def test_fenced_driver_shows_nobody_what_its_fold_has(tmp_path: Path) -> None:
     log = LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders"))
-    desk = RouteDesk(log, ())
+    desk = RecordQueue(log, ())
     log.check_held = fenced
     seen: list[Fold] = []
     answer = desk.ask(seen.append)

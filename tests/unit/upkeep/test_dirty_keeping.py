@@ -26,8 +26,8 @@ from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep import dirty_keeping
-from sluiceway.upkeep.dirty_keeping import DirtyKeeper, LanesSeen
-from sluiceway.upkeep.requests import LaneRequest, letters
+from sluiceway.upkeep.dirty_keeping import DirtyRetention, ObservedLanes
+from sluiceway.upkeep.requests import LaneRequest, read_requests
 from tools.ledger_records import LEDGER, data, span, with_late
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
@@ -49,7 +49,7 @@ def commit_dirty(table: TableOnDisk, *, at_ms: int = 1) -> tuple[Record, Path]:
     body = data(1, writer.fold.last_epoch + 1, span(0, start, start + 2), dirty=2)
     timings = {PREPARED_AT: at_ms} if at_ms else {}
     committed = writer.commit(replace(body, timings_ms=timings))
-    writer.note_published()
+    writer.set_published()
     found = table.log.read_slot(committed.seq)
     assert found is not None
     path = Path(table.log.layout.final(body.dirty_files[0].final))
@@ -68,12 +68,12 @@ def purge(table: TableOnDisk, record: Record) -> None:
     counts = replace(NO_LANE_ROWS, read=BigInt(2), purged=BigInt(2))
     spans, epoch = (LaneSpan(source, BigInt(0), BigInt(2)),), writer.fold.last_epoch + 1
     writer.commit(LaneDataRecord(lane, epoch, spans, (), (), counts, "s", {}, {}, ()))
-    writer.note_published()
+    writer.set_published()
 
 
-def tend(keeper: DirtyKeeper, table: TableOnDisk) -> None:
+def tend(keeper: DirtyRetention, table: TableOnDisk) -> None:
     """A pass."""
-    keeper.tend(LanesSeen.of(table.writer.fold), lambda: False)
+    keeper.run_pass(ObservedLanes.of(table.writer.fold), lambda: False)
 
 
 class Copies:
@@ -96,7 +96,7 @@ class Copies:
 def test_copies_go_too_when_the_table_was_away_for_a_while(table: TableOnDisk) -> None:
     copies = Copies()
     eyes = stderr_log(level="warning")
-    keeper = DirtyKeeper(table.log, None, eyes, table=cast("DirtyTable", copies))
+    keeper = DirtyRetention(table.log, None, eyes, table=cast("DirtyTable", copies))
     record, first = commit_dirty(table)
     purge(table, record)
     copies.there = False
@@ -111,12 +111,12 @@ def test_copies_go_too_when_the_table_was_away_for_a_while(table: TableOnDisk) -
 
 
 def test_commit_of_a_clock_that_was_ahead_holds_nothing_behind_it(table: TableOnDisk) -> None:
-    keeper = DirtyKeeper(table.log, 60_000, stderr_log(level="warning"))
+    keeper = DirtyRetention(table.log, 60_000, stderr_log(level="warning"))
     ahead, _ = commit_dirty(table, at_ms=4_000_000_000_000)
     old, _ = commit_dirty(table, at_ms=1_000_000)
     young, _ = commit_dirty(table, at_ms=time.time_ns() // 1_000_000)
     tend(keeper, table)
-    (letter,) = letters(table.log.storage, table.log.layout)
+    (letter,) = read_requests(table.log.storage, table.log.layout)
     assert isinstance(letter.request, LaneRequest)
     asked = {each.source for each in letter.request.ranges}
     assert asked == {str(source) for each in (ahead, old) for source in dirty_sources(LEDGER, each)}
@@ -126,7 +126,7 @@ def test_commit_of_a_clock_that_was_ahead_holds_nothing_behind_it(table: TableOn
 def test_pass_ends_with_its_route_wherever_it_is(
     table: TableOnDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = DirtyKeeper(table.log, 60_000, stderr_log(level="warning"))
+    keeper = DirtyRetention(table.log, 60_000, stderr_log(level="warning"))
     record, _ = commit_dirty(table)
     purge(table, record)
     commit_dirty(table)
@@ -139,20 +139,20 @@ def test_pass_ends_with_its_route_wherever_it_is(
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalStorage, "status", seen)
-        keeper.tend(LanesSeen.of(table.writer.fold), lambda: True)
+        keeper.run_pass(ObservedLanes.of(table.writer.fold), lambda: True)
     assert [path for path in looked if "/dirty/" in path] == []
-    assert not list(letters(table.log.storage, table.log.layout))
+    assert not list(read_requests(table.log.storage, table.log.layout))
     tend(keeper, table)
-    assert len(list(letters(table.log.storage, table.log.layout))) == 1
+    assert len(list(read_requests(table.log.storage, table.log.layout))) == 1
 
 
 def test_late_file_goes_once_its_rows_were_brought_in_and_no_start_looks_at_it(
     table: TableOnDisk,
 ) -> None:
-    writer, keeper = table.writer, DirtyKeeper(table.log, 60_000, stderr_log(level="warning"))
+    writer, keeper = table.writer, DirtyRetention(table.log, 60_000, stderr_log(level="warning"))
     came = with_late(data(1, 0, span(0, 0, 10)), 4)
     record = writer.commit(came)
-    writer.note_published()
+    writer.set_published()
     (file,) = came.late_files
     path = Path(table.log.layout.final(file.final))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ def test_late_file_goes_once_its_rows_were_brought_in_and_no_start_looks_at_it(
     counts = replace(NO_LANE_ROWS, read=BigInt(4), written=BigInt(4))
     spans = (LaneSpan(source, BigInt(0), BigInt(4)),)
     writer.commit(LaneDataRecord("a", 1, spans, (copy,), (), counts, "s", {}, {}, ()))
-    writer.note_published()
+    writer.set_published()
     tend(keeper, table)
     # A start may still look at all files from there on.
     assert path.exists()
@@ -174,4 +174,4 @@ def test_late_file_goes_once_its_rows_were_brought_in_and_no_start_looks_at_it(
     tend(keeper, table)
     assert not path.exists()
     # Nothing of it is ever asked to be purged.
-    assert list(letters(table.log.storage, table.log.layout)) == []
+    assert list(read_requests(table.log.storage, table.log.layout)) == []

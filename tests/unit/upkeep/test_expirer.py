@@ -14,7 +14,7 @@ from sluiceway.upkeep import expirer
 from sluiceway.upkeep.expirer import Expirer
 from sluiceway.upkeep.forget_requests import MOST_FORGOTTEN, ForgetRequest, Forgotten
 from sluiceway.upkeep.partition_bodies import abandon_body, intent_body
-from sluiceway.upkeep.requests import letters, put_request, take_answer
+from sluiceway.upkeep.requests import pop_refusal, put_request, read_requests
 from tools.driver_thread import PATIENCE_S, Driver
 from tools.table_on_disk import table_on_disk
 
@@ -62,8 +62,8 @@ def is_there(driver: Driver, request: ForgetRequest) -> bool:
 def test_request_is_carried_out_once_and_taken_away(driver: Driver, asked: Expirer) -> None:
     request = request_for(driver, "dt=20261120")
     assert request.partitions == (Forgotten(SEVEN, 0), Forgotten(EIGHT, 0))
-    asked.take(request)
-    asked.take(request)
+    asked.enqueue(request)
+    asked.enqueue(request)
     wait_for(lambda: not is_there(driver, request))
     (record,) = driver.put(ExpireRecord)
     assert [each.partition for each in record.partitions] == [SEVEN, EIGHT]
@@ -75,13 +75,13 @@ def test_letter_of_a_driver_that_died_lets_go_of_no_rows_that_came_since(
     driver: Driver, asked: Expirer
 ) -> None:
     request = request_for(driver, SEVEN)
-    asked.take(request)
+    asked.enqueue(request)
     wait_for(lambda: not is_there(driver, request))
     with driver.turn:
         driver.table.rows(SEVEN, rows=3)
     # As if it had died before it took the letter away.
     put_request(driver.table.log.storage, driver.table.log.layout, request)
-    asked.take(request)
+    asked.enqueue(request)
     wait_for(lambda: not is_there(driver, request))
     assert len(driver.put(ExpireRecord)) == 1
     state = driver.table.log.fold().partitions[SEVEN]
@@ -92,15 +92,15 @@ def test_partition_that_is_worked_on_goes_when_that_is_done(driver: Driver, aske
     request = request_for(driver, SEVEN, EIGHT)
     seq = driver.desk.ask(lambda fold: intent_body(fold, SEVEN, "compact")).result(PATIENCE_S)
     assert seq is not None
-    asked.take(request)
+    asked.enqueue(request)
     wait_for(lambda: len(driver.put(ExpireRecord)) == 1)
     assert [each.partition for each in driver.put(ExpireRecord)[0].partitions] == [EIGHT]
     driver.desk.ask(lambda fold: abandon_body(fold, seq, "over")).result(PATIENCE_S)
     wait_for(lambda: request.id not in asked._taken)
     assert is_there(driver, request)
-    (letter,) = letters(driver.table.log.storage, driver.table.log.layout)
+    (letter,) = read_requests(driver.table.log.storage, driver.table.log.layout)
     assert letter.request == request
-    asked.take(request)
+    asked.enqueue(request)
     wait_for(lambda: not is_there(driver, request))
     assert [each.partition for each in driver.put(ExpireRecord)[1].partitions] == [SEVEN]
 
@@ -109,7 +109,7 @@ def test_dropped_partition_goes_with_the_files_that_the_record_names(
     driver: Driver, asked: Expirer
 ) -> None:
     request = request_for(driver, SEVEN, drop=True)
-    asked.take(request)
+    asked.enqueue(request)
     wait_for(lambda: not is_there(driver, request))
     (gone,) = driver.put(ExpireRecord)[0].partitions
     assert [int(file.rows) for file in gone.removed] == [10]
@@ -125,9 +125,9 @@ def test_partition_whose_record_is_damaged_keeps_its_files_and_the_asker_is_told
         seq = driver.table.writer.fold.partitions[SEVEN].first_seq
         driver.table.rows(EIGHT)
         Path(log.layout.record(seq)).write_bytes(b"damaged")
-    asked.take(request)
+    asked.enqueue(request)
     wait_for(lambda: not is_there(driver, request))
-    answer = take_answer(log.storage, log.layout, request.id)
+    answer = pop_refusal(log.storage, log.layout, request.id)
     assert answer is not None
     assert "a record is damaged" in answer
 
@@ -137,9 +137,9 @@ def test_request_for_too_many_is_refused(driver: Driver, asked: Expirer) -> None
     request = ForgetRequest(1, "f" * 32, "forget", "me", "r", drop=False, partitions=many)
     log = driver.table.log
     put_request(log.storage, log.layout, request)
-    asked.take(request)
+    asked.enqueue(request)
     wait_for(lambda: not is_there(driver, request))
-    answer = take_answer(log.storage, log.layout, request.id)
+    answer = pop_refusal(log.storage, log.layout, request.id)
     assert answer is not None
     assert "more than" in answer
 
@@ -192,10 +192,10 @@ def test_bug_that_one_request_meets_leaves_the_others_alone(
 
     monkeypatch.setattr(Expirer, "_forget", fails_once)
     first, second = request_for(driver, SEVEN), request_for(driver, EIGHT)
-    asked.take(first)
-    asked.take(second)
+    asked.enqueue(first)
+    asked.enqueue(second)
     wait_for(lambda: not is_there(driver, second))
     assert is_there(driver, first)
-    asked.take(first)
+    asked.enqueue(first)
     wait_for(lambda: not is_there(driver, first))
     assert met == [first.id, second.id, first.id]

@@ -15,11 +15,11 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import encode_record
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.local import LocalStorage
-from sluiceway.upkeep.housekeeping import Housekeeper
+from sluiceway.upkeep.housekeeping import FileCleaner
 from tools.ledger_records import fence, fold_of, record
 
 if TYPE_CHECKING:
-    from sluiceway.upkeep.dirty_keeping import DirtyKeeper
+    from sluiceway.upkeep.dirty_keeping import DirtyRetention
 
 _PATIENCE_S = 30.0
 
@@ -42,9 +42,9 @@ class Passes:
         return Collected((), (), (), 0)
 
 
-def _keeper(root: Path, every_s: float) -> Housekeeper:
+def _keeper(root: Path, every_s: float) -> FileCleaner:
     log = LedgerLog(LocalStorage(), LedgerLayout(str(root), "orders"))
-    return Housekeeper(log, stderr_log(level="info"), every_s=every_s)
+    return FileCleaner(log, stderr_log(level="info"), every_s=every_s)
 
 
 @pytest.fixture
@@ -132,11 +132,11 @@ def test_bug_in_one_part_of_a_pass_is_told_and_keeps_nothing_from_the_other(
     tended = threading.Event()
 
     class Dirty:
-        def tend(self, *_: object) -> None:
+        def run_pass(self, *_: object) -> None:
             tended.set()
 
     keeper = _keeper(tmp_path, 3600.0)
-    keeper.dirty = cast("DirtyKeeper", Dirty())
+    keeper.dirty = cast("DirtyRetention", Dirty())
     keeper.tidy(fold)
     assert tended.wait(_PATIENCE_S)
     keeper.close()

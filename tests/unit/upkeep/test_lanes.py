@@ -35,7 +35,7 @@ from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep import lanes as lanes_module
 from sluiceway.upkeep.lanes import LaneHooks, Lanes, lane_plan
-from sluiceway.upkeep.requests import LaneRequest, put_answer, put_request, take_answer
+from sluiceway.upkeep.requests import LaneRequest, pop_refusal, put_answer, put_request
 from sluiceway.worker.lane_task import run_lane_task
 from sluiceway.worker.plan import KeyRule
 from tools.ledger_records import LEDGER, data, fence, sources, span
@@ -74,7 +74,7 @@ class _Owned:
         self.writer.commit(sources(0))
         self.dirty = data(1, 0, span(0, 0, 20), dirty=10)
         self.writer.commit(self.dirty)
-        self.writer.note_published()
+        self.writer.set_published()
 
     @property
     def fold(self) -> Any:
@@ -225,7 +225,7 @@ def test_lanes_have_nothing_to_do_any_more_once_the_last_one_is_finished(
     owned = _Owned(tmp_path)
     lanes = _lanes(owned)
     asked = owned.request(PURGE, 0, 10)
-    lanes.look()
+    lanes.read_requests()
     assert lanes.pressing
     lanes.turn()
     assert owned.fold.lanes.lanes[asked.id].finished
@@ -324,7 +324,7 @@ def test_rows_of_a_record_that_is_damaged_are_refused_and_the_route_goes_on(
     asked = owned.request(REPLAY, 0, 4)
     monkeypatch.setattr(lanes_module, "find_lane_files", damaged)
     _lanes(owned).turn()
-    answer = take_answer(owned.storage, owned.layout, asked.id)
+    answer = pop_refusal(owned.storage, owned.layout, asked.id)
     assert answer is not None
     assert "the pack of folder 0 is damaged" in answer
 
@@ -345,7 +345,7 @@ def test_garbage_among_requests_is_answered_or_left_and_the_others_are_carried_o
     assert lanes.trouble is None
     assert owned.fold.lanes.lanes[asked.id].finished
     for name in ("0" * 32, "1" * 32):
-        assert "cannot be read" in (take_answer(owned.storage, owned.layout, name) or "")
+        assert "cannot be read" in (pop_refusal(owned.storage, owned.layout, name) or "")
     assert {path.suffix for path in folder.iterdir()} == {".json", ".txt"}
     assert len(list(folder.iterdir())) == 2
 
@@ -359,7 +359,7 @@ def test_another_name_for_the_same_rows_opens_no_second_lane(tmp_path: Path, clo
     opened = set(owned.fold.lanes.lanes)
     assert len(opened) == 1
     (refused,) = {asked.id, other.id} - opened
-    answer = take_answer(owned.storage, owned.layout, refused)
+    answer = pop_refusal(owned.storage, owned.layout, refused)
     assert "belong to another lane" in (answer or "")
     assert replace(asked, operator="you").id == asked.id
 

@@ -32,10 +32,10 @@ from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.copying import copy_staged
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep import desk as desks
+from sluiceway.upkeep import record_queue as desks
 from sluiceway.upkeep import replacing
-from sluiceway.upkeep.desk import Build, RouteDesk
-from sluiceway.upkeep.replacing import Moved, Rewrite, Staging, move_partitions
+from sluiceway.upkeep.record_queue import Build, RecordQueue
+from sluiceway.upkeep.replacing import ReplacedFiles, Rewrite, Staging, move_partitions
 from tools.ledger_records import data, fence, sources, span
 
 EIGHT, NINE, TEN = (f"dt=20261120/hr={hour:02d}" for hour in (8, 9, 10))
@@ -78,7 +78,7 @@ class _Route:
         self.begun = 2 + len(self.names)
         for name in self.names:
             self.commit_file(name)
-        self.desk = RouteDesk(self.log, ())
+        self.desk = RecordQueue(self.log, ())
         self.landed: Callable[[str], None] = lambda _: None
 
     def driver(self, name: str) -> LedgerWriter:
@@ -92,7 +92,7 @@ class _Route:
         work: Rewrite = rewrite,
         between: Callable[[], None] = lambda: None,
         names: Sequence[str] = (),
-    ) -> dict[str, Moved]:
+    ) -> dict[str, ReplacedFiles]:
         """Do the work; its records are put here, as the driver's thread does.
 
         Args:
@@ -134,12 +134,12 @@ class _Route:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         self.writer.commit(replace(body, files=(file,)))
-        self.writer.note_published()
+        self.writer.set_published()
 
     def put(self, build: Build) -> int | None:
         """Land a record, as the driver's thread does."""
         committed = self.writer.commit_made(build)
-        self.writer.note_published()
+        self.writer.set_published()
         if committed is None:
             return None
         found = self.log.read_slot(committed.seq)
@@ -366,8 +366,8 @@ def begin_anew(route: _Route) -> None:
     """The next driver's START, as far as background work goes."""
     route.writer = route.driver("d3")
     owned = SimpleNamespace(fold=route.writer.fold, writer=route.writer)
-    noted = route.writer.note_published
-    abandon_left(cast("Any", SimpleNamespace(owned=owned, note_records=noted)))
+    noted = route.writer.set_published
+    abandon_left(cast("Any", SimpleNamespace(owned=owned, update_followers=noted)))
 
 
 def test_drivers_thread_carries_over_so_much_in_one_turn_and_the_rest_in_the_next(
@@ -444,7 +444,7 @@ def test_damaged_record_keeps_only_those_from_moving_whose_files_it_names(tmp_pa
     path = Path(route.log.layout.record(first))
     whole = path.read_bytes()
     path.write_bytes(b"{}")
-    route.desk = RouteDesk(route.log, ())
+    route.desk = RecordQueue(route.log, ())
     moved = route.move()
     assert "rec" in moved[EIGHT].failed
     assert moved[NINE].slot is not None

@@ -12,10 +12,10 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.requests import (
     LaneRequest,
     drop_answers,
-    letters,
+    pop_refusal,
     put_answer,
     put_request,
-    take_answer,
+    read_requests,
 )
 
 RANGE = LaneRange(f"dirty:{'f' * 32}/2/a.parquet", BigInt(0), BigInt(3))
@@ -41,7 +41,7 @@ def test_asking_twice_is_asking_once(layout: LedgerLayout) -> None:
     storage = LocalStorage()
     put_request(storage, layout, REQUEST)
     put_request(storage, layout, replace(REQUEST, operator="you@host"))
-    (letter,) = letters(storage, layout)
+    (letter,) = read_requests(storage, layout)
     assert (letter.name, letter.request) == (REQUEST.id, REQUEST)
     assert list(Path(layout.stage).iterdir()) == []
 
@@ -49,11 +49,11 @@ def test_asking_twice_is_asking_once(layout: LedgerLayout) -> None:
 def test_answer_takes_the_request_away_and_is_read_once(layout: LedgerLayout) -> None:
     storage = LocalStorage()
     put_request(storage, layout, REQUEST)
-    assert take_answer(storage, layout, REQUEST.id) is None
+    assert pop_refusal(storage, layout, REQUEST.id) is None
     put_answer(storage, layout, REQUEST.id, "rows are taken")
-    assert list(letters(storage, layout)) == []
-    assert take_answer(storage, layout, REQUEST.id) == "rows are taken"
-    assert take_answer(storage, layout, REQUEST.id) is None
+    assert list(read_requests(storage, layout)) == []
+    assert pop_refusal(storage, layout, REQUEST.id) == "rows are taken"
+    assert pop_refusal(storage, layout, REQUEST.id) is None
     assert list(Path(layout.requests).iterdir()) == []
 
 
@@ -76,7 +76,7 @@ def test_file_that_is_no_request_of_this_version_is_told_as_such(
     (path,) = Path(layout.requests).iterdir()
     if content is not None:
         path.write_bytes(content)
-    (letter,) = letters(storage, layout)
+    (letter,) = read_requests(storage, layout)
     assert letter.request is None
     assert problem in letter.problem
 
@@ -86,7 +86,7 @@ def test_request_under_another_name_is_refused(layout: LedgerLayout) -> None:
     put_request(storage, layout, REQUEST)
     (path,) = Path(layout.requests).iterdir()
     path.rename(path.with_name("0" * 32 + ".json"))
-    (letter,) = letters(storage, layout)
+    (letter,) = read_requests(storage, layout)
     assert (letter.request, letter.name) == (None, "0" * 32)
 
 

@@ -17,7 +17,7 @@ from sluiceway.worker.dirty_file import DIRTY_SCHEMA, dirty_batch
 from sluiceway.worker.dirty_reader import DirtyBatch
 from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import MetaColumn, TaskPlan
+from sluiceway.worker.plan import PlannedMetaColumn, TaskPlan
 from sluiceway.worker.write_behind import WriteBehind, WriteLane
 from tools.small_task import AT_NOON, NOW_US, MadeBatch, made_batch, route_plan, run_task
 
@@ -127,7 +127,7 @@ def test_row_whose_record_key_is_no_text_is_dirty_where_a_column_wants_it() -> N
 
     made = made_batch(0, [{**GOOD, "id": number} for number in range(3)])
     batch = Keyed(0, made.values, made.offsets)
-    found = run_task([[batch]], meta=(MetaColumn("key_text", "_key"),))
+    found = run_task([[batch]], meta=(PlannedMetaColumn("key_text", "_key"),))
     assert [sorted(ids) for ids in found.ids.values()] == [[0, 2]]
     assert found.dirty == [(1, "encoding")]
     assert found.written.counts.balanced()
@@ -158,7 +158,7 @@ def test_rows_that_wait_to_be_written_count_in_the_memory_of_the_task_dirty_ones
     large = "x" * 10_000
     try:
         for row in ({**GOOD, "app": large}, {**BAD, "app": large}, GOOD):
-            pipeline.take([made_batch(0, [row])])
+            pipeline.write([made_batch(0, [row])])
         pipeline.close()
     finally:
         writes.close()

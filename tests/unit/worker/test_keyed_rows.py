@@ -23,7 +23,7 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.pipeline import RowPipeline, Written
-from sluiceway.worker.plan import KeyForm, KeyRule, MetaColumn, TaskPlan
+from sluiceway.worker.plan import KeyForm, KeyRule, PlannedMetaColumn, TaskPlan
 from sluiceway.worker.replayed_changes import SUPERSEDED
 from sluiceway.worker.row_rules import RowChoices
 from sluiceway.worker.write_behind import WriteBehind
@@ -70,7 +70,7 @@ def settle(
         given.append(JoinedPayloads([module.Records(keys[:1]), module.Records(keys[1:])]))
     settled = []
     for these in given:
-        rows, dirty = KeyedRows(rule, schema).settle(
+        rows, dirty = KeyedRows(rule, schema).complete_keys(
             found.rows, found.kinds, [_Batch(these)], found.indices
         )
         settled.append((rows.to_pylist(), dirty))
@@ -299,7 +299,7 @@ def run_keyed(
     pipeline = RowPipeline(task, storage, writes.lane(), judge=judge)
     values: list[bytes | None] = [json.dumps(each, separators=(",", ":")).encode() for each in told]
     try:
-        pipeline.take([MadeBatch(0, values, list(range(4, 4 + len(values))))])
+        pipeline.write([MadeBatch(0, values, list(range(4, 4 + len(values))))])
         written = pipeline.close()
     finally:
         writes.close()
@@ -313,7 +313,7 @@ def run_keyed(
 
 
 DEBEZIUM = FormatChoice("debezium", (("key", '["id"]'),))
-OFFSET = (MetaColumn("offset", "_offset"),)
+OFFSET = (PlannedMetaColumn("offset", "_offset"),)
 
 
 def read(after: dict[str, object], snapshot: str = "true") -> dict[str, object]:

@@ -10,7 +10,7 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 from sluiceway.worker.meta_columns import META_TYPES, MetaValues, meta_fields, meta_values
-from sluiceway.worker.plan import MetaColumn
+from sluiceway.worker.plan import PlannedMetaColumn
 
 LOG = SourcePartition("orders", 3)
 
@@ -35,7 +35,7 @@ class Batch(SourceBatch):
 
 
 def read(kind: str, *batches: Batch) -> MetaValues:
-    return meta_values([MetaColumn(kind, f"_{kind}")], batches, [LOG])
+    return meta_values([PlannedMetaColumn(kind, f"_{kind}")], batches, [LOG])
 
 
 def test_keys_are_bytes_or_texts() -> None:
@@ -88,11 +88,13 @@ def test_headers_that_are_no_texts_make_the_row_dirty() -> None:
 def test_key_of_the_source_partition_is_a_number_or_a_text() -> None:
     logs = [SourcePartition("t", 3), SourcePartition("t", "a/0")]
     for kind, log, wanted in (("partition", logs[0], 3), ("partition_text", logs[1], "a/0")):
-        (found,) = meta_values([MetaColumn(kind, kind)], [Batch([(None, ())] * 2)], [log]).arrays
+        (found,) = meta_values(
+            [PlannedMetaColumn(kind, kind)], [Batch([(None, ())] * 2)], [log]
+        ).arrays
         assert found.to_pylist() == [wanted] * 2
 
 
 def test_fields_have_the_types_of_the_values() -> None:
-    columns = [MetaColumn(kind, kind) for kind in META_TYPES]
+    columns = [PlannedMetaColumn(kind, kind) for kind in META_TYPES]
     found = meta_values(columns, [Batch([(b"k", (("a", b"1"),))])], [LOG])
     assert [array.type for array in found.arrays] == [field.type for field in meta_fields(columns)]

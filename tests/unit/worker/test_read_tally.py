@@ -18,19 +18,19 @@ def test_what_was_read_is_told_now_and_then(tmp_path: Path) -> None:
     path = str(tmp_path / "1-0")
     tally = ReadTally([plan(tmp_path, path)])
     assert read_tally.read_tally(path) == {}
-    tally.tell({"orders": 5})
-    tally.tell({"orders": 6})
+    tally.write({"orders": 5})
+    tally.write({"orders": 6})
     assert read_tally.read_tally(path) == {"orders": 5}
     tally._due = 0.0
-    tally.tell({"orders": 7})
+    tally.write({"orders": 7})
     assert read_tally.read_tally(path) == {"orders": 7}
     assert [each.name for each in tmp_path.iterdir()] == ["1-0"]
 
 
 def test_nothing_is_written_where_nobody_watches(tmp_path: Path) -> None:
-    ReadTally([plan(tmp_path, "")]).tell({"orders": 5})
+    ReadTally([plan(tmp_path, "")]).write({"orders": 5})
     elsewhere = tmp_path / "other-machine"
-    ReadTally([plan(tmp_path, str(elsewhere / "1-0"))]).tell({"orders": 5})
+    ReadTally([plan(tmp_path, str(elsewhere / "1-0"))]).write({"orders": 5})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -39,9 +39,9 @@ def test_watcher_that_goes_away_harms_nothing(tmp_path: Path) -> None:
     folder.mkdir()
     tally = ReadTally([plan(tmp_path, str(folder / "1-0"))])
     folder.rmdir()
-    tally.tell({"orders": 5})
+    tally.write({"orders": 5})
     tally._due = 0.0
-    tally.tell({"orders": 5})
+    tally.write({"orders": 5})
     assert not folder.exists()
 
 

@@ -135,7 +135,7 @@ def test_memory_is_freed_largest_file_first(
     files.write(("large",), _rows(*range(10)))
     files.write(("small",), _rows(3))
     assert (storage.begun, files.held_bytes) == ([], 13 * 8)
-    files.shed(100)
+    files.free(100)
     assert (len(storage.begun), files.held_bytes) == (1, 3 * 8)
     files.write(("large",), _rows(10))
     assert _ids(tmp_path, files) == {"small": [1, 2, 3], "large": list(range(11))}
@@ -146,7 +146,7 @@ def test_memory_of_more_files_than_may_be_open_is_freed_by_closing_them(tmp_path
     files, storage = _files(tmp_path, FileRules(max_open=2))
     for number in range(9):
         files.write((str(number),), _rows(*range(number + 1)))
-    files.shed(8)
+    files.free(8)
     assert files.held_bytes <= 8
     assert _open_now(tmp_path) <= 2
     for number in range(9):
@@ -164,7 +164,7 @@ def test_memory_that_pieces_share_is_held_until_the_last_is_written(tmp_path: Pa
         files.write((str(number),), rows.slice(begin, count), shared)
     assert files.held_bytes == 12 * 8
     # The largest is written, and its part of the memory is still there.
-    files.shed(12 * 8 - 1)
+    files.free(12 * 8 - 1)
     assert files.held_bytes == 0
     assert shared.pieces == 0
     assert _ids(tmp_path, files) == {"0": [0, 1, 2], "1": list(range(3, 11)), "2": [11]}
@@ -181,7 +181,7 @@ def test_held_memory_is_that_of_the_rows_and_none_after_the_close(
     # Each row is at least two bytes in any format: none is in a file before there is a need.
     assert files.held_bytes >= 3 * 40 * 50 * 2
     assert len(storage.begun) == staged_files.EARLY_FILES
-    files.shed(0)
+    files.free(0)
     assert files.held_bytes == 0
     clean, _, _ = files.close()
     assert sum(int(file.rows) for file in clean) == 3 * 40 * 50
@@ -281,7 +281,7 @@ def test_abort_drops_what_is_open(tmp_path: Path) -> None:
     files, _ = _files(tmp_path)
     files.write(("a",), _rows(1))
     files.write_dirty(_dirty_rows())
-    files.shed(0)
+    files.free(0)
     assert _open_now(tmp_path) == 2
     files.abort()
     assert _open_now(tmp_path) == 0
@@ -307,7 +307,7 @@ def test_memory_that_a_store_holds_is_counted_and_freed_by_ending_files(
         files.write((str(number),), _rows(number))
     assert len(storage.begun) == 3
     assert files.held_bytes >= 3 * 1000
-    files.shed(1500)
+    files.free(1500)
     assert files.held_bytes <= 1500
     assert _ids(tmp_path, files) == {str(n): [n] for n in range(3)}
 

@@ -23,8 +23,8 @@ def rows_of(steps: tuple[int, ...]) -> int:
 
 def test_bytes_are_those_of_the_payloads_by_topic() -> None:
     tally = FigureTally([SourcePartition("a", 0), SourcePartition("b", 0), SourcePartition("a", 1)])
-    tally.take([batch([b"12", None, b""], [None] * 3), batch([b"1"], [None], 1)])
-    tally.take([batch([b"123"], [None], 2), batch([], [], 1)])
+    tally.count([batch([b"12", None, b""], [None] * 3), batch([b"1"], [None], 1)])
+    tally.count([batch([b"123"], [None], 2), batch([], [], 1)])
     found = tally.finished(open_files=3)
     assert found.bytes_read == {"a": 5, "b": 1}
     assert (found.open_files, found.appended) == (3, ())
@@ -34,7 +34,7 @@ def test_bytes_are_those_of_the_payloads_by_topic() -> None:
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 128, 1000, 10_000])
 def test_every_row_counts_though_few_are_looked_at(rows: int) -> None:
     tally = FigureTally([SourcePartition("a", 0)])
-    tally.take([batch([b"x"] * rows, [NOW_MS + n for n in range(rows)])])
+    tally.count([batch([b"x"] * rows, [NOW_MS + n for n in range(rows)])])
     tally.happened(pa.array([(NOW_MS + n) * 1000 for n in range(rows)], pa.int64()))
     found = tally.finished(0)
     assert rows_of(found.appended) == rows_of(found.happened) == rows
@@ -42,7 +42,7 @@ def test_every_row_counts_though_few_are_looked_at(rows: int) -> None:
 
 def test_rows_without_a_time_are_left_out() -> None:
     tally = FigureTally([SourcePartition("a", 0)])
-    tally.take([batch([b"x"] * 4, [NOW_MS, None, None, NOW_MS])])
+    tally.count([batch([b"x"] * 4, [NOW_MS, None, None, NOW_MS])])
     assert rows_of(tally.finished(0).appended) == 2
 
 
@@ -53,7 +53,7 @@ def test_times_are_known_to_a_few_per_cent_of_their_age() -> None:
         for _ in range(50):
             time = NOW_MS - chosen.randrange(age_ms // 2, age_ms)
             real.append(time)
-            steps.take(np.array([time, NOW_MS]), np.array([1, 1]))
+            steps.count(np.array([time, NOW_MS]), np.array([1, 1]))
         seconds, rows = seconds_before(steps.counts(), NOW_MS)
         told = float(seconds @ rows) / 50
         wanted = sum(NOW_MS - time for time in real) / 1000 / 50
@@ -63,7 +63,7 @@ def test_times_are_known_to_a_few_per_cent_of_their_age() -> None:
 def test_number_of_steps_is_bounded_and_no_row_is_lost() -> None:
     steps = TimeSteps()
     spread = np.arange(0, 10**13, 10**9, dtype=np.int64)
-    steps.take(spread, np.ones(len(spread), dtype=np.int64))
+    steps.count(spread, np.ones(len(spread), dtype=np.int64))
     counts = steps.counts()
     assert len(counts) <= 2 * task_figures._MOST_STEPS
     assert rows_of(counts) == len(spread)

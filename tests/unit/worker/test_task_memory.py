@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sluiceway.worker.task_memory import DEFAULT_BYTES, RowHolder, TaskMemory, deal
+from sluiceway.worker.task_memory import DEFAULT_BYTES, MemoryUser, TaskMemory, deal
 
 MIB = 1 << 20
 
 
 @dataclass(eq=False)
-class _Route(RowHolder):
+class _Route(MemoryUser):
     """Keeps what it is told to, and sheds all that it is asked for."""
 
     kept: int = 0
@@ -21,7 +21,7 @@ class _Route(RowHolder):
     def held_bytes(self) -> int:
         return self.kept
 
-    def shed(self, kept_bytes: int) -> None:
+    def free(self, kept_bytes: int) -> None:
         self.asked.append(kept_bytes)
         if not self.stuck:
             self.kept = min(self.kept, kept_bytes)
@@ -40,12 +40,12 @@ def test_route_that_keeps_most_frees_memory_for_the_others() -> None:
     memory = TaskMemory(8 * MIB)
     large, small = _Route(), _Route()
     large.kept = 3 * MIB
-    memory.settle(large)
+    memory.balance(large)
     small.kept = MIB
-    memory.settle(small)
+    memory.balance(small)
     assert (large.asked, small.asked) == ([], [])
     small.kept = 2 * MIB
-    memory.settle(small)
+    memory.balance(small)
     # Three quarters of the kept share of 4 MiB stay.
     assert (large.kept, small.kept) == (MIB, 2 * MIB)
     assert small.asked == []
@@ -54,17 +54,17 @@ def test_route_that_keeps_most_frees_memory_for_the_others() -> None:
 def test_next_route_frees_what_the_largest_cannot() -> None:
     memory = TaskMemory(8 * MIB)
     large, small = _Route(3 * MIB, stuck=True), _Route(2 * MIB)
-    memory.settle(large)
-    memory.settle(small)
+    memory.balance(large)
+    memory.balance(small)
     assert (large.asked, small.kept) == ([MIB], 0)
 
 
 def test_route_that_left_is_not_counted_any_more() -> None:
     memory = TaskMemory(8 * MIB)
     gone, there = _Route(4 * MIB), _Route(4 * MIB)
-    memory.settle(gone)
+    memory.balance(gone)
     memory.leave(gone)
     memory.leave(gone)
-    memory.settle(there)
+    memory.balance(there)
     assert (gone.asked, there.asked) == ([], [])
     assert memory.peak_bytes == 4 * MIB

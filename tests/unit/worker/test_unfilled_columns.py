@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from sluiceway.worker.unfilled_columns import MOST_COLUMNS, UnfilledColumns
+from sluiceway.worker.unfilled_columns import MOST_COLUMNS, TaskUnfilledColumns
 from tools.small_task import NOW_US, made_batch, run_task
 
 
@@ -14,25 +14,25 @@ def batch(**columns: Sequence[int | None]) -> pa.RecordBatch:
 
 
 def test_task_without_rows_says_nothing() -> None:
-    seen = UnfilledColumns()
+    seen = TaskUnfilledColumns()
     assert seen.names() is None
-    seen.take(batch(a=[], b=[]))
+    seen.check(batch(a=[], b=[]))
     assert seen.names() is None
 
 
 def test_column_is_filled_by_one_value_of_any_batch() -> None:
-    seen = UnfilledColumns()
-    seen.take(batch(a=[None, None], b=[None, None], c=[1, None]))
+    seen = TaskUnfilledColumns()
+    seen.check(batch(a=[None, None], b=[None, None], c=[1, None]))
     assert seen.names() == ("a", "b")
-    seen.take(batch(a=[None, 7], b=[None, None], c=[None, None]))
+    seen.check(batch(a=[None, 7], b=[None, None], c=[None, None]))
     assert seen.names() == ("b",)
-    seen.take(batch(a=[1], b=[1], c=[1]))
+    seen.check(batch(a=[1], b=[1], c=[1]))
     assert seen.names() == ()
 
 
 def test_names_are_bounded() -> None:
-    seen = UnfilledColumns()
-    seen.take(batch(**{f"c{number}": [None] for number in range(MOST_COLUMNS + 5)}))
+    seen = TaskUnfilledColumns()
+    seen.check(batch(**{f"c{number}": [None] for number in range(MOST_COLUMNS + 5)}))
     names = seen.names()
     assert names is not None
     assert len(names) == MOST_COLUMNS

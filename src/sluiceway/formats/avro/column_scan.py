@@ -68,7 +68,7 @@ class Scan:
         signs = (value & np.uint64(1)).astype(np.int64)
         return (value >> np.uint64(1)).astype(np.int64) ^ -signs
 
-    def take(self, rows: Ints, counts: Ints | int) -> tuple[Ints, Ints]:
+    def read(self, rows: Ints, counts: Ints | int) -> tuple[Ints, Ints]:
         """The next bytes of each: where they begin, how many there are."""
         begins = self._places[rows]
         sizes = np.broadcast_to(np.asarray(counts, np.int64), begins.shape)
@@ -80,14 +80,14 @@ class Scan:
 
     def words(self, rows: Ints, size: int, form: str) -> npt.NDArray[np.float64]:
         """The next `size` bytes of each as a number."""
-        begins, _ = self.take(rows, size)
+        begins, _ = self.read(rows, size)
         gathered = self.data[begins[:, None] + np.arange(size)]
         found: npt.NDArray[np.float64] = np.ascontiguousarray(gathered).view(form)[:, 0]
         return found
 
     def unscaled(self, rows: Ints) -> Ints:
         """The next decimal of each, up to eight bytes; longer and empty ones are doubted."""
-        begins, sizes = self.take(rows, self.longs(rows))
+        begins, sizes = self.read(rows, self.longs(rows))
         self.doubt(rows, (sizes < 1) | (sizes > 8))  # noqa: PLR2004 - bytes of a long
         sizes = np.clip(sizes, 1, 8)
         places = begins[:, None] + sizes[:, None] - 8 + np.arange(8)

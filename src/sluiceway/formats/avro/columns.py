@@ -8,6 +8,7 @@ from sluiceway.formats.avro.schema import (
     BIG_DECIMAL,
     CONNECT_PRECISION,
     Array,
+    AvroRecord,
     AvroSchemaError,
     Enum,
     Fixed,
@@ -15,7 +16,6 @@ from sluiceway.formats.avro.schema import (
     Map,
     Node,
     Primitive,
-    Record,
     Union,
     parse_schema,
 )
@@ -78,7 +78,7 @@ def avro_columns(
         node = parse_schema(text, referenced, connect=True, texts=_TEXT_TIMES)
     except AvroSchemaError as error:
         raise NoColumnsError(f"it is no Avro schema: {error}") from error
-    if not isinstance(node, Record):
+    if not isinstance(node, AvroRecord):
         raise NoColumnsError("it is an Avro schema, but not of a record")
     if not node.fields:
         raise NoColumnsError(f"the record {printable(node.name)} has no fields")
@@ -88,7 +88,7 @@ def avro_columns(
 class _Types:
     """Types of the nodes of one column."""
 
-    def __init__(self, walk: Walk, record: Record) -> None:
+    def __init__(self, walk: Walk, record: AvroRecord) -> None:
         self._walk = walk
         self._above = [record]
 
@@ -111,7 +111,7 @@ class _Types:
                 return MapType(StringType(), self._walk.under("{}", self.of, values))
             case Union(branches):
                 return self._union(branches)
-            case Record():
+            case AvroRecord():
                 return self._record(node)
 
     def _logical(self, logical: Logical, plain: DataType) -> DataType:
@@ -136,7 +136,7 @@ class _Types:
         digits, scale = logical.precision - min(logical.scale, 0), max(logical.scale, 0)
         is_said = logical.precision != CONNECT_PRECISION
         if self._walk.meant and not is_said and scale <= MAX_PRECISION:
-            self._walk.note("its precision is not said; values of more digits are dirty")
+            self._walk.add_note("its precision is not said; values of more digits are dirty")
             return DecimalType(MAX_PRECISION, scale)
         if digits > MAX_PRECISION:
             text = f"a decimal of {digits} digits; a column has {MAX_PRECISION}"
@@ -153,17 +153,17 @@ class _Types:
         if is_local and not self._walk.meant:
             raise self._walk.refusal("a local time, and the schema does not say of which zone")
         if name.endswith("-nanos"):
-            self._walk.note(_NANOS)
+            self._walk.add_note(_NANOS)
         return self._walk.clock() if is_local else TimestampType()
 
     def _connect_time(self, name: str, plain: DataType) -> DataType:
         made = CONNECT_TIMES[name](0)
         if isinstance(made, LocalTime) and self._walk.meant:
             if name == NANO_TIMESTAMP:
-                self._walk.note(_NANOS)
+                self._walk.add_note(_NANOS)
             return self._walk.clock()
         if isinstance(made, LocalTime):
-            self._walk.note("a clock's on a wall: {type: timestamp, timezone: ZONE} reads it")
+            self._walk.add_note("a clock's on a wall: {type: timestamp, timezone: ZONE} reads it")
             return plain
         return DateType() if isinstance(made, Day) else TimestampType()
 
@@ -178,7 +178,7 @@ class _Types:
             return IntegerType(64)
         raise self._walk.refusal(f"a union of {len(held)} kinds of values")
 
-    def _record(self, node: Record) -> DataType:
+    def _record(self, node: AvroRecord) -> DataType:
         if any(node is each for each in self._above):
             raise self._walk.refusal(f"the record {node.name} holds itself")
         if self._walk.meant and is_variable_decimal(node):

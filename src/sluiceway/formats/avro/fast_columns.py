@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sluiceway.convert.typed_values import MAX_DAY, MIN_DAY
 from sluiceway.formats.avro.column_scan import Ints, Scan
-from sluiceway.formats.avro.schema import Enum, Fixed, Logical, Node, Primitive, Record, Union
+from sluiceway.formats.avro.schema import AvroRecord, Enum, Fixed, Logical, Node, Primitive, Union
 from sluiceway.formats.connect_times import CONNECT_TIMES
 from sluiceway.types.arrow_types import arrow_schema, arrow_type
 from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US
@@ -93,7 +93,7 @@ class FastColumns:
     def for_schemas(cls, node: Node, schema: Schema) -> "FastColumns | None":
         """Make the reader, or None where the fast path cannot read such records or columns."""
         compiler = _Compiler()
-        steps = compiler.record(node) if isinstance(node, Record) else None
+        steps = compiler.record(node) if isinstance(node, AvroRecord) else None
         if steps is None:
             return None
         columns = []
@@ -138,9 +138,9 @@ class _Compiler:
 
     def __init__(self) -> None:
         self.numbers: dict[tuple[str, ...], tuple[int, Node]] = {}
-        self._above: list[Record] = []
+        self._above: list[AvroRecord] = []
 
-    def record(self, node: Record, path: tuple[str, ...] = ()) -> Step | None:
+    def record(self, node: AvroRecord, path: tuple[str, ...] = ()) -> Step | None:
         if node in self._above:
             return None
         self._above.append(node)
@@ -157,7 +157,7 @@ class _Compiler:
         return read
 
     def _field(self, node: Node, path: tuple[str, ...]) -> Step | None:
-        if isinstance(node, Record):
+        if isinstance(node, AvroRecord):
             return self.record(node, path)
         if isinstance(node, Union):
             inner = self._record_or_null(node, path)
@@ -188,13 +188,13 @@ class _Compiler:
 
     def _record_or_null(self, node: Union, path: tuple[str, ...]) -> Step | None:
         """A record that may not be there: null is every field of it then."""
-        records = [place for place, one in enumerate(node.branches) if isinstance(one, Record)]
+        records = [place for place, one in enumerate(node.branches) if isinstance(one, AvroRecord)]
         null = Primitive("null")
         if len(node.branches) != 2 or len(records) != 1 or null not in node.branches:  # noqa: PLR2004
             return None
         (place,) = records
         held = node.branches[place]
-        read = self.record(held, path) if isinstance(held, Record) else None
+        read = self.record(held, path) if isinstance(held, AvroRecord) else None
         if read is None:
             return None
 
@@ -213,7 +213,7 @@ def _reader(node: Node) -> Callable[[Scan, Ints], Found] | None:
         case Primitive(name):
             return _PRIMITIVES.get(name)
         case Fixed(size):
-            return lambda scan, rows: Found(rows, *scan.take(rows, size))
+            return lambda scan, rows: Found(rows, *scan.read(rows, size))
         case Enum(symbols):
             return lambda scan, rows: _enums(scan, rows, len(symbols))
         case _:
@@ -221,7 +221,7 @@ def _reader(node: Node) -> Callable[[Scan, Ints], Found] | None:
 
 
 def _booleans(scan: Scan, rows: Ints) -> Found:
-    begins, _ = scan.take(rows, 1)
+    begins, _ = scan.read(rows, 1)
     values = scan.data[begins]
     scan.doubt(rows, values > 1)
     return Found(rows, values == 1)
@@ -238,7 +238,7 @@ def _longs(scan: Scan, rows: Ints) -> Found:
 
 
 def _sized(scan: Scan, rows: Ints) -> Found:
-    return Found(rows, *scan.take(rows, scan.longs(rows)))
+    return Found(rows, *scan.read(rows, scan.longs(rows)))
 
 
 _PRIMITIVES: dict[str, Callable[[Scan, Ints], Found]] = {

@@ -23,13 +23,13 @@ from sluiceway.convert.typed_values import (
 from sluiceway.formats.avro.schema import (
     BIG_DECIMAL,
     Array,
+    AvroRecord,
     Enum,
     Fixed,
     Logical,
     Map,
     Node,
     Primitive,
-    Record,
     Union,
 )
 from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES, CONNECT_TIMES, VARIABLE_DECIMAL
@@ -65,7 +65,7 @@ class Cursor:
         self.end = len(data)
         self.depth = 0
 
-    def take(self, count: int) -> bytes:
+    def read(self, count: int) -> bytes:
         """The next bytes."""
         start = self.position
         if count > self.end - start:
@@ -146,7 +146,7 @@ class _Compiler:
             case Primitive(name, logical):
                 return _logical(_PRIMITIVES[name], logical)
             case Fixed(size, logical):
-                return _logical(lambda cursor: cursor.take(size), logical)
+                return _logical(lambda cursor: cursor.read(size), logical)
             case Enum(symbols):
                 return _enum(symbols)
             case Array(items):
@@ -155,10 +155,10 @@ class _Compiler:
                 return _map(self.compile(values))
             case Union(branches):
                 return _union([self.compile(branch) for branch in branches])
-            case Record():
+            case AvroRecord():
                 return self._record(node)
 
-    def _record(self, node: Record) -> Read:
+    def _record(self, node: AvroRecord) -> Read:
         known = self._records.get(id(node))
         if known is not None:
             return known
@@ -177,7 +177,7 @@ class _Compiler:
                 return {"null": 0, "float": 4, "double": 8}.get(name, 1)
             case Fixed(size):
                 return size
-            case Record(fields=fields):
+            case AvroRecord(fields=fields):
                 if id(node) not in self._least:
                     self._least[id(node)] = 0
                     self._least[id(node)] = sum(self.least_bytes(of) for _, of in fields)
@@ -188,7 +188,7 @@ class _Compiler:
 
 def _boolean(cursor: Cursor) -> bool:
     at = cursor.position
-    byte = cursor.take(1)[0]
+    byte = cursor.read(1)[0]
     if byte > 1:
         raise broken(f"the boolean at byte {at} is 0x{byte:02x}")
     return byte == 1
@@ -203,20 +203,20 @@ def _int(cursor: Cursor) -> int:
 
 
 def _float(cursor: Cursor) -> Float32:
-    return Float32(_FLOAT.unpack(cursor.take(4))[0])
+    return Float32(_FLOAT.unpack(cursor.read(4))[0])
 
 
 def _double(cursor: Cursor) -> float:
-    value: float = _DOUBLE.unpack(cursor.take(8))[0]
+    value: float = _DOUBLE.unpack(cursor.read(8))[0]
     return value
 
 
 def _bytes(cursor: Cursor) -> bytes:
-    return cursor.take(cursor.length())
+    return cursor.read(cursor.length())
 
 
 def _string(cursor: Cursor) -> str:
-    return cursor.take(cursor.length()).decode("utf-8", "surrogateescape")
+    return cursor.read(cursor.length()).decode("utf-8", "surrogateescape")
 
 
 _PRIMITIVES: dict[str, Read] = {
@@ -368,7 +368,7 @@ def _uuid(value: object) -> object:
     return str(UUID(bytes=value)) if isinstance(value, bytes) else value
 
 
-def is_variable_decimal(node: Record) -> bool:
+def is_variable_decimal(node: AvroRecord) -> bool:
     """Whether Kafka Connect means a decimal with a scale of its own by a record."""
     return node.name == VARIABLE_DECIMAL and {name for name, _ in node.fields} == {"scale", "value"}
 

@@ -96,14 +96,14 @@ class Union:
 
 
 @dataclass(eq=False, slots=True)
-class Record:
+class AvroRecord:
     """Named fields in order. May hold itself, so it is complete only after its schema is read."""
 
     name: str
     fields: list[tuple[str, "Node"]] = field(default_factory=list)
 
 
-Node = Primitive | Fixed | Enum | Array | Map | Union | Record
+Node = Primitive | Fixed | Enum | Array | Map | Union | AvroRecord
 
 
 def parse_schema(
@@ -206,7 +206,7 @@ class _Parser:
 
     def _record(self, found: Mapping[str, Any], space: str, depth: int) -> Node:
         name, space = full_name(found, space)
-        made = Record(name)
+        made = AvroRecord(name)
         self._names.setdefault(name, made)
         fields = _part(found, "fields")
         if not isinstance(fields, list):
@@ -237,7 +237,7 @@ class _Parser:
         """A named type; of one that is defined again, and alike, the first."""
         known = self._names.setdefault(name, made)
         alike = known == made
-        if isinstance(known, Record) and isinstance(made, Record):
+        if isinstance(known, AvroRecord) and isinstance(made, AvroRecord):
             alike = known.fields == made.fields
         if not alike:
             raise AvroSchemaError(f"the type {name} is defined twice, and not alike")

@@ -8,9 +8,9 @@ from typing import Protocol
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.reader import Read, compile_reader
 from sluiceway.formats.avro.schema import (
+    AvroRecord,
     AvroSchemaError,
     Node,
-    Record,
     fingerprint,
     parse_schema,
 )
@@ -125,7 +125,7 @@ class RegistrySchemas:
             node = parse_schema(registered.text, texts, connect=self._connect)
         except AvroSchemaError as error:
             return unknown_schema(f"the {schema_name(key)} cannot be read: {error}")
-        if self._bare is not None and not isinstance(node, Record):
+        if self._bare is not None and not isinstance(node, AvroRecord):
             # The bytes of a record of one field are those of the field.
-            node = Record(self._bare, [(self._bare, node)])
+            node = AvroRecord(self._bare, [(self._bare, node)])
         return WriterSchema(node, self._connect)

@@ -24,7 +24,7 @@ from sluiceway.formats.changes.outcomes import (
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
-from sluiceway.formats.tombstones import settle_tombstones
+from sluiceway.formats.tombstones import count_tombstones
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.row_kinds import RowKind
@@ -99,7 +99,7 @@ class CanalChangeDecoder(RowDecoder):
         """
         collected = CollectedRows(self._collected)
         skips = self._other.tombstones_skipped
-        rows = settle_tombstones(payloads, collected, skipped=skips)
+        rows = count_tombstones(payloads, collected, skipped=skips)
         if collected.skipped:
             collected.notes[TOMBSTONE] += collected.skipped
         messages = ((row, payloads[row] or b"") for row in rows.tolist())

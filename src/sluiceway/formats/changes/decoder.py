@@ -31,7 +31,7 @@ from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
-from sluiceway.formats.tombstones import add_tombstones, settle_tombstones
+from sluiceway.formats.tombstones import add_tombstones, count_tombstones
 from sluiceway.formats.unavailable import marks_of, without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
@@ -136,7 +136,7 @@ class ChangeLogDecoder(RowDecoder):
             forms = forms[1:]
         else:
             payloads = list(payloads)
-            left = settle_tombstones(payloads, collected, skipped=self._other.tombstones_skipped)
+            left = count_tombstones(payloads, collected, skipped=self._other.tombstones_skipped)
             told = self._told_by_schema(payloads)
             left = np.setdiff1d(left, told, assume_unique=True)
         if collected.skipped:
@@ -214,7 +214,7 @@ class ChangeLogDecoder(RowDecoder):
         form = self._forms[wrapped]
         values = form.read(found)
         if self._extra is not None:
-            self._extra.settle(form.row(found))
+            self._extra.column_value(form.row(found))
         left_behind = form.left_behind(found)
         return [values] if left_behind is None else [left_behind, values]
 

@@ -60,7 +60,7 @@ class OtherMessages:
             schema: Of its clean rows.
 
         Raises:
-            SourceEmptiedError: As `settle`.
+            SourceEmptiedError: As `count`.
         """
         values: list[list[object]] = []
         clean: list[int] = []
@@ -71,7 +71,7 @@ class OtherMessages:
                 except OtherMessageError as other:
                     found = self._rows(other.kind, schema)
                     if not found:
-                        self.settle(other.kind, collected)
+                        self.count(other.kind, collected)
                 values += found
                 clean += [row] * len(found)
             except DirtyValueError as error:
@@ -84,7 +84,7 @@ class OtherMessages:
             return []
         return [[*([None] * (len(schema) - 1)), RowKind.TRUNCATE]]
 
-    def settle(self, kind: str, collected: CollectedRows) -> None:
+    def count(self, kind: str, collected: CollectedRows) -> None:
         """Skip and count one.
 
         Raises:

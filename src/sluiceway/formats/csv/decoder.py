@@ -6,17 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.convert.arrow_columns import RowMarks
+from sluiceway.convert.arrow_columns import RecheckRows
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import check_bytes
 from sluiceway.convert.exact_values import compile_field
 from sluiceway.convert.text_values import reads_bad_text
 from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.csv.layout import Layout, read_layout
+from sluiceway.formats.csv.layout import LineLayout, read_layout
 from sluiceway.formats.csv.lines import BYTE_ORDER_MARK, LineReader
 from sluiceway.formats.csv.text_columns import compile_texts
-from sluiceway.formats.tombstones import settle_tombstones
+from sluiceway.formats.tombstones import count_tombstones
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema
@@ -60,7 +60,7 @@ class CsvDecoder(RowDecoder):
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """See `RowDecoder.decode`."""
         collected = CollectedRows(self._schema)
-        rows = settle_tombstones(payloads, collected, skipped=self._layout.skips_tombstones)
+        rows = count_tombstones(payloads, collected, skipped=self._layout.skips_tombstones)
         held = [payload for payload in payloads if payload]
         for start, end in _blocks(held):
             self._decode_block(held[start:end], rows[start:end], collected)
@@ -95,7 +95,7 @@ class CsvDecoder(RowDecoder):
         for row, payload in zip(rows.tolist(), payloads, strict=True):
             try:
                 text = self._lines.text(payload, lenient=self._lenient)
-                lines.append(self._wanted(self._lines.fields(text)))
+                lines.append(self._selected(self._lines.fields(text)))
                 kept.append(row)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
@@ -108,7 +108,7 @@ class CsvDecoder(RowDecoder):
             columns = [pa.array(texts, pa.string()) for texts in zip(*lines, strict=True)]
             self._convert(columns, np.array(kept), collected)
 
-    def _wanted(self, fields: _Texts) -> _Texts:
+    def _selected(self, fields: _Texts) -> _Texts:
         """The columns' texts of a line's fields."""
         layout, count = self._layout, len(fields)
         if layout.width is not None and count > layout.width and not layout.ignores_extra:
@@ -121,7 +121,7 @@ class CsvDecoder(RowDecoder):
         return [fields[place] if place < count else None for place in layout.places]
 
     def _convert(self, texts: list[pa.Array], rows: Rows, collected: CollectedRows) -> None:
-        marks = RowMarks()
+        marks = RecheckRows()
         for column, required in zip(texts, self._required, strict=True):
             if required and column.null_count:
                 marks.suspect(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)))
@@ -162,7 +162,7 @@ def _blocks(payloads: list[bytes]) -> list[tuple[int, int]]:
     return [*blocks, (start, len(payloads))] if payloads else blocks
 
 
-def _split(payloads: list[bytes], layout: Layout) -> tuple[Rows, list[pa.Array]]:
+def _split(payloads: list[bytes], layout: LineLayout) -> tuple[Rows, list[pa.Array]]:
     """Split the lines that are nothing but fields and delimiters.
 
     Returns:
@@ -192,7 +192,7 @@ def _split(payloads: list[bytes], layout: Layout) -> tuple[Rows, list[pa.Array]]
     return rows, [_column(fields, place, layout) for place in layout.places]
 
 
-def _column(fields: pa.Array, place: int, layout: Layout) -> pa.Array:
+def _column(fields: pa.Array, place: int, layout: LineLayout) -> pa.Array:
     texts = pc.list_element(fields, place)
     is_null = pc.equal(texts, layout.null_text)
     return pc.if_else(is_null, pa.scalar(None, pa.string()), texts)

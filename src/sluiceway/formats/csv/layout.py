@@ -28,7 +28,7 @@ _LINE_ENDS = frozenset("\r\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LineLayout:
     """How lines are written.
 
     Attributes:
@@ -61,7 +61,7 @@ class Layout:
         return max(self.places) + 1 if self.width is None else self.width
 
 
-def read_layout(schema: Schema, options: Mapping[str, str]) -> Layout:
+def read_layout(schema: Schema, options: Mapping[str, str]) -> LineLayout:
     """The layout of a route's lines. Called when a decoder is made.
 
     Args:
@@ -82,7 +82,7 @@ def read_layout(schema: Schema, options: Mapping[str, str]) -> Layout:
     null_text = chosen["null_text"]
     if _LINE_ENDS & set(null_text) or delimiter in null_text or (quote and quote in null_text):
         raise ValueError("null_text holds a delimiter, a quote or a line end")
-    return Layout(
+    return LineLayout(
         delimiter=delimiter,
         quote=quote,
         backslash=escape == "\\",

@@ -3,7 +3,7 @@
 import re
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.csv.layout import Layout
+from sluiceway.formats.csv.layout import LineLayout
 from sluiceway.types.dirty import DirtyReason, shown
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -21,7 +21,7 @@ class LineReader:
         layout: How they are written.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: LineLayout) -> None:
         self._layout = layout
         mark, quote = re.escape(layout.delimiter), re.escape(layout.quote)
         # Possessive, so that a long line is looked at once.
@@ -98,11 +98,11 @@ class LineReader:
         return found
 
 
-def _or_pair(layout: Layout) -> str:
+def _or_pair(layout: LineLayout) -> str:
     return r"|\\." if layout.backslash else ""
 
 
-def _broken(line: str, end: int, layout: Layout) -> DirtyValueError:
+def _broken(line: str, end: int, layout: LineLayout) -> DirtyValueError:
     rest, at = line[end:], f"in the field at character {end}"
     first = re.search(r'[\r\n"]', rest)
     if first and first[0] in "\r\n":

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.convert.arrow_columns import Marks, compile_column
+from sluiceway.convert.arrow_columns import RecheckPositions, compile_column
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.schema import (
     BooleanType,
@@ -24,7 +24,7 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 
-ConvertTexts = Callable[[pa.Array, Marks], pa.Array]
+ConvertTexts = Callable[[pa.Array, RecheckPositions], pa.Array]
 
 # So many digits fit into 64 bits whatever they are; into a float without a power of ten's error.
 _INTEGER = r"^-?[0-9]{1,18}$"
@@ -54,7 +54,7 @@ def compile_texts(field: Field) -> ConvertTexts:
             return _as_parsed(field)
     finish = _as_parsed(field)
 
-    def convert(texts: pa.Array, marks: Marks) -> pa.Array:
+    def convert(texts: pa.Array, marks: RecheckPositions) -> pa.Array:
         plain = pc.match_substring_regex(texts, pattern)
         numbers = _cast(_only(texts, plain, marks), read, marks)
         return finish(numbers, marks)
@@ -74,7 +74,7 @@ def _pattern(field: Field) -> str:
             return _INTEGER
 
 
-def _cast(texts: pa.Array, target: pa.DataType, marks: Marks) -> pa.Array:
+def _cast(texts: pa.Array, target: pa.DataType, marks: RecheckPositions) -> pa.Array:
     try:
         return texts.cast(target)
     except pa.ArrowInvalid:
@@ -85,7 +85,7 @@ def _cast(texts: pa.Array, target: pa.DataType, marks: Marks) -> pa.Array:
         return _only(wide, fits, marks).cast(target)
 
 
-def _booleans(texts: pa.Array, marks: Marks) -> pa.Array:
+def _booleans(texts: pa.Array, marks: RecheckPositions) -> pa.Array:
     yes = pc.equal(texts, "true")
     return _only(yes, pc.or_(yes, pc.equal(texts, "false")), marks)
 
@@ -94,7 +94,7 @@ def _nothing(field: Field) -> ConvertTexts:
     """Vouch for nothing but nulls."""
     target = arrow_type(field.type)
 
-    def convert(texts: pa.Array, marks: Marks) -> pa.Array:
+    def convert(texts: pa.Array, marks: RecheckPositions) -> pa.Array:
         marks.suspect(_positions(texts.is_valid()))
         return pa.nulls(len(texts), target)
 
@@ -105,13 +105,13 @@ def _as_parsed(field: Field) -> ConvertTexts:
     """The reading of a column from what JSON's parser would have made of it."""
     read = compile_column(replace(field, name=_COLUMN, path=(), required=False))
 
-    def convert(values: pa.Array, marks: Marks) -> pa.Array:
+    def convert(values: pa.Array, marks: RecheckPositions) -> pa.Array:
         return read(pa.table({_COLUMN: values}), marks)
 
     return convert
 
 
-def _only(values: pa.Array, fits: pa.Array, marks: Marks) -> pa.Array:
+def _only(values: pa.Array, fits: pa.Array, marks: RecheckPositions) -> pa.Array:
     """Mark the positions that do not fit and make them null."""
     if fits.true_count + fits.null_count == len(values):
         return values

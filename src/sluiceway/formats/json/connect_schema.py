@@ -8,7 +8,7 @@ from typing import Any
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.connect_times import CONNECT_TIMES, DECIMAL, VARIABLE_DECIMAL
-from sluiceway.formats.json.schema_document import Documents, Place
+from sluiceway.formats.json.schema_document import Documents, SchemaPlace
 from sluiceway.formats.schema_columns import NoColumnsError
 from sluiceway.formats.schema_registry.client import RegisteredSchema
 from sluiceway.formats.schema_registry.store import SchemaStore
@@ -78,7 +78,7 @@ class _Nodes:
         self._fields: list[tuple[list[Node], list[tuple[str, Node]]]] = []
         self.meant = False
 
-    def of(self, place: Place) -> Node:
+    def of(self, place: SchemaPlace) -> Node:
         place = self._plain(place)
         node = place.node
         if not isinstance(node, dict):
@@ -103,20 +103,20 @@ class _Nodes:
         properties, values = node.get("properties"), node.get("additionalProperties")
         if isinstance(properties, dict) and properties:
             made |= {"type": "struct", "fields": []}
-            fields = [(name, self.of(Place(of, document))) for name, of in properties.items()]
+            fields = [(name, self.of(SchemaPlace(of, document))) for name, of in properties.items()]
             self._fields.append((made["fields"], fields))
         elif isinstance(values, dict):
             made |= {"type": "map", "keys": {"type": "string"}}
-            made["values"] = self.of(Place(values, document))
+            made["values"] = self.of(SchemaPlace(values, document))
         if isinstance(node.get("items"), dict):
-            made |= {"type": "array", "items": self.of(Place(node["items"], document))}
+            made |= {"type": "array", "items": self.of(SchemaPlace(node["items"], document))}
 
     def name_fields(self) -> None:
         """Give each field its name: one schema may stand for several, and is whole by now."""
         for named, fields in self._fields:
             named += [{**of, "field": name} for name, of in fields]
 
-    def _plain(self, place: Place) -> Place:
+    def _plain(self, place: SchemaPlace) -> SchemaPlace:
         """What a schema refers to, or the one thing that it is beside null."""
         for _ in range(_MOST_REFERENCES):
             node = place.node
@@ -128,13 +128,13 @@ class _Nodes:
                 found = self._documents.refer(place, reference)
             elif isinstance(choices, list):
                 held = [one for one in choices if one != {"type": "null"}]
-                found = Place(held[0], place.document) if len(held) == 1 else None
+                found = SchemaPlace(held[0], place.document) if len(held) == 1 else None
             else:
                 return place
             if found is None:
-                return Place(None, place.document)
+                return SchemaPlace(None, place.document)
             place = found
-        return Place(None, place.document)
+        return SchemaPlace(None, place.document)
 
 
 def _parsed(key: int, registered: RegisteredSchema) -> Node | DirtyValueError | None:

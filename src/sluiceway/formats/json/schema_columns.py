@@ -15,7 +15,7 @@ from sluiceway.formats.connect_times import (
     VARIABLE_DECIMAL,
     ZONED_TIMESTAMP,
 )
-from sluiceway.formats.json.schema_document import Documents, Place
+from sluiceway.formats.json.schema_document import Documents, SchemaPlace
 from sluiceway.formats.schema_columns import (
     ANY_SCALE,
     NoColumnsError,
@@ -79,13 +79,13 @@ def json_schema_columns(
     properties = top.node.get("properties") if isinstance(top.node, dict) else None
     if not isinstance(properties, dict) or not properties:
         raise NoColumnsError("it is no JSON Schema of an object with properties")
-    fields = [(name, Place(node, top.document)) for name, node in properties.items()]
+    fields = [(name, SchemaPlace(node, top.document)) for name, node in properties.items()]
     return columns_of(
         fields, lambda walk, place: _Types(walk, documents, top).of(place), meant=meant
     )
 
 
-def _check_one_place(top: Place) -> None:
+def _check_one_place(top: SchemaPlace) -> None:
     if isinstance(top.node, dict) and (words := _several_places(top.node)):
         raise NoColumnsError(f"its properties stand in {words}, which are not put together")
 
@@ -106,12 +106,12 @@ def _several_places(node: dict[str, Any]) -> str:
 class _Types:
     """Types of the schemas of one column."""
 
-    def __init__(self, walk: Walk, documents: Documents, top: Place) -> None:
+    def __init__(self, walk: Walk, documents: Documents, top: SchemaPlace) -> None:
         self._walk = walk
         self._documents = documents
         self._above: list[Any] = [top.node]
 
-    def of(self, place: Place) -> DataType:
+    def of(self, place: SchemaPlace) -> DataType:
         """Type of a schema, whatever it refers to; a reference never leads back to itself."""
         depth = len(self._above)
         while True:
@@ -131,7 +131,7 @@ class _Types:
         del self._above[depth:]
         return found
 
-    def _inner(self, place: Place) -> Place | None:
+    def _inner(self, place: SchemaPlace) -> SchemaPlace | None:
         """What a schema refers to, or the one thing that it is beside null; None: itself."""
         node = place.node
         if words := _several_places(node):
@@ -146,15 +146,15 @@ class _Types:
                 held = [one for one in node[word] if one != {"type": "null"}]
                 if len(held) != 1:
                     raise self._walk.refusal(f"{len(held)} kinds of values by {word}")
-                return Place(held[0], place.document)
+                return SchemaPlace(held[0], place.document)
         every = node.get("allOf")
         if isinstance(every, list) and len(every) == 1 and "type" not in node:
-            return Place(every[0], place.document)
+            return SchemaPlace(every[0], place.document)
         if every is not None:
             raise self._walk.refusal("schemas that are put together by allOf are not read")
         return None
 
-    def _plain(self, place: Place) -> DataType:
+    def _plain(self, place: SchemaPlace) -> DataType:
         """Type of a schema that refers to no other."""
         node = place.node
         kind = self._kind(node)
@@ -197,7 +197,7 @@ class _Types:
         if made is not None and self._walk.meant:
             return self._walk.clock()
         if made is not None:
-            self._walk.note("a clock's on a wall: {type: timestamp, timezone: ZONE} reads it")
+            self._walk.add_note("a clock's on a wall: {type: timestamp, timezone: ZONE} reads it")
         told = _CONNECT.get(str(node.get("connect.type")))
         if isinstance(told, IntegerType):
             return told
@@ -215,46 +215,46 @@ class _Types:
             return DecimalType(MAX_PRECISION, int(scale))
         told = _CONNECT.get(str(node.get("connect.type")))
         if told is None:
-            self._walk.note("a double rounds; a decimal keeps digits")
+            self._walk.add_note("a double rounds; a decimal keeps digits")
         return told or FloatType(64)
 
     def _text(self, node: Any) -> DataType:
         if node.get("connect.type") == "bytes" or node.get("contentEncoding") is not None:
-            self._walk.note("bytes as text; binary with a `format` reads them")
+            self._walk.add_note("bytes as text; binary with a `format` reads them")
         if self._walk.meant and node.get("title") == ZONED_TIMESTAMP:
             return TimestampType()
         match node.get("format"):
             case "date":
                 return DateType()
             case "date-time":
-                self._walk.note("times as text, which become instants; string keeps the offset")
+                self._walk.add_note("times as text, which become instants; string keeps the offset")
                 return TimestampType()
             case _:
                 return StringType()
 
-    def _array(self, place: Place) -> DataType:
+    def _array(self, place: SchemaPlace) -> DataType:
         items = place.node.get("items")
         if "prefixItems" in place.node or isinstance(items, list):
             raise self._walk.refusal("an array whose places have schemas of their own")
         if items is None:
             raise self._walk.refusal("an array whose items have no schema")
-        return ListType(self._walk.under("[]", self.of, Place(items, place.document)))
+        return ListType(self._walk.under("[]", self.of, SchemaPlace(items, place.document)))
 
-    def _object(self, place: Place) -> DataType:
+    def _object(self, place: SchemaPlace) -> DataType:
         properties = place.node.get("properties")
         values = place.node.get("additionalProperties")
         if place.node.get("title") == VARIABLE_DECIMAL:
-            self._walk.note("decimals of any scale: say precision and scale")
+            self._walk.add_note("decimals of any scale: say precision and scale")
             return ANY_SCALE
         if isinstance(properties, dict) and properties:
             found = [
-                (name, self._walk.under(name, self.of, Place(node, place.document)))
+                (name, self._walk.under(name, self.of, SchemaPlace(node, place.document)))
                 for name, node in properties.items()
             ]
             return self._walk.struct(found)
         if isinstance(values, dict) and "patternProperties" not in place.node:
             return MapType(
-                StringType(), self._walk.under("{}", self.of, Place(values, place.document))
+                StringType(), self._walk.under("{}", self.of, SchemaPlace(values, place.document))
             )
         raise self._walk.refusal("an object whose schema names no properties")
 

@@ -17,7 +17,7 @@ Node = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaPlace:
     """A schema, and the document that it stands in.
 
     Attributes:
@@ -36,7 +36,9 @@ class Documents:
     _by_address: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, text: str, others: Iterable[tuple[str, str]] = ()) -> "tuple[Documents, Place]":
+    def read(
+        cls, text: str, others: Iterable[tuple[str, str]] = ()
+    ) -> "tuple[Documents, SchemaPlace]":
         """Read a schema.
 
         Args:
@@ -54,9 +56,9 @@ class Documents:
         document = _load(text)
         address = _address(document, "")
         found._by_address[address] = document
-        return found, Place(document, address)
+        return found, SchemaPlace(document, address)
 
-    def refer(self, place: Place, reference: str) -> Place | None:
+    def refer(self, place: SchemaPlace, reference: str) -> SchemaPlace | None:
         """What a `$ref` in a place leads to; None when it leads nowhere.
 
         Args:
@@ -81,7 +83,7 @@ class Documents:
             node = node[key]
         if pointer and not pointer.startswith("/"):
             return None
-        return Place(node, address)
+        return SchemaPlace(node, address)
 
 
 def _load(text: str) -> Any:

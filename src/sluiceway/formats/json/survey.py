@@ -46,7 +46,7 @@ _TIME_FORMS = ("instant", "local time")
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTime:
+class ObservedTime:
     """Values that may say when a row happened.
 
     Attributes:
@@ -84,7 +84,7 @@ class ProposedColumn:
     doubts: tuple[str, ...]
     key: str = ""
     zoned: bool = False
-    times: tuple[SeenTime, ...] = ()
+    times: tuple[ObservedTime, ...] = ()
 
 
 @dataclass(slots=True)
@@ -92,16 +92,16 @@ class _Found:
     """What a look at the values of a column finds, beside its type."""
 
     doubts: list[str] = field(default_factory=list)
-    times: list[SeenTime] = field(default_factory=list)
+    times: list[ObservedTime] = field(default_factory=list)
     zoned: bool = False
 
     def add_time(self, path: tuple[str, ...], unit: str, *, sure: bool) -> None:
         if "[]" not in path:
-            self.times.append(SeenTime(path, unit, sure))
+            self.times.append(ObservedTime(path, unit, sure))
 
 
 @dataclass(slots=True)
-class _Seen:
+class _ObservedValues:
     """What was seen at one place of the payloads.
 
     Attributes:
@@ -112,8 +112,8 @@ class _Seen:
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
-    children: dict[str, "_Seen"] = field(default_factory=dict)
-    element: "_Seen | None" = None
+    children: dict[str, "_ObservedValues"] = field(default_factory=dict)
+    element: "_ObservedValues | None" = None
     units: Counter[str] = field(default_factory=Counter)
     beyond: int = 0
     whole_digits: int = 0
@@ -145,7 +145,7 @@ class _Seen:
                 self.texts[_TYPED_FORMS[type(value)]] += 1
             case list():
                 self.kinds["array"] += 1
-                self.element = self.element or _Seen()
+                self.element = self.element or _ObservedValues()
                 for item in value:
                     self.element.add(item)
             case dict():
@@ -157,7 +157,7 @@ class _Seen:
     def _add_object(self, value: dict[str, object]) -> None:
         for key, item in value.items():
             if key in self.children or len(self.children) <= MOST_KEYS:
-                self.children.setdefault(key, _Seen()).add(item)
+                self.children.setdefault(key, _ObservedValues()).add(item)
 
     def _add_number(self, text: str) -> None:
         plain = _PLAIN.fullmatch(text)
@@ -191,7 +191,7 @@ class JsonSurvey:
         self.rows = 0
         self.empty = 0
         self.broken = 0
-        self._top = _Seen()
+        self._top = _ObservedValues()
 
     def add(self, payload: bytes | None) -> None:
         """Take in a record's value."""
@@ -219,7 +219,7 @@ class JsonSurvey:
         """A column for each key at the top, in the order in which they came."""
         return [self._column(key, seen) for key, seen in self._top.children.items()]
 
-    def _column(self, key: str, seen: _Seen) -> ProposedColumn:
+    def _column(self, key: str, seen: _ObservedValues) -> ProposedColumn:
         found = _Found()
         kind, as_text = "", False
         name = self._name(key)
@@ -261,7 +261,7 @@ def _made_name(key: str) -> str:
     return key if is_field_name(key) else re.sub(r"\W+", "_", key, flags=re.ASCII).strip("_")
 
 
-def _spelled_otherwise(key: str, children: dict[str, _Seen]) -> int:
+def _spelled_otherwise(key: str, children: dict[str, _ObservedValues]) -> int:
     """Values under keys that differ from this one in case only."""
     names = (name for name in children if name != key and name.lower() == key.lower())
     return sum(children[name].values for name in names)
@@ -271,7 +271,7 @@ def _wins(count: int, total: int) -> bool:
     return count * 100 >= total * WINS
 
 
-def _told(seen: _Seen) -> bool:
+def _told(seen: _ObservedValues) -> bool:
     """Whether anything but null and empty arrays or objects was there."""
     inner = [*seen.children.values(), *([seen.element] if seen.element else [])]
     plain = seen.kinds.keys() - {"null", "array", "object"}
@@ -290,7 +290,7 @@ def _spelled(path: tuple[str, ...]) -> str:
     return path_text(path).replace(".[]", "[]")
 
 
-def _type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
+def _type(seen: _ObservedValues, path: tuple[str, ...], found: _Found) -> str:
     """Type of a place, and doubts about it; empty when nothing but text takes all values.
 
     The kind that nearly all values have is the type's; those of other kinds are counted in a doubt.
@@ -324,7 +324,7 @@ def _type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
             return _struct_type(seen, path, found)
 
 
-def _struct_type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
+def _struct_type(seen: _ObservedValues, path: tuple[str, ...], found: _Found) -> str:
     if len(seen.children) > MOST_KEYS:
         shown_path = _spelled(path) or "it"
         found.doubts.append(f"{shown_path} has over {MOST_KEYS} keys: data? map<string,...> then")
@@ -348,7 +348,7 @@ def _struct_type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
     return f"struct<{','.join(fields)}>" if fields else ""
 
 
-def _number_type(seen: _Seen, count: int, path: tuple[str, ...], found: _Found) -> str:
+def _number_type(seen: _ObservedValues, count: int, path: tuple[str, ...], found: _Found) -> str:
     whole, where = seen.kinds["whole number"], _where(path)
     wider = _fraction_type(seen)
     if _wins(whole, count):
@@ -366,7 +366,7 @@ def _number_type(seen: _Seen, count: int, path: tuple[str, ...], found: _Found) 
     return wider
 
 
-def _fraction_type(seen: _Seen) -> str:
+def _fraction_type(seen: _ObservedValues) -> str:
     """What takes all numbers."""
     digits = seen.whole_digits + seen.scale
     most = MAX_PRECISION if seen.exact else _MOST_SCALE
@@ -375,7 +375,7 @@ def _fraction_type(seen: _Seen) -> str:
     return f"decimal({max(18, digits)},{seen.scale})"
 
 
-def _whole_type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
+def _whole_type(seen: _ObservedValues, path: tuple[str, ...], found: _Found) -> str:
     where, count = _where(path), seen.kinds["whole number"]
     if seen.beyond and not _wins(count - seen.beyond, count):
         if seen.whole_digits > MAX_PRECISION:
@@ -401,7 +401,7 @@ def _whole_type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
     return "bigint"
 
 
-def _text_type(seen: _Seen, path: tuple[str, ...], found: _Found) -> str:
+def _text_type(seen: _ObservedValues, path: tuple[str, ...], found: _Found) -> str:
     where, forms, count = _where(path), seen.texts, seen.kinds["string"]
     times = [form for form in _TIME_FORMS if forms[form]]
     likely, most = forms.most_common(1)[0]

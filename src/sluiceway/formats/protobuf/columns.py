@@ -7,8 +7,8 @@ from sluiceway.formats.protobuf.reader import DATE, meant_by
 from sluiceway.formats.protobuf.schema import (
     FieldType,
     MessageType,
+    ProtobufSchema,
     ProtobufSchemaError,
-    Schema,
 )
 from sluiceway.formats.schema_columns import (
     NoColumnsError,
@@ -87,7 +87,7 @@ def proto_columns(
 
 
 def message_columns(
-    schema: Schema, name: str | None, *, meant: bool = False
+    schema: ProtobufSchema, name: str | None, *, meant: bool = False
 ) -> tuple[SchemaColumn, ...]:
     """The columns of a message of a schema that is read already, as `proto_columns`.
 
@@ -102,7 +102,7 @@ def message_columns(
     return columns_of(fields, lambda walk, of: _Types(walk, message).of(of), meant=meant)
 
 
-def _message(schema: Schema, name: str | None) -> MessageType:
+def _message(schema: ProtobufSchema, name: str | None) -> MessageType:
     if name is not None:
         return schema.message(name)
     if len(schema.top) == 1:
@@ -135,7 +135,7 @@ class _Types:
     def _message(self, of: MessageType) -> DataType:
         if of.name in _WELL_KNOWN:
             if of.name.endswith(".Timestamp"):
-                self._walk.note(_NANOS)
+                self._walk.add_note(_NANOS)
             return _WELL_KNOWN[of.name]
         if self._walk.meant and meant_by(of) is not None:
             return DateType() if of.name == DATE else self._walk.any_scale()

@@ -19,7 +19,7 @@ from sluiceway.formats.protobuf.message_schemas import (
 )
 from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.reader import MessageReader
-from sluiceway.formats.protobuf.schema import Schema as MessageSchema
+from sluiceway.formats.protobuf.schema import ProtobufSchema as MessageSchema
 from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_options import (
     PROTOBUF_CONNECT,

@@ -7,10 +7,15 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from sluiceway.formats.protobuf.proto_text import bundled_files, compile_proto
-from sluiceway.formats.protobuf.schema import MAX_SCHEMA_BYTES, ProtobufSchemaError, Schema, link
+from sluiceway.formats.protobuf.schema import (
+    MAX_SCHEMA_BYTES,
+    ProtobufSchema,
+    ProtobufSchemaError,
+    link,
+)
 
 
-def read_descriptor_set(data: bytes) -> Schema:
+def read_descriptor_set(data: bytes) -> ProtobufSchema:
     """Read a descriptor set. Called once a decoder. Its last file is the schema itself.
 
     Raises:
@@ -27,7 +32,7 @@ def read_descriptor_set(data: bytes) -> Schema:
     return _linked({file.name: file for file in found.file})
 
 
-def read_schema(text: str, imported: Iterable[tuple[str, str]] = ()) -> Schema:
+def read_schema(text: str, imported: Iterable[tuple[str, str]] = ()) -> ProtobufSchema:
     """Read a schema as a registry has it: a `.proto` text, or a file's descriptor in Base64.
 
     Called once a schema and process. Some serializers register descriptors, and some registries
@@ -66,7 +71,7 @@ def _serialized(text: str) -> FileDescriptorProto | None:
     return found if found.name else None
 
 
-def _linked(files: dict[str, FileDescriptorProto]) -> Schema:
+def _linked(files: dict[str, FileDescriptorProto]) -> ProtobufSchema:
     """The schema of some files, the last of which is the schema itself."""
     root = list(files)[-1]
     missing = {name for file in files.values() for name in file.dependency} - files.keys()

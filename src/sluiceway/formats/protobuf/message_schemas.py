@@ -6,7 +6,7 @@ from typing import Protocol
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.protobuf.descriptor_set import read_schema
 from sluiceway.formats.protobuf.reader import MessageReader
-from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema
+from sluiceway.formats.protobuf.schema import ProtobufSchema, ProtobufSchemaError
 from sluiceway.formats.protobuf.wire import Wire, broken, zigzag
 from sluiceway.formats.schema_registry.client import RegisteredSchema
 from sluiceway.formats.schema_registry.frame import check_header, schema_frame, schema_name
@@ -49,7 +49,7 @@ class GivenMessage:
         ProtobufSchemaError: There is no such message.
     """
 
-    def __init__(self, schema: Schema, name: str, *, connect: bool = False) -> None:
+    def __init__(self, schema: ProtobufSchema, name: str, *, connect: bool = False) -> None:
         try:
             self._reader = MessageReader(schema.message(name), {}, connect=connect)
         except RecursionError as error:
@@ -76,7 +76,7 @@ class RegistryMessages:
     def __init__(self, store: SchemaStore, *, connect: bool = False) -> None:
         self._store = store
         self._connect = connect
-        self._schemas: dict[int, Schema | DirtyValueError] = {}
+        self._schemas: dict[int, ProtobufSchema | DirtyValueError] = {}
         self._readers: dict[Key, MessageReader | DirtyValueError] = {}
 
     def frame(self, payload: bytes) -> tuple[Key, int]:
@@ -126,7 +126,7 @@ def _unknown(what: str) -> DirtyValueError:
     return DirtyValueError(DirtyReason.UNKNOWN_SCHEMA, what, stage="decode")
 
 
-def _parsed(number: int, registered: RegisteredSchema) -> Schema | DirtyValueError:
+def _parsed(number: int, registered: RegisteredSchema) -> ProtobufSchema | DirtyValueError:
     if registered.kind != PROTOBUF:
         return _unknown(f"the {schema_name(number)} is {registered.kind}, not {PROTOBUF}")
     try:

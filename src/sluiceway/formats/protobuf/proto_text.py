@@ -16,8 +16,8 @@ from grpc_tools import _protoc_compiler as protoc  # The public module adds impo
 
 from sluiceway.formats.protobuf.schema import (
     MAX_SCHEMA_BYTES,
+    ProtobufSchema,
     ProtobufSchemaError,
-    Schema,
     link,
 )
 from sluiceway.formats.protobuf.well_known import (
@@ -35,7 +35,7 @@ ROOT = "schema.proto"
 _DESCRIPTOR = b"AddSerializedFile("
 
 
-def compile_proto(text: str, imported: Iterable[tuple[str, str]] = ()) -> Schema:
+def compile_proto(text: str, imported: Iterable[tuple[str, str]] = ()) -> ProtobufSchema:
     """Read a `.proto` text. Called once a schema and process.
 
     Args:
@@ -51,7 +51,7 @@ def compile_proto(text: str, imported: Iterable[tuple[str, str]] = ()) -> Schema
         raise ProtobufSchemaError(f"the schema has more than {MAX_SCHEMA_BYTES} characters")
     last = dict(given)
     first = dict(reversed(given))
-    found, fault = list[Schema](), ProtobufSchemaError("")
+    found, fault = list[ProtobufSchema](), ProtobufSchemaError("")
     for versions in (first, last) if first != last else (last,):
         try:
             found.append(_linked(text, {name: versions[name] for name in last}))
@@ -60,7 +60,7 @@ def compile_proto(text: str, imported: Iterable[tuple[str, str]] = ()) -> Schema
     if not found:
         raise fault
     for other in found[1:]:
-        found[0].take_in(other)
+        found[0].merge(other)
     return found[0]
 
 
@@ -68,7 +68,7 @@ def _is_bundled(name: str) -> bool:
     return bundled_text(name) is not None
 
 
-def _linked(text: str, given: dict[str, str]) -> Schema:
+def _linked(text: str, given: dict[str, str]) -> ProtobufSchema:
     """The schema of a text, with one version of each file that it imports."""
     texts = {name: WrittenText(_utf8(other)) for name, other in given.items()}
     root = WrittenText(_utf8(text))

@@ -291,19 +291,19 @@ def _bool(wire: Wire, end: int) -> bool:
 
 def _text(wire: Wire, end: int) -> str:
     last = wire.part(end)
-    return wire.take(last - wire.position, last).decode("utf-8", "surrogateescape")
+    return wire.read(last - wire.position, last).decode("utf-8", "surrogateescape")
 
 
 def _bytes(wire: Wire, end: int) -> bytes:
     last = wire.part(end)
-    return wire.take(last - wire.position, last)
+    return wire.read(last - wire.position, last)
 
 
 def _fixed(form: str, make: Callable[[Any], Any] | None = None) -> Scalar:
     of = struct.Struct(form)
 
     def read(wire: Wire, end: int) -> Any:
-        (value,) = of.unpack(wire.take(of.size, end))
+        (value,) = of.unpack(wire.read(of.size, end))
         return make(value) if make else value
 
     return read

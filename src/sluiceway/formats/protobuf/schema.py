@@ -47,7 +47,7 @@ class FieldType:
     oneof: int
     of: "MessageType | EnumType | None" = None
 
-    def told(self) -> tuple[object, ...]:
+    def signature(self) -> tuple[object, ...]:
         """What two versions of a field agree about."""
         of = self.of.name if isinstance(self.of, MessageType) else ""
         return self.name, self.kind, self.repeated, self.has_presence, of
@@ -68,7 +68,7 @@ class MessageType:
     is_map_entry: bool = False
 
 
-class Schema:
+class ProtobufSchema:
     """All messages of some files.
 
     Args:
@@ -110,7 +110,7 @@ class Schema:
             found = found.nested[index]
         return found
 
-    def take_in(self, other: "Schema") -> None:
+    def merge(self, other: "ProtobufSchema") -> None:
         """Add the fields of the same schema, linked with other versions of what it imports.
 
         Raises:
@@ -129,7 +129,7 @@ class Schema:
                 same = known.setdefault(one.number, one)
                 if same is one:
                     mine.fields.append(one)
-                elif same.told() != one.told():
+                elif same.signature() != one.signature():
                     raise ProtobufSchemaError(
                         "it imports two versions of one file, which do not agree about the field "
                         f"{one.number} of {mine.name}"
@@ -183,7 +183,7 @@ def _is_group(of: Any) -> bool:
     return bool(of.type == _GROUP and of.name == of.message_type.name.lower())
 
 
-def link(files: Iterable[bytes], root: str | None = None) -> Schema:
+def link(files: Iterable[bytes], root: str | None = None) -> ProtobufSchema:
     """Resolve the names of some files.
 
     Args:
@@ -200,4 +200,4 @@ def link(files: Iterable[bytes], root: str | None = None) -> Schema:
             found = pool.AddSerializedFile(file)
     except TypeError as error:
         raise ProtobufSchemaError(str(error)) from error
-    return Schema(pool, found if root is None else pool.FindFileByName(root))
+    return ProtobufSchema(pool, found if root is None else pool.FindFileByName(root))

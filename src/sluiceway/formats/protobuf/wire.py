@@ -53,7 +53,7 @@ class Wire:
         self.position = position
         return value
 
-    def take(self, count: int, end: int) -> bytes:
+    def read(self, count: int, end: int) -> bytes:
         """The next bytes."""
         start = self.position
         if count > end - start:
@@ -85,11 +85,11 @@ class Wire:
             case 0:
                 self.varint(end)
             case 1:
-                self.take(8, end)
+                self.read(8, end)
             case 2:
                 self.position = self.part(end)
             case 5:
-                self.take(4, end)
+                self.read(4, end)
             case 3:
                 self._skip_group(number, end)
             case _:

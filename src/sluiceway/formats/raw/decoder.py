@@ -11,7 +11,7 @@ from sluiceway.convert.text_values import compile_text
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import known_options
-from sluiceway.formats.tombstones import settle_tombstones
+from sluiceway.formats.tombstones import count_tombstones
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.hive_types import format_hive_type
@@ -65,7 +65,7 @@ class RawDecoder(RowDecoder):
         collected = CollectedRows(self._schema)
         if self._tombstones != "null" and None in payloads:
             skipped = self._tombstones == "skip"
-            rows = settle_tombstones(payloads, collected, skipped=skipped, empty_too=False)
+            rows = count_tombstones(payloads, collected, skipped=skipped, empty_too=False)
             payloads = [payloads[row] for row in rows.tolist()]
         else:
             rows = np.arange(len(payloads))

@@ -26,7 +26,7 @@ _LONGEST_POLL_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class UnknownSchemaRetry:
     """How long the store waits, in seconds.
 
     Attributes:
@@ -47,15 +47,15 @@ class SchemaStore:
 
     Args:
         client: Of the registry.
-        patience: How long it waits.
+        retry: How long it waits.
         shared: What other workers have found to be unknown; None shares nothing.
     """
 
     def __init__(
-        self, client: RegistryClient, patience: Patience, shared: SharedUnknown | None = None
+        self, client: RegistryClient, retry: UnknownSchemaRetry, shared: SharedUnknown | None = None
     ) -> None:
         self._client = client
-        self._patience = patience
+        self._retry = retry
         self._shared = shared
         self._known: dict[int, RegisteredSchema] = {}
         self._unknown: dict[int, float] = {}
@@ -97,7 +97,7 @@ class SchemaStore:
     def _look_for(self, missing: set[int]) -> None:
         now = time.monotonic()
         if now >= self._window_ends:
-            self._window_ends = now + self._patience.remembered_s
+            self._window_ends = now + self._retry.remembered_s
             self._not_found, self._waited_s = 0, 0.0
             self._unasked.clear()
         if self._shared is not None:
@@ -106,12 +106,12 @@ class SchemaStore:
         due = {n for n in missing if now >= self._unknown.get(n, 0.0)}
         fresh = {n for n in due if n not in self._unknown}
         absent = self._ask_first(due)
-        began, pause_s = time.monotonic(), self._patience.poll_s
+        began, pause_s = time.monotonic(), self._retry.poll_s
         # Ids that come one by one are not waited for one by one: rows would fall behind.
-        deadline = began + self._patience.unknown_s - self._waited_s
+        deadline = began + self._retry.unknown_s - self._waited_s
         while (waited_for := absent & fresh) and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(pause_s, left))
-            pause_s = min(2 * pause_s, max(_LONGEST_POLL_S, self._patience.poll_s))
+            pause_s = min(2 * pause_s, max(_LONGEST_POLL_S, self._retry.poll_s))
             absent -= self._ask(waited_for)
         self._waited_s += time.monotonic() - began
         self._remember(absent)
@@ -120,7 +120,7 @@ class SchemaStore:
         """Do not ask for these for a while; nor for those that there were too many of."""
         if len(self._unknown) + len(absent) > MAX_REMEMBERED:
             self._unknown.clear()
-        remembered_s = self._patience.remembered_s
+        remembered_s = self._retry.remembered_s
         self._unknown.update(dict.fromkeys(absent, time.monotonic() + remembered_s))
         if self._shared is not None and absent:
             self._shared.add(absent, remembered_s)
@@ -152,7 +152,7 @@ class SchemaStore:
         return found
 
     def _ask_patiently(self, number: int) -> RegisteredSchema | None:
-        deadline = time.monotonic() + self._patience.outage_s
+        deadline = time.monotonic() + self._retry.outage_s
         while True:
             try:
                 return self._client.schema_of_id(number)
@@ -160,7 +160,7 @@ class SchemaStore:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise
-                time.sleep(min(self._patience.poll_s, left))
+                time.sleep(min(self._retry.poll_s, left))
 
 
 _STORES: dict[RegistrySettings, SchemaStore] = {}
@@ -178,8 +178,8 @@ def process_store(settings: RegistrySettings) -> SchemaStore:
     with _STORES_LOCK:
         store = _STORES.get(settings)
         if store is None:
-            patience = Patience(int(settings.unknown_wait_ms) / 1000)
+            retry = UnknownSchemaRetry(int(settings.unknown_wait_ms) / 1000)
             store = _STORES[settings] = SchemaStore(
-                RegistryClient(settings), patience, SharedUnknown(settings)
+                RegistryClient(settings), retry, SharedUnknown(settings)
             )
         return store

@@ -12,7 +12,7 @@ from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.schema import Schema
 
 
-class Arrangement:
+class ColumnMapping:
     """Where each column of a file comes from. Columns that rows do not have are null.
 
     Args:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
-from sluiceway.sinks.files.arrangement import Arrangement, unfit_rows
+from sluiceway.sinks.files.arrangement import ColumnMapping, unfit_rows
 from sluiceway.sinks.files.avro_schema import (
     SCHEMA_LITERAL,
     TABLE_NAME,
@@ -47,7 +47,7 @@ _UNFIT = (
 )
 
 
-class AvroFormat(TableFormat):
+class AvroFileFormat(TableFormat):
     """Avro, by the schema that the table's readers use.
 
     Args:
@@ -61,7 +61,7 @@ class AvroFormat(TableFormat):
     extension = ".avro"
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
-        self._arrangement = Arrangement(schema, choice.columns)
+        self._arrangement = ColumnMapping(schema, choice.columns)
         literal = choice.setting(SCHEMA_LITERAL)
         columns = choice.columns or Schema(())
         if literal is None:
@@ -125,7 +125,7 @@ class AvroStagedFile(TableFile):
     def __init__(
         self,
         writer: StagedWriter,
-        arrangement: Arrangement,
+        arrangement: ColumnMapping,
         schema: dict[str, Any],
         codec: str,
     ) -> None:

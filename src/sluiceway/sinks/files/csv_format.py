@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.sinks.files.arrangement import Arrangement, unfit_rows
+from sluiceway.sinks.files.arrangement import ColumnMapping, unfit_rows
 from sluiceway.sinks.files.contract import FileChoice, TableFormat
 from sluiceway.sinks.files.line_file import CODEC_ENDINGS, LineStagedFile
 from sluiceway.sinks.files.plain_text import escaped, has_unescaped
@@ -57,7 +57,7 @@ def csv_rules(settings: Mapping[str, str]) -> CsvRules:
     return rules
 
 
-class CsvFormat(TableFormat):
+class CsvFileFormat(TableFormat):
     """CSV; all columns are strings.
 
     Args:
@@ -70,7 +70,7 @@ class CsvFormat(TableFormat):
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
         self.extension = f".csv{CODEC_ENDINGS[choice.compression]}"
-        self._arrangement = Arrangement(schema, choice.columns)
+        self._arrangement = ColumnMapping(schema, choice.columns)
         self._rules = csv_rules(dict(choice.settings))
         self._compression = choice.compression
 

@@ -59,7 +59,7 @@ _ASCII = 128
 _LINE_ENDS = "\n\r"
 _IN_PLAIN_VALUES = frozenset("0123456789+-./=: " + ascii_letters)
 # Read back as a line's end when they stand behind the escape.
-_LINE_LETTERS = "nr"
+_LINE_ESCAPES = "nr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _check(rules: TextRules) -> None:
     if len(set(named)) != len(named):
         raise ValueError("two of its delimiters are the same character")
     for one in named:
-        if one in _LINE_ENDS or (rules.escape and one in _LINE_LETTERS):
+        if one in _LINE_ENDS or (rules.escape and one in _LINE_ESCAPES):
             raise ValueError(f"the delimiter {one!r} cannot be told from a line's end")
     if any(one in rules.null for one in (*rules.separators, *_LINE_ENDS)):
         raise ValueError(f"{NULL_FORMAT} is {rules.null!r}, which holds a delimiter")
@@ -264,7 +264,7 @@ class HiveText:
         if escape is None:
             return texts
         texts = escaped(texts, self._to_escape, escape)
-        for character, letter in zip(_LINE_ENDS, _LINE_LETTERS, strict=True):
+        for character, letter in zip(_LINE_ENDS, _LINE_ESCAPES, strict=True):
             if pc.any(pc.match_substring(texts, character)).as_py():
                 texts = pc.replace_substring(texts, character, f"{escape}{letter}")
         return texts

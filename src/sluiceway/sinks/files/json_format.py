@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.sinks.files.arrangement import Arrangement, unfit_rows
+from sluiceway.sinks.files.arrangement import ColumnMapping, unfit_rows
 from sluiceway.sinks.files.contract import FileChoice, TableFormat
 from sluiceway.sinks.files.line_file import CODEC_ENDINGS, LineStagedFile
 from sluiceway.sinks.files.old_times import between_calendars
@@ -29,7 +29,7 @@ _BARE = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.type
 _SPECIAL = r'[\x{00}-\x{1f}"\\\x{7f}\x{2028}\x{2029}]'
 
 
-class JsonFormat(TableFormat):
+class JsonFileFormat(TableFormat):
     """JSON lines, keys as the table's columns; nulls are written.
 
     Args:
@@ -39,7 +39,7 @@ class JsonFormat(TableFormat):
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
         self.extension = f".json{CODEC_ENDINGS[choice.compression]}"
-        self._arrangement = Arrangement(schema, choice.columns)
+        self._arrangement = ColumnMapping(schema, choice.columns)
         self._compression = choice.compression
 
     def new_file(self, writer: StagedWriter) -> LineStagedFile:

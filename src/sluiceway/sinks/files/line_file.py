@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
-from sluiceway.sinks.files.arrangement import Arrangement
+from sluiceway.sinks.files.arrangement import ColumnMapping
 from sluiceway.sinks.files.column_bounds import ColumnBounds
 from sluiceway.sinks.files.contract import TableFile, WrittenFile
 from sluiceway.sinks.files.plain_text import content_of
@@ -43,7 +43,7 @@ class LineStagedFile(TableFile):
     """
 
     def __init__(
-        self, writer: StagedWriter, arrangement: Arrangement, lines: Lines, compression: str
+        self, writer: StagedWriter, arrangement: ColumnMapping, lines: Lines, compression: str
     ) -> None:
         super().__init__(writer)
         self._arrangement = arrangement

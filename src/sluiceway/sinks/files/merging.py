@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.sinks.files.arrangement import Arrangement
+from sluiceway.sinks.files.arrangement import ColumnMapping
 from sluiceway.sinks.files.avro_file import BLOCK_BYTES, CODECS, AvroContainer, avro_blocks
 from sluiceway.sinks.files.contract import FileChoice, FileFormat, WrittenFile
 from sluiceway.sinks.files.line_file import line_packer
@@ -175,7 +175,7 @@ class _OrcRows(ClosedFile):
         self.kind = self._schema.to_string()
 
     def new_file(self, writer: StagedWriter) -> MergedFile:
-        return OrcStagedFile(writer, Arrangement(self._schema, None), self._codec)
+        return OrcStagedFile(writer, ColumnMapping(self._schema, None), self._codec)
 
     def pieces(self) -> Iterator[pa.RecordBatch]:
         for at in range(self._file.nstripes):

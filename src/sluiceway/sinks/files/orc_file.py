@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyarrow import orc
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
-from sluiceway.sinks.files.arrangement import Arrangement, unfit_rows
+from sluiceway.sinks.files.arrangement import ColumnMapping, unfit_rows
 from sluiceway.sinks.files.column_bounds import ColumnBounds
 from sluiceway.sinks.files.contract import FileChoice, TableFile, TableFormat, WrittenFile
 from sluiceway.sinks.files.old_times import MICROS, before_gregorian
@@ -40,7 +40,7 @@ class OrcFormat(TableFormat):
     extension = ".orc"
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
-        self._arrangement = Arrangement(schema, choice.columns, lower=True)
+        self._arrangement = ColumnMapping(schema, choice.columns, lower=True)
         self._codec = ORC_CODECS[choice.compression]
 
     def new_file(self, writer: StagedWriter) -> "OrcStagedFile":
@@ -110,7 +110,7 @@ class OrcStagedFile(TableFile):
         codec: ORC's name of the compression.
     """
 
-    def __init__(self, writer: StagedWriter, arrangement: Arrangement, codec: str) -> None:
+    def __init__(self, writer: StagedWriter, arrangement: ColumnMapping, codec: str) -> None:
         super().__init__(writer)
         self._arrangement = arrangement
         self._codec = codec

@@ -12,9 +12,9 @@ _KINDS: Mapping[FileFormat, str] = {
     FileFormat.PARQUET: "parquet_file:ParquetFormat",
     FileFormat.ORC: "orc_file:OrcFormat",
     FileFormat.TEXT: "text_format:TextFormat",
-    FileFormat.JSON: "json_format:JsonFormat",
-    FileFormat.CSV: "csv_format:CsvFormat",
-    FileFormat.AVRO: "avro_file:AvroFormat",
+    FileFormat.JSON: "json_format:JsonFileFormat",
+    FileFormat.CSV: "csv_format:CsvFileFormat",
+    FileFormat.AVRO: "avro_file:AvroFileFormat",
 }
 
 

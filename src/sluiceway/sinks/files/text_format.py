@@ -4,7 +4,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from sluiceway.sinks.files.arrangement import Arrangement, unfit_rows
+from sluiceway.sinks.files.arrangement import ColumnMapping, unfit_rows
 from sluiceway.sinks.files.contract import FileChoice, TableFormat
 from sluiceway.sinks.files.hive_text import HiveText, text_rules
 from sluiceway.sinks.files.line_file import CODEC_ENDINGS, LineStagedFile
@@ -30,7 +30,7 @@ class TextFormat(TableFormat):
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
         self.extension = f".txt{CODEC_ENDINGS[choice.compression]}"
-        self._arrangement = Arrangement(schema, choice.columns)
+        self._arrangement = ColumnMapping(schema, choice.columns)
         self._text = HiveText(text_rules(dict(choice.settings)))
         self._compression = choice.compression
 

@@ -31,7 +31,7 @@ _LOCAL = "timestamp with local time zone is written in Parquet only"
 
 # Source: Hive `TypeInfoUtils.TypeInfoParser`, Avro `Schema.validateName`: what Java calls a letter
 # or a digit, in one 16-bit unit.
-_LETTERS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
+_ALPHABETIC = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
 _DIGIT = "Nd"
 _LAST_UNIT = "\uffff"
 
@@ -80,18 +80,18 @@ def _inner_names(data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_hive_name(name: str) -> bool:
-    known = all(each in "_.$ " or _is_letter_or_digit(each) for each in name)
+    known = all(each in "_.$ " or _is_alphanumeric(each) for each in name)
     return known and name == name.strip() != ""
 
 
 def _is_avro_name(name: str) -> bool:
-    begins = name[:1] == "_" or category(name[:1] or "0") in _LETTERS
-    return begins and all(each == "_" or _is_letter_or_digit(each) for each in name)
+    begins = name[:1] == "_" or category(name[:1] or "0") in _ALPHABETIC
+    return begins and all(each == "_" or _is_alphanumeric(each) for each in name)
 
 
-def _is_letter_or_digit(each: str) -> bool:
+def _is_alphanumeric(each: str) -> bool:
     kind = category(each)
-    return each <= _LAST_UNIT and (kind in _LETTERS or kind == _DIGIT)
+    return each <= _LAST_UNIT and (kind in _ALPHABETIC or kind == _DIGIT)
 
 
 def format_problem(choice: FileChoice, columns: Schema) -> str | None:

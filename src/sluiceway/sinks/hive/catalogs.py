@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.catalog.hive_table import MetastoreTable
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.sinks.contract import TableIdentity
-from sluiceway.sinks.table_options import FOLDER, HiveTableOptions, table_not_found
+from sluiceway.sinks.table_options import FOLDER, TableOptions, table_not_found
 from sluiceway.storage.access import NO_STORES, Stores
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def open_catalog(
     return MetastoreClient(uris, timeout_s, dict(options))
 
 
-def find_hive_table(options: HiveTableOptions) -> TableIdentity:
+def find_hive_table(options: TableOptions) -> TableIdentity:
     """See `TableSink.find`; needs nothing of what reads or writes files.
 
     Raises:
@@ -59,7 +59,7 @@ def find_hive_table(options: HiveTableOptions) -> TableIdentity:
     return identity_of(client.uris, table)
 
 
-def identity_of(uris: str, table: HiveTable) -> TableIdentity:
+def identity_of(uris: str, table: MetastoreTable) -> TableIdentity:
     """Which table it is.
 
     Args:

@@ -9,7 +9,7 @@ from sluiceway.catalog.hive_table import (
     HiveColumn,
     HiveLayout,
     HivePartition,
-    HiveTable,
+    MetastoreTable,
     NewPartition,
     PartitionChange,
 )
@@ -58,7 +58,7 @@ class DayTable(DayFolders):
             output_format=PARQUET_OUTPUT_FORMAT,
             columns=tuple(HiveColumn(each.name, each.type) for each in columns),
         )
-        self._wanted = HiveTable(
+        self._desired = MetastoreTable(
             database=database,
             name=table,
             kind="EXTERNAL_TABLE",
@@ -66,15 +66,15 @@ class DayTable(DayFolders):
             partition_columns=(HiveColumn(_DAY, "string"),),
             parameters={"EXTERNAL": "TRUE"},
         )
-        self._table: HiveTable | None = None
+        self._table: MetastoreTable | None = None
         self._shown: set[str] = set()
 
     def __str__(self) -> str:
-        return str(self._wanted)
+        return str(self._desired)
 
     def find(self) -> bool:
         """See `DayFolders.find`."""
-        found = self._client.get_table(self._wanted.database, self._wanted.name)
+        found = self._client.get_table(self._desired.database, self._desired.name)
         if found is not None:
             self._take(found)
         return found is not None
@@ -83,12 +83,12 @@ class DayTable(DayFolders):
         """See `DayFolders.open`."""
         if self.find():
             return
-        self._client.create_database_if_missing(self._wanted.database)
-        self._take(self._client.create_table(self._wanted))
+        self._client.create_database_if_missing(self._desired.database)
+        self._take(self._client.create_table(self._desired))
 
-    def _take(self, table: HiveTable) -> None:
+    def _take(self, table: MetastoreTable) -> None:
         check_writable(table)
-        differences = list(table.layout.differences(self._wanted.layout))
+        differences = list(table.layout.differences(self._desired.layout))
         ours = [(each.name, each.type) for each in table.partition_columns]
         if ours != [(_DAY, "string")]:
             differences.append(f"partition columns are {ours}, expected {_DAY} string")
@@ -159,7 +159,7 @@ class DayTable(DayFolders):
         """See `DayFolders.close`."""
         self._client.close()
 
-    def _opened(self) -> HiveTable:
+    def _opened(self) -> MetastoreTable:
         if self._table is None:
             raise InvariantError("a table of dirty rows is used before it was opened")
         return self._table

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveTable
+from sluiceway.catalog.hive_table import HiveColumn, MetastoreTable
 from sluiceway.sinks.contract import ColumnToHave
 
 
-def create_statement(table: HiveTable) -> str:
+def create_statement(table: MetastoreTable) -> str:
     """`CREATE EXTERNAL TABLE`, as it would make the same table.
 
     Args:
@@ -34,7 +34,7 @@ def create_statement(table: HiveTable) -> str:
     return "\n".join(lines)
 
 
-def add_columns_statement(table: HiveTable, columns: Sequence[ColumnToHave]) -> str:
+def add_columns_statement(table: MetastoreTable, columns: Sequence[ColumnToHave]) -> str:
     """`ALTER TABLE ... ADD COLUMNS`, and a change of each column whose structs get fields."""
     held = {column.name.lower() for column in table.layout.columns}
     name = f"{_name(table.database)}.{_name(table.name)}"

@@ -20,7 +20,7 @@ from sluiceway.catalog.hive_table import (
     HiveColumn,
     HiveLayout,
     HivePartition,
-    HiveTable,
+    MetastoreTable,
     NewPartition,
     PartitionChange,
     refuse_another,
@@ -91,7 +91,7 @@ class FolderCatalog:
         self._root = f"{root}/_catalog"
         self._staging = f"{self._root}/_staging"
 
-    def get_table(self, database: str, table: str) -> HiveTable | None:
+    def get_table(self, database: str, table: str) -> MetastoreTable | None:
         """See `MetastoreClient.get_table`."""
         found = self._find(database, table)
         return None if found is None else _as_table(database, table, found)
@@ -108,7 +108,7 @@ class FolderCatalog:
         """See `MetastoreClient.create_database_if_missing`."""
         return f"{self._folder}/{database}.db"
 
-    def create_table(self, table: HiveTable) -> HiveTable:
+    def create_table(self, table: MetastoreTable) -> MetastoreTable:
         """See `MetastoreClient.create_table`."""
         location = table.layout.location or f"{self._folder}/{table.database}.db/{table.name}"
         storage, root = open_storage(normalise_location(location), self._stores)
@@ -138,7 +138,7 @@ class FolderCatalog:
         *,
         put: Mapping[str, str],
         remove: Collection[str] = (),
-    ) -> HiveTable:
+    ) -> MetastoreTable:
         """See `MetastoreClient.alter_table_parameters`."""
 
         def altered(held: _TableEntry) -> _TableEntry:
@@ -155,7 +155,7 @@ class FolderCatalog:
         columns: Sequence[HiveColumn],
         *,
         put: Mapping[str, str],
-    ) -> HiveTable:
+    ) -> MetastoreTable:
         """See `MetastoreClient.alter_columns`; partitions have the table's columns."""
 
         def altered(held: _TableEntry) -> _TableEntry:
@@ -243,7 +243,7 @@ class FolderCatalog:
 
     def _alter(
         self, database: str, table: str, altered: Callable[[_TableEntry], _TableEntry]
-    ) -> HiveTable:
+    ) -> MetastoreTable:
         entry, where = self._table_entry(database, table), f"{database}.{table}"
 
         def change(raw: bytes | None) -> bytes:
@@ -372,8 +372,8 @@ def _layout(held: _TableEntry) -> HiveLayout:
     )
 
 
-def _as_table(database: str, name: str, held: _TableEntry) -> HiveTable:
-    return HiveTable(
+def _as_table(database: str, name: str, held: _TableEntry) -> MetastoreTable:
+    return MetastoreTable(
         database=database,
         name=name,
         kind="EXTERNAL_TABLE",

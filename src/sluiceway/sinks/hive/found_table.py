@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.sinks.hive.table_check import check_writable
-from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
+from sluiceway.sinks.table_options import FOLDER, TableOptions
 
 _TIMEOUT_S = 10.0
 
@@ -26,7 +26,7 @@ class FoundTable:
     values: Mapping[str, str]
 
 
-def look_at_table(metastore: str, name: str) -> FoundTable | None:
+def read_table(metastore: str, name: str) -> FoundTable | None:
     """Look at a table; None when there is none. Called by `init`.
 
     Args:
@@ -56,7 +56,7 @@ def look_at_table(metastore: str, name: str) -> FoundTable | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenMetastore:
+class ObservedMetastore:
     """A metastore that answers.
 
     Attributes:
@@ -68,7 +68,7 @@ class SeenMetastore:
     default_location: str | None
 
 
-def look_at_metastore(table: HiveTableOptions) -> SeenMetastore | None:
+def read_metastore(table: TableOptions) -> ObservedMetastore | None:
     """Ask the metastore of a table. Called by `doctor`; None where a folder stands for it.
 
     Raises:
@@ -78,6 +78,6 @@ def look_at_metastore(table: HiveTableOptions) -> SeenMetastore | None:
         return None
     client = MetastoreClient(table.metastore, _TIMEOUT_S, dict(table.metastore_options))
     try:
-        return SeenMetastore(client.major_version(), client.database_location("default"))
+        return ObservedMetastore(client.major_version(), client.database_location("default"))
     finally:
         client.close()

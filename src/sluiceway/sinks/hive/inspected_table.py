@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from sluiceway.catalog.hive_table import HivePartition, HiveTable
+from sluiceway.catalog.hive_table import HivePartition, MetastoreTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.contract import TableIdentity, TableState
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
@@ -10,7 +10,7 @@ from sluiceway.sinks.hive.catalogs import TableCatalog
 from sluiceway.sinks.hive.partition_effects import partition_name
 from sluiceway.sinks.hive.table_check import file_choice, schema_of
 from sluiceway.sinks.inspected import InspectedTable, ShownPartition, Values
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 
 
 class InspectedHiveTable(InspectedTable):
@@ -28,8 +28,8 @@ class InspectedHiveTable(InspectedTable):
     def __init__(
         self,
         client: TableCatalog,
-        table: HiveTable,
-        options: HiveTableOptions,
+        table: MetastoreTable,
+        options: TableOptions,
         *,
         identity: TableIdentity,
         ledger: str | None,

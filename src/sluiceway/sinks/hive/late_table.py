@@ -6,7 +6,7 @@ commit only; so each folder can be a partition as it is.
 
 from collections.abc import Sequence
 
-from sluiceway.catalog.hive_table import HiveLayout, HiveTable
+from sluiceway.catalog.hive_table import HiveLayout, MetastoreTable
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError, LedgerMismatchError, TableMismatchError
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
@@ -16,7 +16,7 @@ from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import check_writable
 from sluiceway.sinks.hive.table_format import file_settings, settings_of
 from sluiceway.sinks.side_tables import LateRowsTable
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.locations import qualify_location, same_location
 
@@ -53,7 +53,7 @@ class LateTable(LateRowsTable):
         self._ledger = ledger
         self._place = place
         self._stores = stores
-        self._table: HiveTable | None = None
+        self._table: MetastoreTable | None = None
         self._own_layout = HiveLayout("", "", "", "", ())
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class LateTable(LateRowsTable):
     def find(self) -> bool:
         """See `LateRowsTable.find`."""
         self._table = None
-        wanted = self._wanted()
+        wanted = self._desired()
         table = self._client.get_table(wanted.database, wanted.name)
         if table is None:
             return False
@@ -85,7 +85,7 @@ class LateTable(LateRowsTable):
 
     def make(self) -> None:
         """See `LateRowsTable.make`."""
-        wanted = self._wanted()
+        wanted = self._desired()
         ensure_folder(self._place, self._stores)
         self._client.create_database_if_missing(wanted.database)
         self._client.create_table(wanted)
@@ -112,7 +112,7 @@ class LateTable(LateRowsTable):
         """See `LateRowsTable.close`."""
         self._client.close()
 
-    def _wanted(self) -> HiveTable:
+    def _desired(self) -> MetastoreTable:
         """How the table has to be, by the route's own as it is now."""
         database, _, name = self._main.partition(".")
         main = self._client.get_table(database, name)
@@ -121,7 +121,7 @@ class LateTable(LateRowsTable):
         layout = main.layout
         parameters = {"EXTERNAL": "TRUE", _PURGE: "false", LEDGER_PROPERTY: self._ledger}
         database, _, name = self._name.partition(".")
-        return HiveTable(
+        return MetastoreTable(
             database=database,
             name=name,
             kind="EXTERNAL_TABLE",
@@ -138,7 +138,7 @@ class LateTable(LateRowsTable):
             parameters=parameters,
         )
 
-    def _refuse_other(self, table: HiveTable, wanted: HiveTable) -> None:
+    def _refuse_other(self, table: MetastoreTable, wanted: MetastoreTable) -> None:
         held, location = table.parameters.get(LEDGER_PROPERTY), table.layout.location
         if held != self._ledger:
             raise LedgerMismatchError(
@@ -169,14 +169,14 @@ class LateTable(LateRowsTable):
             )
         check_writable(table)
 
-    def _found(self) -> HiveTable:
+    def _found(self) -> MetastoreTable:
         if self._table is None:
             raise InvariantError("a table of late rows is used before it was found")
         return self._table
 
 
 def open_late_table(
-    table: HiveTableOptions, name: str, *, ledger: str, place: str, stores: Stores
+    table: TableOptions, name: str, *, ledger: str, place: str, stores: Stores
 ) -> LateRowsTable:
     """See `sinks.registry.open_late_table`."""
     client = open_catalog(table.metastore, table.timeout_s, stores, table.metastore_options)

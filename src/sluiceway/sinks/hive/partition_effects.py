@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sluiceway.catalog.hive_table import (
     HiveColumn,
     HivePartition,
-    HiveTable,
+    MetastoreTable,
     NewPartition,
     PartitionChange,
 )
@@ -26,7 +26,7 @@ from sluiceway.storage.registry import open_storage
 
 def apply_partitions(
     client: TableCatalog,
-    table: HiveTable,
+    table: MetastoreTable,
     partitions: Sequence[DesiredPartition],
     *,
     stores: Stores = NO_STORES,
@@ -68,14 +68,14 @@ def apply_partitions(
     return tuple(parked)
 
 
-def partition_name(table: HiveTable, values: tuple[str, ...]) -> str:
+def partition_name(table: MetastoreTable, values: tuple[str, ...]) -> str:
     """Escaped name of a partition, `dt=20261120/hr=08`, of values as the metastore has them."""
     return catalog_folder([column.name for column in table.partition_columns], values)
 
 
 def _compare(
     client: TableCatalog,
-    table: HiveTable,
+    table: MetastoreTable,
     desired: dict[tuple[str, ...], DesiredPartition],
     parked: list[ParkedPartition],
 ) -> list[NewPartition]:
@@ -111,7 +111,7 @@ def _compare(
 
 def _add(
     client: TableCatalog,
-    table: HiveTable,
+    table: MetastoreTable,
     missing: list[NewPartition],
     parked: list[ParkedPartition],
 ) -> None:
@@ -126,12 +126,12 @@ def _add(
         _compare(client, table, {values: wanted[values] for values in outcome.existed}, parked)
 
 
-def _columns_owed(found: HivePartition, table: HiveTable) -> tuple[HiveColumn, ...] | None:
+def _columns_owed(found: HivePartition, table: MetastoreTable) -> tuple[HiveColumn, ...] | None:
     """The table's columns, for a partition that has fewer; None for one that has them all."""
     return table.layout.columns if found.layout.lacks_columns(table.layout) else None
 
 
-def _parking_reason(found: HivePartition, desired: DesiredPartition, table: HiveTable) -> str:
+def _parking_reason(found: HivePartition, desired: DesiredPartition, table: MetastoreTable) -> str:
     """Why the metastore's partition must be left alone; empty when it is as desired."""
     reasons = list(found.layout.differences(table.layout, narrower=True))
     here = same_location(found.layout.location, desired.location)

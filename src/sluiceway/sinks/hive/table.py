@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.catalog.hive_table import MetastoreTable
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import (
     InvariantError,
@@ -23,7 +23,6 @@ from sluiceway.sinks.contract import (
     TableState,
 )
 from sluiceway.sinks.files.parquet_settings import INT96, MICROS
-from sluiceway.sinks.foreseen import ForeseenTable
 from sluiceway.sinks.hive.catalogs import find_hive_table, identity_of, open_catalog
 from sluiceway.sinks.hive.ddl import add_columns_statement, create_statement
 from sluiceway.sinks.hive.inspected_table import InspectedHiveTable
@@ -44,7 +43,8 @@ from sluiceway.sinks.hive.table_format import (
     format_warnings,
 )
 from sluiceway.sinks.partition_path import catalog_values
-from sluiceway.sinks.table_options import HiveTableOptions, table_not_found
+from sluiceway.sinks.planned_table import PlannedTable
+from sluiceway.sinks.table_options import TableOptions, table_not_found
 from sluiceway.spec.file_formats import compression_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.storage.place import refuse_missing_parent
@@ -58,7 +58,7 @@ WATERMARK_PROPERTY = "sluiceway.watermark"
 _READS_MICROS = 4
 
 
-def open_hive_table(table: HiveTableOptions, options: Mapping[str, str]) -> TableSink:
+def open_hive_table(table: TableOptions, options: Mapping[str, str]) -> TableSink:
     """A table of the metastore, as `OpenSink` has it; the connection has no options besides."""
     del options
     return HiveTableSink(table)
@@ -74,7 +74,7 @@ class HiveTableSink(TableSink):
         JobFileError: The metastore's URI, the location or the compression cannot be.
     """
 
-    def __init__(self, options: HiveTableOptions) -> None:
+    def __init__(self, options: TableOptions) -> None:
         _check_options(options)
         self._options = options
         self._client = open_catalog(
@@ -84,7 +84,7 @@ class HiveTableSink(TableSink):
         self._ledger: str | None = None
         self._settings: FileSettings | None = None
         self._version: int | None = None
-        self._seen: HiveTable | None = None
+        self._observed: MetastoreTable | None = None
         # An answer from before an ALTER must not be taken for one from after it.
         self._looking = threading.Lock()
 
@@ -98,7 +98,7 @@ class HiveTableSink(TableSink):
         self._ledger = state.ledger
         self._settings = file_settings(table.layout, table.parameters)
         with self._looking:
-            self._seen = table
+            self._observed = table
         return state
 
     def find(self) -> TableIdentity:
@@ -117,7 +117,7 @@ class HiveTableSink(TableSink):
             state=lambda: self._state_to_be(table),
         )
 
-    def foresee(self) -> ForeseenTable:
+    def foresee(self) -> PlannedTable:
         """See `TableSink.foresee`.
 
         Raises:
@@ -129,7 +129,7 @@ class HiveTableSink(TableSink):
             state = self._state_to_be(table)
             statement = add_columns_statement(table, state.lacking) if state.lacking else ""
             place = table.layout.location
-            return ForeseenTable(str(table), place, state, exists=True, statement=statement)
+            return PlannedTable(str(table), place, state, exists=True, statement=statement)
         wanted = self._to_create()
         location = options.location
         if location is None:
@@ -140,17 +140,17 @@ class HiveTableSink(TableSink):
             location = f"{folder.rstrip('/')}/{options.table}"
         wanted = replace(wanted, layout=replace(wanted.layout, location=location))
         state, statement = self._state_of(wanted), create_statement(wanted)
-        return ForeseenTable(str(wanted), location, state, exists=False, statement=statement)
+        return PlannedTable(str(wanted), location, state, exists=False, statement=statement)
 
-    def columns_seen(self) -> Columns | None:
-        """See `TableSink.columns_seen`."""
-        return None if self._seen is None else _columns(self._seen)
+    def observed_columns(self) -> Columns | None:
+        """See `TableSink.observed_columns`."""
+        return None if self._observed is None else _columns(self._observed)
 
-    def state_seen(self) -> TableState:
-        """See `TableSink.state_seen`."""
-        if self._seen is None:
+    def observed_state(self) -> TableState:
+        """See `TableSink.observed_state`."""
+        if self._observed is None:
             raise InvariantError("the table is used before it was opened")
-        return self._state_of(self._seen)
+        return self._state_of(self._observed)
 
     def add_columns(self, columns: Sequence[ColumnToHave]) -> TableState | ColumnsRefused:
         """See `TableSink.add_columns`."""
@@ -165,10 +165,10 @@ class HiveTableSink(TableSink):
                     table = self._client.alter_columns(table.database, table.name, merged, put=keys)
             except TableMismatchError as error:
                 return ColumnsRefused(error.message)
-            self._seen = table
+            self._observed = table
         return self._state_of(table)
 
-    def _state_to_be(self, table: HiveTable) -> TableState:
+    def _state_to_be(self, table: MetastoreTable) -> TableState:
         """As `_state_of`, with the columns that the route adds once it holds the ledger."""
         expected = self._options.schema
         lacking = lacking_columns(table, expected) if self._options.adds and expected else ()
@@ -178,7 +178,7 @@ class HiveTableSink(TableSink):
         layout = replace(table.layout, columns=columns)
         return replace(self._state_of(replace(table, layout=layout)), lacking=lacking)
 
-    def _state_of(self, table: HiveTable) -> TableState:
+    def _state_of(self, table: MetastoreTable) -> TableState:
         """The table as a route sees it, when it is one that can be written."""
         check_writable(table)
         check_definition(table, self._options)
@@ -239,8 +239,8 @@ class HiveTableSink(TableSink):
             if (key := catalog_values(each.values)) in held
         }
 
-    def note_complete(self, until_us: int) -> None:
-        """See `TableSink.note_complete`."""
+    def mark_complete(self, until_us: int) -> None:
+        """See `TableSink.mark_complete`."""
         table = self._same_table(self._opened())
         text = format_iso_us(until_us)
         held = table.parameters.get(WATERMARK_PROPERTY)
@@ -253,7 +253,7 @@ class HiveTableSink(TableSink):
         """See `TableSink.close`."""
         self._client.close()
 
-    def _with_timestamps(self, schema: Schema) -> HiveTableOptions:
+    def _with_timestamps(self, schema: Schema) -> TableOptions:
         """The options with the form of Parquet's timestamps; Hive reads INT64 ones from 4 on."""
         options = self._options
         if options.parquet_timestamps is not None or not _has_timestamps(schema):
@@ -263,13 +263,13 @@ class HiveTableSink(TableSink):
         form = MICROS if self._version >= _READS_MICROS else INT96
         return replace(options, parquet_timestamps=form)
 
-    def _present(self) -> HiveTable:
+    def _present(self) -> MetastoreTable:
         table = self._client.get_table(self._options.database, self._options.table)
         if table is None:
             raise table_not_found(self._options)
         return table
 
-    def _create(self) -> HiveTable:
+    def _create(self) -> MetastoreTable:
         options = self._options
         where = f"{options.database}.{options.table}"
         if self._identity is not None:
@@ -283,7 +283,7 @@ class HiveTableSink(TableSink):
         self._client.create_database_if_missing(options.database)
         return self._client.create_table(wanted)
 
-    def _to_create(self) -> HiveTable:
+    def _to_create(self) -> MetastoreTable:
         """The table that is created when it is missing, if it may be."""
         options = self._options
         if not options.create or options.schema is None:
@@ -302,13 +302,13 @@ class HiveTableSink(TableSink):
             raise InvariantError("the table is used before it was opened")
         return self._identity
 
-    def _same_table(self, identity: TableIdentity) -> HiveTable:
+    def _same_table(self, identity: TableIdentity) -> MetastoreTable:
         """The table as it is now, when it is still the one that was opened."""
         with self._looking:
-            self._seen = table = self._look(identity)
+            self._observed = table = self._look(identity)
         return table
 
-    def _look(self, identity: TableIdentity) -> HiveTable:
+    def _look(self, identity: TableIdentity) -> MetastoreTable:
         table = self._client.get_table(identity.database, identity.name)
         change = None
         if table is None:
@@ -327,7 +327,7 @@ class HiveTableSink(TableSink):
         return table
 
 
-def _check_options(options: HiveTableOptions) -> None:
+def _check_options(options: TableOptions) -> None:
     where = f"{options.database}.{options.table}"
     if options.file_format is not None and options.compression is not None:
         problem = compression_problem(options.file_format, options.compression)
@@ -344,7 +344,7 @@ def _has_timestamps(schema: Schema) -> bool:
     return any(isinstance(kind, TimestampType | LocalTimestampType) for kind in kinds)
 
 
-def _columns(table: HiveTable) -> Columns:
+def _columns(table: MetastoreTable) -> Columns:
     return tuple((column.name, column.type) for column in table.layout.columns)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
+from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, MetastoreTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.ledger.layout import SYSTEM_FOLDER
 from sluiceway.sinks.added_columns import added_field
@@ -19,7 +19,7 @@ from sluiceway.sinks.hive.table_format import (
     unreadable_names,
 )
 from sluiceway.sinks.hive.table_properties import refused_property
-from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
+from sluiceway.sinks.table_options import FOLDER, TableOptions
 from sluiceway.spec.values import is_hidden_folder, partition_name_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.types.evolution import extended, is_wider
@@ -31,7 +31,7 @@ _MISSPELT = re.compile(r"`|struct\s*<(\s|.*([<,:]\s|\s[,:<>]))", re.IGNORECASE |
 _SPARK_PROVIDERS = ("", "hive", "parquet", "orc")
 
 
-def table_to_create(options: HiveTableOptions, schema: Schema) -> HiveTable:
+def table_to_create(options: TableOptions, schema: Schema) -> MetastoreTable:
     """The EXTERNAL table that a route asks for, so that DROP leaves files and ledger."""
     columns = tuple(
         HiveColumn(field.name.lower(), format_hive_type(field.type)) for field in schema.fields
@@ -39,7 +39,7 @@ def table_to_create(options: HiveTableOptions, schema: Schema) -> HiveTable:
     layout, properties = layout_to_create(
         options, HiveLayout(options.location or "", "", "", "", columns)
     )
-    return HiveTable(
+    return MetastoreTable(
         database=options.database,
         name=options.table,
         kind="EXTERNAL_TABLE",
@@ -52,7 +52,7 @@ def table_to_create(options: HiveTableOptions, schema: Schema) -> HiveTable:
     )
 
 
-def check_writable(table: HiveTable) -> None:
+def check_writable(table: MetastoreTable) -> None:
     """Refuse a table whose readers need more than files in partition folders.
 
     Raises:
@@ -64,7 +64,7 @@ def check_writable(table: HiveTable) -> None:
         raise TableMismatchError(message, where=str(table), hint=hint)
 
 
-def _refused_kind(table: HiveTable) -> tuple[str, str] | None:
+def _refused_kind(table: MetastoreTable) -> tuple[str, str] | None:
     parameters = {key.lower(): value for key, value in table.parameters.items()}
     other_table = "name a plain table, or a new one"
     if table.kind not in _PLAIN_KINDS:
@@ -81,7 +81,7 @@ def _refused_kind(table: HiveTable) -> tuple[str, str] | None:
     return None
 
 
-def _refused_layout(table: HiveTable) -> tuple[str, str] | None:
+def _refused_layout(table: MetastoreTable) -> tuple[str, str] | None:
     layout = table.layout
     for column in table.partition_columns:
         if problem := partition_name_problem(column.name):
@@ -109,7 +109,7 @@ def _refused_layout(table: HiveTable) -> tuple[str, str] | None:
     return None
 
 
-def check_definition(table: HiveTable, options: HiveTableOptions) -> None:
+def check_definition(table: MetastoreTable, options: TableOptions) -> None:
     """Refuse a table that is not the one of the job file.
 
     Raises:
@@ -140,7 +140,7 @@ def check_definition(table: HiveTable, options: HiveTableOptions) -> None:
         )
 
 
-def schema_of(table: HiveTable) -> Schema:
+def schema_of(table: MetastoreTable) -> Schema:
     """Columns of the table as our types.
 
     Raises:
@@ -170,7 +170,7 @@ class FilledColumns:
         return Schema((*self.schema.fields, *self.further))
 
 
-def filled_columns(table: HiveTable, options: HiveTableOptions) -> FilledColumns:
+def filled_columns(table: MetastoreTable, options: TableOptions) -> FilledColumns:
     """What a route fills of a table. Called after `check_writable` and `check_definition`.
 
     Raises:
@@ -186,7 +186,7 @@ def filled_columns(table: HiveTable, options: HiveTableOptions) -> FilledColumns
     return FilledColumns(schema, further, tuple(name for name in others if name not in taken))
 
 
-def _refuse_misspelt(table: HiveTable, options: HiveTableOptions, names: Sequence[str]) -> None:
+def _refuse_misspelt(table: MetastoreTable, options: TableOptions, names: Sequence[str]) -> None:
     """Refuse a column whose type's text Hive and Spark read otherwise than it is meant."""
     wanted = {*names} if not options.metastore.startswith(FOLDER) else set[str]()
     for column in table.layout.columns:
@@ -200,7 +200,7 @@ def _refuse_misspelt(table: HiveTable, options: HiveTableOptions, names: Sequenc
 
 
 def _writable(
-    table: HiveTable, names: Sequence[str], options: HiveTableOptions
+    table: MetastoreTable, names: Sequence[str], options: TableOptions
 ) -> tuple[Field, ...]:
     """Columns of these names that can be written; the others stay null."""
     wanted = {*names}
@@ -217,7 +217,7 @@ def _writable(
 
 
 def match_schema(
-    table: HiveTable, expected: Schema, *, follows: bool = False
+    table: MetastoreTable, expected: Schema, *, follows: bool = False
 ) -> tuple[Schema, tuple[str, ...]]:
     """The expected columns under the table's spelling of their names.
 
@@ -261,7 +261,7 @@ def match_schema(
     return Schema(tuple(fields)), tuple(column.name for column in held.values())
 
 
-def warnings_of(table: HiveTable, unfilled: Sequence[str]) -> tuple[str, ...]:
+def warnings_of(table: MetastoreTable, unfilled: Sequence[str]) -> tuple[str, ...]:
     """What the user should know of a table that is accepted."""
     found = []
     external = table.parameters.get("EXTERNAL", "").upper() == "TRUE"
@@ -275,7 +275,7 @@ def warnings_of(table: HiveTable, unfilled: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def file_choice(table: HiveTable, options: HiveTableOptions, written: Schema) -> FileChoice:
+def file_choice(table: MetastoreTable, options: TableOptions, written: Schema) -> FileChoice:
     """How new files of a table are written; see `files_of`.
 
     Raises:
@@ -285,7 +285,7 @@ def file_choice(table: HiveTable, options: HiveTableOptions, written: Schema) ->
     return files_of(table, options, written, schema_of(table) if by_place else written)
 
 
-def _field_of(table: HiveTable, column: HiveColumn) -> Field:
+def _field_of(table: MetastoreTable, column: HiveColumn) -> Field:
     return added_field(column.name, _type_of(table, column), str(table), table.parameters)
 
 
@@ -296,7 +296,7 @@ def _extended(declared: DataType, hive_type: str) -> DataType | None:
         return None
 
 
-def _type_of(table: HiveTable, column: HiveColumn) -> DataType:
+def _type_of(table: MetastoreTable, column: HiveColumn) -> DataType:
     try:
         return parse_hive_type(column.type)
     except ValueError as error:

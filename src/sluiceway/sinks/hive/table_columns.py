@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveTable
+from sluiceway.catalog.hive_table import HiveColumn, MetastoreTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.added_columns import added_properties
 from sluiceway.sinks.contract import ColumnToHave
@@ -13,7 +13,7 @@ from sluiceway.types.schema import Schema
 
 
 def columns_with(
-    table: HiveTable, wanted: Sequence[ColumnToHave]
+    table: MetastoreTable, wanted: Sequence[ColumnToHave]
 ) -> tuple[tuple[HiveColumn, ...], dict[str, str]]:
     """The table's columns with those that it shall have.
 
@@ -51,7 +51,7 @@ def columns_with(
     return tuple(columns.values()), added_properties(changed)
 
 
-def lacking_columns(table: HiveTable, expected: Schema) -> tuple[ColumnToHave, ...]:
+def lacking_columns(table: MetastoreTable, expected: Schema) -> tuple[ColumnToHave, ...]:
     """What has to be added to the table so that it has the expected columns.
 
     A column that is there with a type which cannot be extended to the expected one is left out.

@@ -8,7 +8,7 @@ from sluiceway.catalog.hive_table import (
     PARQUET_OUTPUT_FORMAT,
     PARQUET_SERDE,
     HiveLayout,
-    HiveTable,
+    MetastoreTable,
 )
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.files.avro_schema import SCHEMA_LITERAL, SCHEMA_URL, TABLE_NAME
@@ -17,7 +17,7 @@ from sluiceway.sinks.files.csv_format import CSV_SETTINGS
 from sluiceway.sinks.files.hive_text import ESCAPE_DELIM, TEXT_SETTINGS
 from sluiceway.sinks.files.parquet_settings import INT96, TIMESTAMPS
 from sluiceway.sinks.files.type_check import blank_names, format_problem, name_problem
-from sluiceway.sinks.table_options import FOLDER, HiveTableOptions
+from sluiceway.sinks.table_options import FOLDER, TableOptions
 from sluiceway.spec.file_formats import COMPRESSIONS, compression_problem
 from sluiceway.types.schema import Schema
 
@@ -84,7 +84,7 @@ def format_of(layout: HiveLayout) -> FileFormat | None:
 
 
 def layout_to_create(
-    options: HiveTableOptions, layout: HiveLayout
+    options: TableOptions, layout: HiveLayout
 ) -> tuple[HiveLayout, dict[str, str]]:
     """A new table's layout with its format's classes, and the table properties of the format.
 
@@ -112,7 +112,7 @@ def layout_to_create(
     return made, properties
 
 
-def refused_format(table: HiveTable) -> tuple[str, str] | None:
+def refused_format(table: MetastoreTable) -> tuple[str, str] | None:
     """Why no rows can be written in a table's format, and what to do; None when they can."""
     layout = table.layout
     file_format = format_of(layout)
@@ -145,7 +145,7 @@ def _refused_lines(said: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def files_of(
-    table: HiveTable, options: HiveTableOptions, written: Schema, columns: Schema
+    table: MetastoreTable, options: TableOptions, written: Schema, columns: Schema
 ) -> FileChoice:
     """How new files of a table are written: by its own properties, else as the job file says.
 
@@ -195,7 +195,7 @@ def has_tables_columns(file_format: FileFormat | None) -> bool:
     return file_format not in (None, FileFormat.PARQUET)
 
 
-def creation_problem(options: HiveTableOptions) -> str | None:
+def creation_problem(options: TableOptions) -> str | None:
     """Why a table of the job file's format and columns could not be filled, or None.
 
     Called by `validate`, which sees no table, and before a table is created.
@@ -213,9 +213,7 @@ def creation_problem(options: HiveTableOptions) -> str | None:
     return problem
 
 
-def unreadable_names(
-    options: HiveTableOptions, file_format: FileFormat, columns: Schema
-) -> str | None:
+def unreadable_names(options: TableOptions, file_format: FileFormat, columns: Schema) -> str | None:
     """Why readers of the catalog and the format cannot read a name, or None."""
     in_metastore = options.metastore != "" and not options.metastore.startswith(FOLDER)
     return name_problem(file_format, columns, in_metastore=in_metastore)
@@ -265,7 +263,7 @@ def file_settings(layout: HiveLayout, parameters: Mapping[str, str]) -> FileSett
 
 
 def _settings(
-    table: HiveTable, file_format: FileFormat, options: HiveTableOptions
+    table: MetastoreTable, file_format: FileFormat, options: TableOptions
 ) -> tuple[tuple[str, str], ...]:
     if file_format is FileFormat.PARQUET:
         return ((TIMESTAMPS, options.parquet_timestamps or INT96),)
@@ -275,7 +273,7 @@ def _settings(
     return own
 
 
-def _compression(table: HiveTable, file_format: FileFormat, options: HiveTableOptions) -> str:
+def _compression(table: MetastoreTable, file_format: FileFormat, options: TableOptions) -> str:
     allowed = COMPRESSIONS[file_format]
     named = table.parameters.get(_COMPRESSION_KEYS.get(file_format, ""), "").lower()
     own = _ORC_NAMES.get(named, named)

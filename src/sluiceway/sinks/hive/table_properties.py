@@ -6,7 +6,7 @@ that promises otherwise is refused by its name. Values only, no I/O.
 
 from collections.abc import Callable, Mapping
 
-from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.catalog.hive_table import MetastoreTable
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.storage.locations import same_location
 
@@ -54,7 +54,9 @@ _REFUSED: Mapping[str, tuple[Callable[[str], bool], str]] = {
 }
 
 
-def refused_property(table: HiveTable, file_format: FileFormat | None) -> tuple[str, str] | None:
+def refused_property(
+    table: MetastoreTable, file_format: FileFormat | None
+) -> tuple[str, str] | None:
     """Which property of a table changes what readers make of its files, and what to do.
 
     Args:
@@ -77,7 +79,7 @@ def refused_property(table: HiveTable, file_format: FileFormat | None) -> tuple[
 
 
 def _refused_by_spark(
-    table: HiveTable, file_format: FileFormat | None, said: Mapping[str, str]
+    table: MetastoreTable, file_format: FileFormat | None, said: Mapping[str, str]
 ) -> tuple[str, str] | None:
     """What Spark's own tables say besides their columns."""
     provider = said.get(_PROVIDER, "").lower()

@@ -43,7 +43,7 @@ from sluiceway.sinks.iceberg.through import (
     SUMMARY_FROM,
     SUMMARY_LEDGER,
     SUMMARY_THROUGH,
-    Through,
+    LastSnapshot,
     property_name,
 )
 
@@ -85,7 +85,7 @@ class CommitRequest:
 
     updates: tuple[TableUpdate, ...]
     requirements: tuple[TableRequirement, ...]
-    through: Through | None = None
+    through: LastSnapshot | None = None
 
 
 def append_request(table: Table, batch: SlotBatch, files: Sequence[DataFile]) -> CommitRequest:
@@ -126,7 +126,7 @@ def batch_request(
     metadata = table.metadata
     head = metadata.snapshot_by_name(MAIN_BRANCH)
     sequence_number = metadata.last_sequence_number + 1
-    through = Through(batch.last, writer.snapshot_id, sequence_number, batch.record_hash)
+    through = LastSnapshot(batch.last, writer.snapshot_id, sequence_number, batch.record_hash)
     notes = {
         SUMMARY_LEDGER: batch.ledger,
         SUMMARY_FROM: str(batch.first),

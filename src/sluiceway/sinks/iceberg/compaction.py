@@ -29,14 +29,14 @@ from sluiceway.sinks.iceberg.file_process import Answers, FileProcess
 from sluiceway.sinks.iceberg.keyed_files import FilePlace
 from sluiceway.sinks.iceberg.lake_table import HashOf, LakeTable, TableLook
 from sluiceway.sinks.iceberg.publisher import LakePlace
-from sluiceway.sinks.iceberg.put_off import PutOff
+from sluiceway.sinks.iceberg.put_off import CompactionBackoff
 from sluiceway.sinks.iceberg.replace_request import replace_request
 from sluiceway.sinks.iceberg.rewrite_live import (
     GroupAnswer,
+    LakeRewritePlan,
     LiveFile,
     NewFile,
     RewriteGroup,
-    RewritePlan,
     remove_new,
 )
 from sluiceway.sinks.iceberg.small_files import (
@@ -140,7 +140,7 @@ class _Run:
 
     process: Rewriting
     groups: list[SmallFiles]
-    plan: RewritePlan
+    plan: LakeRewritePlan
     like: list[Any]
 
 
@@ -154,7 +154,7 @@ class _Kept:
         run: Under way.
     """
 
-    put_off: PutOff
+    put_off: CompactionBackoff
     fruitless: set[tuple[str, ...]] = field(default_factory=set)
     run: _Run | None = None
 
@@ -182,7 +182,7 @@ class LakeCompaction:
         *,
         target_bytes: int,
         events: Log,
-        begin: Callable[[RewritePlan], Rewriting] = FileProcess,
+        begin: Callable[[LakeRewritePlan], Rewriting] = FileProcess,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._table = table
@@ -194,7 +194,7 @@ class LakeCompaction:
         self._events = events
         self._begin = begin
         self._heads = HeadReader(self._read_deletes)
-        self._kept = _Kept(PutOff(clock))
+        self._kept = _Kept(CompactionBackoff(clock))
 
     def _read_deletes(self, uri: str) -> Any:
         if not uri.endswith(".parquet"):
@@ -203,7 +203,7 @@ class LakeCompaction:
 
     # Looking
 
-    def look(self, *, all_of_them: bool) -> tuple[list[SmallFiles], str]:
+    def plan(self, *, all_of_them: bool) -> tuple[list[SmallFiles], str]:
         """What is worth being compacted now, and else why the whole table is left alone.
 
         Files that failed are no part of it until their time has come; then their groups are last.
@@ -237,7 +237,7 @@ class LakeCompaction:
         return self._kept.put_off.said
 
     def partitions(self) -> dict[str, tuple[int, int]]:
-        """Files and bytes of each partition now. Raises as `look`."""
+        """Files and bytes of each partition now. Raises as `plan`."""
         look = self._look()
         found: dict[str, tuple[int, int]] = {}
         for entry in self._head(look)[0].data.values():
@@ -247,7 +247,7 @@ class LakeCompaction:
         return found
 
     def _look(self) -> TableLook:
-        return self._table.look(self._hash_of)
+        return self._table.read(self._hash_of)
 
     def _head(self, look: TableLook) -> tuple[Head, str]:
         """The head, and why nothing of it may be written anew."""
@@ -288,7 +288,7 @@ class LakeCompaction:
         ]
         if not chosen:
             return
-        plan = RewritePlan(
+        plan = LakeRewritePlan(
             self._place.uri,
             self._stores,
             self._place.compression,
@@ -319,7 +319,7 @@ class LakeCompaction:
         """Put what was written into the table; of groups that have failed nothing stays behind.
 
         Raises:
-            SluicewayError: As `look`; or the process has failed. What no request has named is
+            SluicewayError: As `plan`; or the process has failed. What no request has named is
                 removed, the rest are orphans.
         """
         run, self._kept.run = self._kept.run, None
@@ -400,7 +400,7 @@ class LakeCompaction:
         self, partition: str, paths: Sequence[str], error: SluicewayError | None, size_bytes: int
     ) -> Compacted:
         why = "" if error is None else error.message
-        if self._kept.put_off.note(paths, why):
+        if self._kept.put_off.add(paths, why):
             self._events.warning(
                 "compaction_failed",
                 table=self._table.where,

@@ -75,7 +75,7 @@ class LakeExpiry:
             TableMismatchError: It was dropped, or dropped and created again.
             MetastoreUnavailableError: The catalog does not answer.
         """
-        look = self._table.look(self._hash_of)
+        look = self._table.read(self._hash_of)
         if look.through is None:
             return look, Expiry((), ())
         now_ms, keep_ms = int(time.time() * 1000), int(keep_s * 1000)
@@ -102,7 +102,7 @@ class LakeExpiry:
             if not expiry.snapshots and not expiry.tags:
                 return Expired()
             said = self._table.send(look.table, expire_request(look.table.metadata, expiry))
-            after = self._table.look(self._hash_of)
+            after = self._table.read(self._hash_of)
             metadata = after.table.metadata
             # Whoever has taken them out: files of theirs may be removed.
             left = {each.snapshot_id for each in metadata.snapshots}

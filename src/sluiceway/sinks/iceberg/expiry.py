@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 )
 
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.through import Through
+from sluiceway.sinks.iceberg.through import LastSnapshot
 
 LEAST_KEPT = 100
 """Of the newest snapshots so many stay, however old they are."""
@@ -43,7 +43,7 @@ class Expiry:
 
 
 def due_expiry(
-    metadata: TableMetadata, through: Through, *, now_ms: int, keep_ms: int, least: int
+    metadata: TableMetadata, through: LastSnapshot, *, now_ms: int, keep_ms: int, least: int
 ) -> Expiry:
     """What is old enough to go. Decides only.
 

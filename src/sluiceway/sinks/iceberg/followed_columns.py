@@ -27,7 +27,7 @@ class FollowedColumns:
         with self._lock:
             self._held = metadata
 
-    def note(self, metadata: TableMetadata, events: Log) -> None:
+    def update(self, metadata: TableMetadata, events: Log) -> None:
         """The table was looked at.
 
         Args:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pyiceberg.table.metadata import TableMetadata
 
 from sluiceway.sinks.iceberg.catalogs import open_catalog
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import TableOptions
 
 
-def held_key(table: HiveTableOptions, options: Mapping[str, str]) -> tuple[str, ...]:
+def held_key(table: TableOptions, options: Mapping[str, str]) -> tuple[str, ...]:
     """Identifier fields of a table, by name; none where it does not exist, or has none.
 
     Args:

@@ -18,7 +18,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import update_table_metadata
 
-from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
+from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, MetastoreTable
 from sluiceway.catalog.metastore import MetastoreClient, ParameterSwap
 from sluiceway.errors import (
     SluicewayError,
@@ -130,7 +130,7 @@ class HiveLakeCatalog(LakeCatalog):
         layout = HiveLayout("", _SERDE, _INPUT, _OUTPUT, (HiveColumn("n", "bigint"),))
         parameters = {"EXTERNAL": "TRUE", LOCATION: "first"}
         self._client.create_table(
-            HiveTable(name[0], scratch, "EXTERNAL_TABLE", layout, (), parameters, 0)
+            MetastoreTable(name[0], scratch, "EXTERNAL_TABLE", layout, (), parameters, 0)
         )
         try:
             wrong = ParameterSwap(LOCATION, "another", {LOCATION: "wrong"})
@@ -156,7 +156,7 @@ class HiveLakeCatalog(LakeCatalog):
         kept = {key: value for key, value in self._settings.items() if key != "uri"}
         return load_file_io(properties=kept, location=location)
 
-    def _read(self, held: HiveTable) -> Table:
+    def _read(self, held: MetastoreTable) -> Table:
         location = held.parameters.get(LOCATION)
         if held.parameters.get(_KIND, "").lower() != "iceberg" or location is None:
             raise TableMismatchError(
@@ -174,10 +174,12 @@ class HiveLakeCatalog(LakeCatalog):
         ToOutputFile.table_metadata(metadata, self._io(location).new_output(location))
         return location
 
-    def _hive_table(self, name: Identifier, metadata: TableMetadata, written: str) -> HiveTable:
+    def _hive_table(
+        self, name: Identifier, metadata: TableMetadata, written: str
+    ) -> MetastoreTable:
         layout = HiveLayout(metadata.location, _SERDE, _INPUT, _OUTPUT, _columns(metadata))
         parameters = {"EXTERNAL": "TRUE", _KIND: "ICEBERG", LOCATION: written, **_shown(metadata)}
-        return HiveTable(*name, "EXTERNAL_TABLE", layout, (), parameters, 0)
+        return MetastoreTable(*name, "EXTERNAL_TABLE", layout, (), parameters, 0)
 
 
 def _is_short(location: str) -> bool:

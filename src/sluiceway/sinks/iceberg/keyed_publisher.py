@@ -175,7 +175,7 @@ class KeyedPublisher(LakePublisher):
 
         The log is read for it: only where a snapshot begins behind other snapshots of the table.
         """
-        if not begins or not self._table.was_seen:
+        if not begins or not self._table.has_slots:
             return False
         of_one = self._columns.topic is None
         return any(

@@ -43,7 +43,7 @@ class LakeBatch:
         """Whether there is anything to publish: rows, or an announcement."""
         return bool(self.files or self.ready)
 
-    def take(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         """Take in the record of the next slot.
 
         Raises:
@@ -94,7 +94,7 @@ def next_batch(
     """
     batch, begin = LakeBatch(first), max(first, clear)
     for record in view.records(begin):
-        batch.take(record)
+        batch.add(record)
         full = len(batch.files) >= MOST_FILES or batch.last - begin + 1 >= MOST_SLOTS
         full = full or (most_rows is not None and batch.rows >= most_rows)
         if full or (over() and batch.files):

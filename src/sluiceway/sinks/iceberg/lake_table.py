@@ -17,7 +17,7 @@ from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.through import (
-    Through,
+    LastSnapshot,
     property_name,
     read_through,
     record_hash,
@@ -53,7 +53,7 @@ class TableLook:
     """
 
     table: Table
-    through: Through | None
+    through: LastSnapshot | None
     proven: bool
 
     @property
@@ -91,7 +91,7 @@ class LakeTable:
         self._ledger_property = ledger_property
         self._on_look = on_look
         self._greatest = -1
-        self._checked: Through | None = None
+        self._checked: LastSnapshot | None = None
 
     @property
     def where(self) -> str:
@@ -136,11 +136,11 @@ class LakeTable:
         return table
 
     @property
-    def was_seen(self) -> bool:
+    def has_slots(self) -> bool:
         """Whether the table is known to have had any slot of ours."""
         return self._greatest >= 0
 
-    def look(self, hash_of: HashOf) -> TableLook:
+    def read(self, hash_of: HashOf) -> TableLook:
         """Where the table stands, and that nobody took away what it had.
 
         Args:
@@ -185,7 +185,7 @@ class LakeTable:
         self.expect(through.slot)
         return TableLook(table, through, proven=found is Lineage.GOOD)
 
-    def _check_ledger(self, through: Through, hash_of: HashOf) -> None:
+    def _check_ledger(self, through: LastSnapshot, hash_of: HashOf) -> None:
         if through == self._checked:
             return
         held = hash_of(through.slot)

@@ -54,8 +54,8 @@ class LakeUpkeep(Follower):
         """See `Follower.place`."""
         return self._place
 
-    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.note`."""
+    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.update`."""
         del since, anew
         self._place = fold.next_seq
 
@@ -103,7 +103,7 @@ class LakeUpkeep(Follower):
             if any(each.failed for each in compaction.finish()):
                 # One after the other would keep a processor busy with nothing but failures.
                 return False
-        groups, _ = compaction.look(all_of_them=False)
+        groups, _ = compaction.plan(all_of_them=False)
         if groups:
             compaction.begin(groups)
         return bool(groups)

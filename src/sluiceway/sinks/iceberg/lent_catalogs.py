@@ -45,7 +45,7 @@ class _Clients:
     idle: list[LakeCatalog] = field(default_factory=list)
 
 
-class LentCatalogs:
+class CatalogPool:
     """Clients by connection, until the last one who uses it has closed.
 
     Args:
@@ -145,9 +145,9 @@ class LentCatalogs:
 
 
 class _LentCatalog(LakeCatalog):
-    """A catalog by whichever client is free. Made by `LentCatalogs.open`."""
+    """A catalog by whichever client is free. Made by `CatalogPool.open`."""
 
-    def __init__(self, catalogs: LentCatalogs, key: ConnectionKey, place: str) -> None:
+    def __init__(self, catalogs: CatalogPool, key: ConnectionKey, place: str) -> None:
         self._catalogs = catalogs
         self._key = key
         self._closed = False
@@ -191,9 +191,9 @@ class _LentCatalog(LakeCatalog):
             self._catalogs.leave(self._key)
 
 
-_CATALOGS: Final = LentCatalogs()
+_CATALOGS: Final = CatalogPool()
 
 
 def lent_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
-    """A catalog of this process's few clients; see `LentCatalogs.open`."""
+    """A catalog of this process's few clients; see `CatalogPool.open`."""
     return _CATALOGS.open(options, timeout_s)

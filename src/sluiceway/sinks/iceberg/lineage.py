@@ -5,7 +5,7 @@ from enum import StrEnum
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from sluiceway.sinks.iceberg.through import Through
+from sluiceway.sinks.iceberg.through import LastSnapshot
 
 
 class Lineage(StrEnum):
@@ -16,7 +16,7 @@ class Lineage(StrEnum):
     LOST = "lost"
 
 
-def lineage(metadata: TableMetadata, through: Through) -> Lineage:
+def lineage(metadata: TableMetadata, through: LastSnapshot) -> Lineage:
     """Walk back from the head of main.
 
     Args:

@@ -16,7 +16,7 @@ _HEAD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedFile:
     """A file as the store lists it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Listing:
         others: Folders that were left alone: of another table, or links to elsewhere.
     """
 
-    files: list[Listed]
+    files: list[ListedFile]
     others: list[str]
 
 
@@ -69,7 +69,7 @@ def list_files(storage: Storage, root: str) -> Listing:
             elif each.is_dir:
                 waiting.append(inside)
             else:
-                found.files.append(Listed(inside, each.size_bytes, each.changed_ms))
+                found.files.append(ListedFile(inside, each.size_bytes, each.changed_ms))
     return found
 
 

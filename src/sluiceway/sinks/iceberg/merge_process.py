@@ -16,7 +16,7 @@ import pyarrow as pa
 from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.sinks.iceberg.merge_files import MergeAnswer, MergePlan, merge_files
 from sluiceway.sinks.iceberg.plan_frames import framed, read_frame
-from sluiceway.sinks.iceberg.rewrite_live import GroupAnswer, RewritePlan, rewrite_live
+from sluiceway.sinks.iceberg.rewrite_live import GroupAnswer, LakeRewritePlan, rewrite_live
 from sluiceway.storage.registry import open_storage
 
 IDLE_S = 90.0
@@ -36,9 +36,9 @@ def main() -> None:
             answer_to.flush()
 
 
-def _next_plan() -> MergePlan | RewritePlan | None:
+def _next_plan() -> MergePlan | LakeRewritePlan | None:
     try:
-        plan: MergePlan | RewritePlan | None = read_frame(
+        plan: MergePlan | LakeRewritePlan | None = read_frame(
             sys.stdin.fileno(), time.monotonic() + IDLE_S
         )
     except TimeoutError:
@@ -46,7 +46,7 @@ def _next_plan() -> MergePlan | RewritePlan | None:
     return plan
 
 
-def _carried_out(plan: MergePlan | RewritePlan) -> Iterator[MergeAnswer | GroupAnswer]:
+def _carried_out(plan: MergePlan | LakeRewritePlan) -> Iterator[MergeAnswer | GroupAnswer]:
     """One answer to a merge; to a rewriting one for each group, or an error for all of them."""
     try:
         storage, _ = open_storage(plan.location, plan.stores)

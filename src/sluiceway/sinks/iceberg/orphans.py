@@ -18,7 +18,7 @@ from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
 from sluiceway.sinks.iceberg.lake_table import LakeTable, TableLook, hashes_of
 from sluiceway.sinks.iceberg.listed_files import (
-    Listed,
+    ListedFile,
     Listing,
     is_hint,
     is_table_metadata,
@@ -26,7 +26,7 @@ from sluiceway.sinks.iceberg.listed_files import (
     uuid_in,
 )
 from sluiceway.sinks.iceberg.publisher import LakePlace
-from sluiceway.sinks.iceberg.table_names import NamedFiles, TableNames
+from sluiceway.sinks.iceberg.table_names import MetadataFiles, TableNames
 from sluiceway.storage.contract import FileStatus
 
 _AT_ONCE = 100
@@ -95,7 +95,7 @@ class LakeOrphans:
         self._log = log
         self._hash_of = hashes_of(log)
         self._events = events
-        self._named = NamedFiles()
+        self._named = MetadataFiles()
         self._known: _Known | None = None
 
     def find(self, age_s: float) -> Orphans:
@@ -136,7 +136,7 @@ class LakeOrphans:
             )
         return gone
 
-    def _remove(self, each: Listed, gone: Orphans) -> Orphans:
+    def _remove(self, each: ListedFile, gone: Orphans) -> Orphans:
         storage, path = self._place.storage, f"{self._place.root}/{each.inside}"
         try:
             now = storage.status(path)
@@ -149,7 +149,7 @@ class LakeOrphans:
             return replace(gone, failed=gone.failed + 1)
         return replace(gone, files=gone.files + 1, size_bytes=gone.size_bytes + each.size_bytes)
 
-    def _find(self, now_ms: int, age_s: float) -> tuple[Orphans, list[Listed]]:
+    def _find(self, now_ms: int, age_s: float) -> tuple[Orphans, list[ListedFile]]:
         # Listed first: what is named by the time of the look was not orphaned by it.
         listing = list_files(self._place.storage, self._place.root)
         known = self._look()
@@ -196,7 +196,7 @@ class LakeOrphans:
 
     def _look(self) -> _Known:
         """The table now, then the ledger: what it has there is published, or waits."""
-        look, before = self._table.look(self._hash_of), self._known
+        look, before = self._table.read(self._hash_of), self._known
         if before is not None and (
             (before.look.table.metadata_location, before.look.next_slot)
             == (look.table.metadata_location, look.next_slot)
@@ -235,12 +235,12 @@ class LakeOrphans:
             storage.remove(path)
 
 
-def is_old(each: Listed, now_ms: int, age_s: float) -> bool:
+def is_old(each: ListedFile, now_ms: int, age_s: float) -> bool:
     """Whether a file's age allows to remove it."""
     return each.changed_ms is not None and now_ms - each.changed_ms > age_s * 1000
 
 
-def _is_same(now: FileStatus, each: Listed) -> bool:
+def _is_same(now: FileStatus, each: ListedFile) -> bool:
     """Whether a file is as it was listed; some stores tell a single file's time in seconds."""
     if now.changed_ms is None or each.changed_ms is None or now.size_bytes != each.size_bytes:
         return False

@@ -36,7 +36,7 @@ class PublishPace:
         self._commits = _Commits()
         self._due_s: float | None = None
 
-    def note_commit(self, now_s: float) -> None:
+    def add_commit(self, now_s: float) -> None:
         """An epoch was committed."""
         with self._lock:
             commits = self._commits
@@ -46,7 +46,7 @@ class PublishPace:
                 commits.gap_s = gap_s if commits.gap_s is None else (commits.gap_s + gap_s) / 2
             commits.last_s = now_s
 
-    def note_publish(self, began_s: float) -> None:
+    def add_publish(self, began_s: float) -> None:
         """A snapshot landed whose making had begun then."""
         with self._lock:
             due_s, half_s = self._due_s, self._half_s()

@@ -47,7 +47,7 @@ from sluiceway.sinks.iceberg.merging import merge_groups, merge_in_process, merg
 from sluiceway.sinks.iceberg.old_metadata import remove_old_metadata
 from sluiceway.sinks.iceberg.partition_fields import find_spec, partition_record
 from sluiceway.sinks.iceberg.publish_pace import PublishPace
-from sluiceway.sinks.iceberg.staged_names import StagedNames
+from sluiceway.sinks.iceberg.staged_names import StagedLakeFiles
 from sluiceway.sinks.iceberg.through import record_hash
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.storage.access import NO_STORES, Stores
@@ -149,7 +149,7 @@ class LakePublisher(Follower):
         self._waits = ""
         # Merged files of a batch that is not seen in the table yet, by the names of their sources.
         self._made: dict[tuple[str, ...], PlacedFile] = {}
-        self._names = StagedNames(place.storage, for_replay=bool(options.key))
+        self._names = StagedLakeFiles(place.storage, for_replay=bool(options.key))
 
     def place(self) -> int:
         """See `Follower.place`: kept by the table itself, known after the first look."""
@@ -163,8 +163,8 @@ class LakePublisher(Follower):
         rest_s = max(0.0, self._looked_s + LOOK_INTERVAL_S - now_s)
         return min(rest_s, self._pace.wait_s(now_s)) if self._waits else rest_s
 
-    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.note`: the pace of commits, and when the table began to fall behind."""
+    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.update`: the pace of commits, and when the table began to fall behind."""
         del since, anew
         if fold.last_epoch != self._last_epoch:
             self._last_epoch = fold.last_epoch
@@ -194,7 +194,7 @@ class LakePublisher(Follower):
         """See `Follower.follow`."""
         now_s = self._clock()
         while self._commits and self._commits[0][0] <= view.through:
-            self._pace.note_commit(self._commits.popleft()[1])
+            self._pace.add_commit(self._commits.popleft()[1])
         if self._looked_s is None:
             self._expect_rows(view)
         if self._looked_s is None or now_s - self._looked_s >= LOOK_INTERVAL_S:
@@ -210,7 +210,7 @@ class LakePublisher(Follower):
             self._publish(batch, view)
         else:
             self._waits = f"the next snapshot, every {self._options.publish_interval_s:g} s"
-        self._names.seen(view, self._place, self._clock())
+        self._names.release(view, self._place, self._clock())
         self._names.remove(view, self._clock())
         return self.place()
 
@@ -245,7 +245,7 @@ class LakePublisher(Follower):
                 said = f"a file of the table's metadata is gone: {error}"
             after = self._look(view.log)
             if after.next_slot > batch.last:
-                self._pace.note_publish(began_s)
+                self._pace.add_publish(began_s)
                 self._note_published(batch, look, after, view)
                 self._tell_published(batch, after, self._clock() - began_s)
                 return
@@ -393,7 +393,7 @@ class LakePublisher(Follower):
                 return
 
     def _look(self, log: LedgerLog) -> TableLook:
-        look = self._table.look(hashes_of(log))
+        look = self._table.read(hashes_of(log))
         self._looked_s = self._clock()
         if not look.proven:
             if self._options.halt_unproven:

@@ -25,7 +25,7 @@ class _Pause:
     why: str
 
 
-class PutOff:
+class CompactionBackoff:
     """Of one table. One thread at a time, save `said`.
 
     Args:
@@ -49,7 +49,7 @@ class PutOff:
         """Whether one of these has failed before."""
         return any(path in self._pauses for path in paths)
 
-    def note(self, paths: Collection[str], why: str) -> bool:
+    def add(self, paths: Collection[str], why: str) -> bool:
         """They have failed; whether a person has not been told of any of them yet."""
         is_new = not self.is_known(paths)
         now_s = self._clock()

@@ -62,7 +62,7 @@ class RewriteGroup:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RewritePlan:
+class LakeRewritePlan:
     """What the process is told; see `MergePlan`."""
 
     location: str
@@ -110,7 +110,7 @@ class _UnreadableError(Exception):
         self.failure = failure
 
 
-def rewrite_live(plan: RewritePlan, storage: Storage) -> Iterator[GroupAnswer]:
+def rewrite_live(plan: LakeRewritePlan, storage: Storage) -> Iterator[GroupAnswer]:
     """Write each group anew, one when it is asked for. Never raises for what is in a group.
 
     Files that no other of the group is like are left alone.
@@ -119,7 +119,7 @@ def rewrite_live(plan: RewritePlan, storage: Storage) -> Iterator[GroupAnswer]:
         yield _answered(group, plan, storage)
 
 
-def _answered(group: RewriteGroup, plan: RewritePlan, storage: Storage) -> GroupAnswer:
+def _answered(group: RewriteGroup, plan: LakeRewritePlan, storage: Storage) -> GroupAnswer:
     bad: int | None = None
     try:
         return GroupAnswer(tuple(_rewritten(group, plan, storage)))
@@ -153,7 +153,7 @@ def _new_path(group: RewriteGroup, number: int) -> str:
     return f"{group.stem}-{number}.parquet"
 
 
-def _rewritten(group: RewriteGroup, plan: RewritePlan, storage: Storage) -> Iterator[NewFile]:
+def _rewritten(group: RewriteGroup, plan: LakeRewritePlan, storage: Storage) -> Iterator[NewFile]:
     alike: list[tuple[pa.Schema, list[int]]] = []
     for number, source in enumerate(group.sources):
         schema = _schema(source, storage)

@@ -41,7 +41,7 @@ class OpenDirty:
         self._files: dict[tuple[int, str], tuple[int, int]] = {}
         self.next_slot = 0
 
-    def take(self, record: Record) -> None:
+    def apply(self, record: Record) -> None:
         """Take in the next record. One that was taken in before changes nothing."""
         body = record.body
         if record.seq < self.next_slot:
@@ -70,7 +70,7 @@ class OpenDirty:
         return min((origin for origin, _ in self._files.values()), default=None)
 
 
-class StagedNames:
+class StagedLakeFiles:
     """Of one route. One thread at a time.
 
     Args:
@@ -85,7 +85,7 @@ class StagedNames:
         # Slot below which names are known here; None before the first look.
         self._known: int | None = None
 
-    def seen(self, view: LogView, next_slot: int, now_s: float) -> None:
+    def release(self, view: LogView, next_slot: int, now_s: float) -> None:
         """The table has all slots below `next_slot`: their names go in a while.
 
         Called after each look. The first time those of drivers before are taken up.
@@ -104,7 +104,7 @@ class StagedNames:
         if self._open is not None:
             # Replays are judged and purges done when they are committed, published or not.
             for record in view.records(max(self._open.next_slot, self._known)):
-                self._open.take(record)
+                self._open.apply(record)
         known, end = self._known, min(next_slot, view.through)
         if end <= known:
             return
@@ -147,14 +147,14 @@ class StagedNames:
         # The next driver has to meet the dirty rows for which names stay.
         through = through if held is None else min(through, held)
         view.log.check_held()
-        self._storage.overwrite(view.layout.told(_ADVICE), encode(_Removed(through)))
+        self._storage.overwrite(view.layout.announced(_ADVICE), encode(_Removed(through)))
 
     def _held_from(self) -> int | None:
         """Slot from which on names stay, whatever their age; None where none has to."""
         return None if self._open is None else self._open.oldest()
 
     def _removed_through(self, view: LogView) -> int:
-        raw = self._storage.read(view.layout.told(_ADVICE))
+        raw = self._storage.read(view.layout.announced(_ADVICE))
         try:
             return 0 if raw is None else decode(raw, _Removed).through
         except StrictJsonError:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSystem, FileSystemHandler, FileType, PyFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from sluiceway.sinks.lake_stores import STORES_PROPERTY, told_stores
+from sluiceway.sinks.lake_stores import STORES_PROPERTY, parse_stores
 from sluiceway.storage.access import HDFS, S3, store_kind
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
@@ -27,7 +27,7 @@ class StoreFileIO(PyArrowFileIO):  # type: ignore[misc]
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
         if store_kind(scheme) not in _OURS:
             return super()._initialize_fs(scheme, netloc)
-        stores = told_stores(self.properties.get(STORES_PROPERTY))
+        stores = parse_stores(self.properties.get(STORES_PROPERTY))
         prefix = f"{scheme}://{netloc}" if store_kind(scheme) == HDFS else f"{scheme}://"
         storage, _ = open_storage(f"{scheme}://{netloc}", stores)
         return PyFileSystem(_StoreFiles(storage, prefix))

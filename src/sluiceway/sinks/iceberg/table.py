@@ -35,7 +35,6 @@ from sluiceway.sinks.contract import (
 )
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, ids_setting, instants_setting
-from sluiceway.sinks.foreseen import ForeseenTable
 from sluiceway.sinks.iceberg.added_columns import (
     add_columns_request,
     columns_of,
@@ -69,7 +68,8 @@ from sluiceway.sinks.iceberg.table_checks import (
     table_warnings,
 )
 from sluiceway.sinks.lake_options import LakeOptions
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.planned_table import PlannedTable
+from sluiceway.sinks.table_options import TableOptions
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.evolution import Columns
 from sluiceway.types.row_kinds import KIND_COLUMN, KIND_FIELD_ID
@@ -86,7 +86,7 @@ _NEW_PROPERTIES = {
 }
 
 
-def open_iceberg_table(table: HiveTableOptions, options: Mapping[str, str]) -> TableSink:
+def open_iceberg_table(table: TableOptions, options: Mapping[str, str]) -> TableSink:
     """A table of an Iceberg catalog, as `OpenSink` has it; the options are the connection's."""
     if table.lake is None:
         raise InvariantError("an Iceberg table is opened without what the job file says of it")
@@ -103,7 +103,7 @@ class IcebergTableSink(TableSink):
     """
 
     def __init__(
-        self, options: HiveTableOptions, lake: LakeOptions, connection: Mapping[str, str]
+        self, options: TableOptions, lake: LakeOptions, connection: Mapping[str, str]
     ) -> None:
         self._options = options
         self._lake = lake
@@ -114,7 +114,7 @@ class IcebergTableSink(TableSink):
         self._probed = False
         self._columns_catalog: LakeCatalog | None = None
         self._adding = threading.Lock()
-        self._seen = FollowedColumns()
+        self._observed = FollowedColumns()
 
     @property
     def _name(self) -> Identifier:
@@ -142,16 +142,16 @@ class IcebergTableSink(TableSink):
             catalog.probe(self._name)
             self._probed = True
         self._identity = state.identity
-        self._seen.begin(table.metadata)
+        self._observed.begin(table.metadata)
         return state
 
-    def foresee(self) -> ForeseenTable:
+    def foresee(self) -> PlannedTable:
         """See `TableSink.foresee`."""
         table = self._own_catalog().load(self._name)
         if table is not None:
             state = self._state_of(table.metadata)
-            return ForeseenTable(self._where, state.identity.home, state, exists=True, statement="")
-        schema, spec, more = self._wanted()
+            return PlannedTable(self._where, state.identity.home, state, exists=True, statement="")
+        schema, spec, more = self._desired()
         self._refuse_other_case(self._own_catalog())
         place = self._options.location or self._place_to_be()
         metadata = new_table_metadata(
@@ -169,7 +169,7 @@ class IcebergTableSink(TableSink):
             location=self._options.location,
             properties=more.properties,
         )
-        return ForeseenTable(
+        return PlannedTable(
             self._where,
             state.identity.home if place else "",
             state,
@@ -235,18 +235,18 @@ class IcebergTableSink(TableSink):
                 if refused:
                     return ColumnsRefused(refused)
                 if not missing:
-                    self._seen.begin(table.metadata)
+                    self._observed.begin(table.metadata)
                     return self._state_of(table.metadata)
                 said = catalog.send(table, add_columns_request(table.metadata, missing))
         raise MetastoreUnavailableError(f"columns could not be added: {said}", where=self._where)
 
-    def columns_seen(self) -> Columns | None:
-        """See `TableSink.columns_seen`: of a route that follows its table."""
-        return self._seen.columns if self._options.follows else None
+    def observed_columns(self) -> Columns | None:
+        """See `TableSink.observed_columns`: of a route that follows its table."""
+        return self._observed.columns if self._options.follows else None
 
-    def state_seen(self) -> TableState:
-        """See `TableSink.state_seen`."""
-        metadata = self._seen.metadata
+    def observed_state(self) -> TableState:
+        """See `TableSink.observed_state`."""
+        metadata = self._observed.metadata
         if metadata is None:
             raise InvariantError("the table is used before it was opened")
         return self._state_of(metadata)
@@ -316,7 +316,7 @@ class IcebergTableSink(TableSink):
         """
         on_look = None
         if self._options.follows and events is not None:
-            on_look = partial(self._seen.note, events=events)
+            on_look = partial(self._observed.update, events=events)
         catalog = self._new_catalog()
         metadata = self._same_table(catalog, state.identity).metadata
         return LakeTable(
@@ -373,7 +373,7 @@ class IcebergTableSink(TableSink):
                 where=self._where,
                 hint="bring it back; a new start of the job makes one with create: if_missing",
             )
-        wanted = self._wanted()
+        wanted = self._desired()
         self._refuse_other_case(catalog)
         return catalog.create(self._name, *wanted)
 
@@ -388,7 +388,7 @@ class IcebergTableSink(TableSink):
                 "if you want both",
             )
 
-    def _wanted(self) -> tuple[IcebergSchema, PartitionSpec, NewTable]:
+    def _desired(self) -> tuple[IcebergSchema, PartitionSpec, NewTable]:
         """A table to create.
 
         Raises:

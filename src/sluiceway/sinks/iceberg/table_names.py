@@ -54,7 +54,7 @@ class TableNames:
         return self.elsewhere.get(last, self.elsewhere.get(unquote(last)))
 
 
-class NamedFiles:
+class MetadataFiles:
     """All that a table's metadata names. What was read of its files once is not read again."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ SUMMARY_COMPACTION = "sluiceway.compaction"
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
+class LastSnapshot:
     """Our last snapshot.
 
     Attributes:
@@ -46,11 +46,11 @@ def property_name(ledger: str) -> str:
 
 
 def record_hash(raw: bytes) -> str:
-    """What `Through.record_hash` holds for a record's stored bytes."""
+    """What `LastSnapshot.record_hash` holds for a record's stored bytes."""
     return sha256(raw).hexdigest()[:_HASH_DIGITS]
 
 
-def read_through(properties: Mapping[str, str], ledger: str, *, where: str) -> Through | None:
+def read_through(properties: Mapping[str, str], ledger: str, *, where: str) -> LastSnapshot | None:
     """What a table's properties say; None before the first publish.
 
     Raises:
@@ -66,4 +66,4 @@ def read_through(properties: Mapping[str, str], ledger: str, *, where: str) -> T
             where=where,
             hint="put back what it was: `sluiceway verify JOB` shows our snapshots",
         )
-    return Through(int(found[1]), int(found[2]), int(found[3]), found[4])
+    return LastSnapshot(int(found[1]), int(found[2]), int(found[3]), found[4])

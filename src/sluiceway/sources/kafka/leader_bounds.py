@@ -52,7 +52,7 @@ class LeaderBounds:
             # The library's own time-out comes first, and says more.
             if time.monotonic() < self.give_up_at + _GRACE_S:
                 return False
-            left = self._asked() - self.failures.keys()
+            left = self._requested() - self.failures.keys()
             self.failures |= {one: TimeoutError("no answer in time") for one in left}
             return True
         offsets: dict[SourcePartition, int] = {}
@@ -95,7 +95,7 @@ class LeaderBounds:
             if isinstance(failure, KafkaException)
         )
 
-    def _asked(self) -> set[SourcePartition]:
+    def _requested(self) -> set[SourcePartition]:
         return {SourcePartition(asked.topic, asked.partition) for asked in self.answers}
 
     def _next(self) -> None:

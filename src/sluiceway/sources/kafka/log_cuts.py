@@ -22,13 +22,13 @@ class LogCut:
     """Where a log was cut, as its leader answered to a leader epoch.
 
     Attributes:
-        wanted: The offset that the consumer was at.
+        requested: The offset that the consumer was at.
         epoch: The leader epoch that it asked for.
         end: First offset that is not of that epoch or an older one; -1 when the leader knows none.
         end_epoch: The newest epoch up to that one which the leader knows; -1 for none.
     """
 
-    wanted: int
+    requested: int
     epoch: int
     end: int
     end_epoch: int
@@ -48,7 +48,7 @@ def cut_failure(
     if cut.end >= split.start_offset:
         # Only what this attempt has read and nobody has committed; another reads on from there.
         return TaskFailedError(
-            f"the log was truncated to offset {cut.end} while it was read at {cut.wanted}",
+            f"the log was truncated to offset {cut.end} while it was read at {cut.requested}",
             where=where,
         )
     try:

@@ -49,7 +49,7 @@ class SplitProgress:
         stop = self.split.stop_offset
         return stop is not None and self.next_offset >= stop
 
-    def take(self, offsets: Sequence[int] | Offsets) -> int:
+    def count(self, offsets: Sequence[int] | Offsets) -> int:
         """Count the rows of one fetch. Called with every fetch that holds rows of the split.
 
         Args:
@@ -91,8 +91,8 @@ class SplitProgress:
             self._note_jump(self.next_offset, end)
             self._move_to(end)
 
-    def note_epoch(self, offset: int, leader_epoch: int | None) -> None:
-        """Take the leader epoch of the last row of the range so far. Called after `take`.
+    def set_leader_epoch(self, offset: int, leader_epoch: int | None) -> None:
+        """Take the leader epoch of the last row of the range so far. Called after `count`.
 
         It is kept only beside the offset that it belongs to: markers and aborted records behind
         the row may be of a newer epoch.
@@ -100,7 +100,7 @@ class SplitProgress:
         if offset + 1 == self.next_offset:
             self.leader_epoch = leader_epoch
 
-    def take_jumps(self) -> list[Jump]:
+    def pop_jumps(self) -> list[Jump]:
         """Hand over the jumps since the last call that nobody but this consumer vouches for."""
         jumps, self._jumps = self._jumps, []
         return jumps

@@ -171,12 +171,12 @@ class KafkaSplitReader(SplitReader):
 
     def _take_rows(self, index: int, rows: LogRows) -> SourceBatch | None:
         progress = self._progress[index]
-        kept = progress.take(rows.offsets)
+        kept = progress.count(rows.offsets)
         if kept == 0:
             return None
         if kept < len(rows.offsets):
             rows.cut(kept)
-        progress.note_epoch(int(rows.offsets[-1]), rows.leader_epoch())
+        progress.set_leader_epoch(int(rows.offsets[-1]), rows.leader_epoch())
         self._fetch_rows = min(MAX_FETCH_ROWS, _TARGET_FETCH_BYTES // (rows.mean_bytes() + 1) + 1)
         return rows.batch(index, progress.split.partition)
 
@@ -198,7 +198,7 @@ class KafkaSplitReader(SplitReader):
             raise task_failure(error, str(partition))
 
     def _check_jumps(self) -> None:
-        jumps = {p.split.partition: found for p in self._progress if (found := p.take_jumps())}
+        jumps = {p.split.partition: found for p in self._progress if (found := p.pop_jumps())}
         if jumps:
             check_jumps(self._bootstrap_servers, self._properties, jumps)
             self._cache.logs_with_holes(self._bootstrap_servers).update(jumps)

@@ -96,7 +96,7 @@ class KafkaTopicTail:
         """Whether all that there was has been given out: the last word on something, too."""
         return not self._behind
 
-    def take(self, most: int, wait_s: float) -> list[TailMessage]:
+    def read(self, most: int, wait_s: float) -> list[TailMessage]:
         """Messages that have come; whether others stand behind them, `at_end` tells.
 
         Args:
@@ -117,7 +117,7 @@ class KafkaTopicTail:
             raise request_failure(kafka_error(failure), self._trouble, self._where) from failure
         waited_s = time.monotonic() - began
         self._behind = {number: before + waited_s for number, before in self._behind.items()}
-        given = [each for message in found if (each := self._seen(message)) is not None]
+        given = [each for message in found if (each := self._message(message)) is not None]
         silent = sorted(n for n, silent_s in self._behind.items() if silent_s > self._timeout_s)
         if silent:
             reason = self._trouble.connection or "no leader"
@@ -133,7 +133,7 @@ class KafkaTopicTail:
         if consumer is not None:
             consumer.close()
 
-    def _seen(self, message: Message) -> TailMessage | None:
+    def _message(self, message: Message) -> TailMessage | None:
         """What is given out; None for a word about a partition."""
         error = message.error()
         number, offset = message.partition(), message.offset()

@@ -10,7 +10,7 @@ from sluiceway.errors import (
     TopicNotFoundError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.sources.rocketmq.codes import BUSY, Answer, Ask
+from sluiceway.sources.rocketmq.codes import BUSY, Ask, ResponseCode
 from sluiceway.sources.rocketmq.connection import Connection
 from sluiceway.sources.rocketmq.frames import Reply, WireError
 from sluiceway.sources.rocketmq.options import RocketMqOptions
@@ -52,7 +52,7 @@ class Brokers:
         """
         fields = {"topic": topic, "acceptStandardJsonOnly": True}
         reply = self._ask_name_server(Ask.ROUTE, fields)
-        if reply.code == Answer.TOPIC_NOT_EXIST:
+        if reply.code == ResponseCode.TOPIC_NOT_EXIST:
             if topic in self._known_topics or not self.registered():
                 raise SourceUnavailableError(
                     f"no broker serves topic {topic} now", where=self.where
@@ -278,13 +278,15 @@ def check_answer(reply: Reply, where: str) -> None:
         SourceUnavailableError: The server is busy, or failed.
         UnhealthyEnvironmentError: It refused the login, or lacks a permission for it.
     """
-    if reply.code != Answer.SUCCESS:
+    if reply.code != ResponseCode.SUCCESS:
         raise answer_failure(reply, where)
 
 
 def answer_failure(reply: Reply, where: str) -> SluicewayError:
     """The error for an answer that says no."""
-    if reply.code == Answer.NO_PERMISSION or any(word in reply.remark for word in _LOGIN_WORDS):
+    if reply.code == ResponseCode.NO_PERMISSION or any(
+        word in reply.remark for word in _LOGIN_WORDS
+    ):
         return UnhealthyEnvironmentError(
             f"the broker refused the login or lacks a permission: {reply.remark}",
             where=where,

@@ -14,7 +14,7 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 from sluiceway.sources.rocketmq.brokers import Brokers, check_answer
-from sluiceway.sources.rocketmq.codes import Answer, Ask
+from sluiceway.sources.rocketmq.codes import Ask, ResponseCode
 from sluiceway.sources.rocketmq.frames import Reply
 from sluiceway.sources.rocketmq.messages import read_messages
 from sluiceway.sources.rocketmq.options import RocketMqOptions
@@ -147,7 +147,7 @@ class RocketMqSourceClient(SourceClient):
             ]
         )[0]
         codes = {one: replies[index].code for index, one in enumerate(asked) if index in replies}
-        return frozenset(one for one, code in codes.items() if code == Answer.TOPIC_NOT_EXIST)
+        return frozenset(one for one, code in codes.items() if code == ResponseCode.TOPIC_NOT_EXIST)
 
     def _ask_masters(
         self, asked: Sequence[tuple[str, Ask, Mapping[str, object]]]
@@ -232,7 +232,7 @@ class RocketMqSourceClient(SourceClient):
         )
         found = {}
         for one, reply in zip(partitions, replies, strict=True):
-            if reply.code == Answer.QUERY_NOT_FOUND:
+            if reply.code == ResponseCode.QUERY_NOT_FOUND:
                 continue
             check_answer(reply, str(one))
             if (offset := reply.number("offset")) >= 0:
@@ -288,7 +288,7 @@ class RocketMqSourceClient(SourceClient):
         missing = {
             queue_of(one)[0]: one
             for one, reply in zip(risen, replies, strict=True)
-            if reply.code == Answer.NO_SUCH_GROUP
+            if reply.code == ResponseCode.NO_SUCH_GROUP
         }
         if missing:
             self._make_known(group, missing)
@@ -348,7 +348,7 @@ class RocketMqSourceClient(SourceClient):
         reply = self._brokers.call_broker(
             broker, Ask.PULL, pull_fields(partition, offset, wait_ms=0, messages=1)
         )
-        if reply.code == Answer.PULL_OFFSET_MOVED:
+        if reply.code == ResponseCode.PULL_OFFSET_MOVED:
             return None
         check_answer(reply, str(partition))
         rows = [each for each in read_messages(reply.body) if each.offset >= offset]

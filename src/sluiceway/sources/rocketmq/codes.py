@@ -17,7 +17,7 @@ class Ask(IntEnum):
     TOPICS = 206
 
 
-class Answer(IntEnum):
+class ResponseCode(IntEnum):
     """Codes of answers (`ResponseCode.java`, `RemotingSysResponseCode.java`)."""
 
     SUCCESS = 0
@@ -36,7 +36,9 @@ class Answer(IntEnum):
     GO_AWAY = 1500
 
 
-BUSY = frozenset({Answer.SYSTEM_BUSY, Answer.FLOW_CONTROL, Answer.SERVICE_NOT_AVAILABLE})
+BUSY = frozenset(
+    {ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL, ResponseCode.SERVICE_NOT_AVAILABLE}
+)
 """The broker asks to come again later."""
 
 

@@ -13,14 +13,14 @@ from typing import Final
 
 from sluiceway.errors import JobFileError, SourceUnavailableError, UnhealthyEnvironmentError
 from sluiceway.observe.failpoints import edge
-from sluiceway.sources.rocketmq.codes import Answer, Ask
+from sluiceway.sources.rocketmq.codes import Ask, ResponseCode
 from sluiceway.sources.rocketmq.frames import (
     Credentials,
     Reply,
     WireError,
+    read_frame,
     read_reply,
     request_frame,
-    take_frame,
 )
 
 _RECEIVE_BYTES: Final = 256 << 10
@@ -217,9 +217,9 @@ class Connection:
 
     def _parse(self) -> None:
         try:
-            while (frame := take_frame(self._buffer)) is not None:
+            while (frame := read_frame(self._buffer)) is not None:
                 reply = read_reply(frame)
-                if reply is not None and reply.code == Answer.GO_AWAY:
+                if reply is not None and reply.code == ResponseCode.GO_AWAY:
                     raise self._lost("the server asks to go")
                 if reply is not None:
                     self._replies.append(reply)

@@ -42,7 +42,7 @@ class Reply:
 
     Attributes:
         opaque: Number of the request.
-        code: See `codes.Answer`.
+        code: See `codes.ResponseCode`.
         remark: What the server says about it, for a person.
         fields: All texts.
     """
@@ -102,7 +102,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def take_frame(buffer: bytearray) -> bytes | None:
+def read_frame(buffer: bytearray) -> bytes | None:
     """Cut the first whole frame off a buffer of received bytes; None when it is not whole yet.
 
     Returns:

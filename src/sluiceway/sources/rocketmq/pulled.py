@@ -44,7 +44,7 @@ class PulledRows:
         """Bytes of their bodies."""
         return int(self._pulls.body_bytes)
 
-    def take(self, pull: bytes, first: int, stop: int | None) -> tuple[int, int] | None:
+    def read(self, pull: bytes, first: int, stop: int | None) -> tuple[int, int] | None:
         """Take a pull's messages from an offset on, those below `stop`.
 
         Returns:

@@ -15,7 +15,7 @@ from sluiceway.errors import (
 from sluiceway.sources.contract import SourceBatch, Split, SplitEnd, SplitReader
 from sluiceway.sources.rocketmq.batch import QueueBatch
 from sluiceway.sources.rocketmq.brokers import Brokers, answer_failure
-from sluiceway.sources.rocketmq.codes import BUSY, Answer, Ask
+from sluiceway.sources.rocketmq.codes import BUSY, Ask, ResponseCode
 from sluiceway.sources.rocketmq.connection import Connection, wait_for_any
 from sluiceway.sources.rocketmq.frames import Reply, WireError
 from sluiceway.sources.rocketmq.messages import StoredMessage, read_messages
@@ -50,7 +50,7 @@ class _Queue:
         rows: That were returned or gathered.
         last_mark: Of the row below `next_offset`; None when there was none, or a hole lies there.
         check: Mark that the row below the next has to have; None when it is checked.
-        asked: Where the pull under way begins; None when none is.
+        requested: Where the pull under way begins; None when none is.
         sent_s: When it was sent.
         pause_s: How long to wait before the next one, and until when.
         pulled: Takes plain pulls where the native module is there; rows that `read` has not
@@ -67,7 +67,7 @@ class _Queue:
     rows: int = 0
     last_mark: int | None = None
     check: int | None = None
-    asked: int | None = None
+    requested: int | None = None
     sent_s: float = 0.0
     pause_s: float = 0.0
     paused_until_s: float = 0.0
@@ -193,16 +193,18 @@ class RocketMqSplitReader(SplitReader):
         return sum(n for n, _ in held) >= _MAX_ROWS or sum(b for _, b in held) >= _MAX_BYTES
 
     def _next_ask_s(self, now_s: float) -> float:
-        waits = [q.paused_until_s - now_s for q in self._queues if q.asked is None and not q.done]
+        waits = [
+            q.paused_until_s - now_s for q in self._queues if q.requested is None and not q.done
+        ]
         return max(0.001, min([_GATHER_S, *waits]))
 
     def _ask(self) -> None:
         """Have a pull under way for each queue that is not done and need not wait."""
         now_s = time.monotonic()
         for queue in self._queues:
-            if queue.asked is not None and now_s - queue.sent_s > _SILENT_S:
+            if queue.requested is not None and now_s - queue.sent_s > _SILENT_S:
                 self._lose(self._chosen[queue.broker][0])
-            if queue.done or queue.asked is not None or now_s < queue.paused_until_s:
+            if queue.done or queue.requested is not None or now_s < queue.paused_until_s:
                 continue
             try:
                 connection, _ = self._connection(queue.broker)
@@ -213,7 +215,7 @@ class RocketMqSplitReader(SplitReader):
                 self._forget(queue.broker)
                 queue.pause(time.monotonic())
                 continue
-            queue.asked, queue.sent_s = offset, now_s
+            queue.requested, queue.sent_s = offset, now_s
             self._under_way[connection.address, opaque] = queue
 
     def _connection(self, broker: str) -> tuple[Connection, int]:
@@ -292,31 +294,34 @@ class RocketMqSplitReader(SplitReader):
             return None
 
     def _take_reply(self, queue: _Queue, reply: Reply) -> None:
-        asked, queue.asked = queue.asked, None
+        asked, queue.requested = queue.requested, None
         queue.behind = False
         is_replica = self._is_replica(queue.broker)
-        if reply.code == Answer.SUCCESS and asked is not None:
+        if reply.code == ResponseCode.SUCCESS and asked is not None:
             queue.pause_s = 0.0
             if not _take_plain(queue, asked, reply.body):
                 self._take_messages(queue, asked, read_messages(reply.body))
             told = "maxOffset" in reply.fields and not queue.done
             queue.behind = told and reply.number("maxOffset") > queue.next_offset
-        elif reply.code == Answer.PULL_NOT_FOUND and queue.check is None:
+        elif reply.code == ResponseCode.PULL_NOT_FOUND and queue.check is None:
             # The end of the queue. A broker that has not kept the request wants no next one soon.
             if time.monotonic() - queue.sent_s < _FIRST_PAUSE_S:
                 queue.pause(time.monotonic())
-        elif reply.code in BUSY or reply.code in (Answer.PULL_RETRY, Answer.PULL_NOT_FOUND):
+        elif reply.code in BUSY or reply.code in (
+            ResponseCode.PULL_RETRY,
+            ResponseCode.PULL_NOT_FOUND,
+        ):
             queue.pause(time.monotonic())
-            if is_replica and reply.code == Answer.PULL_RETRY:
+            if is_replica and reply.code == ResponseCode.PULL_RETRY:
                 self._shun(queue.broker)
-        elif reply.code == Answer.PULL_OFFSET_MOVED:
+        elif reply.code == ResponseCode.PULL_OFFSET_MOVED:
             self._take_moved(queue)
         else:
             raise self._refusal(queue, reply)
 
     def _refusal(self, queue: _Queue, reply: Reply) -> SluicewayError:
         where = str(queue.split.partition)
-        if reply.code in (Answer.TOPIC_NOT_EXIST, Answer.INVALID_PARAMETER):
+        if reply.code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.INVALID_PARAMETER):
             return TaskFailedError(f"the broker does not have it now: {reply.remark}", where=where)
         return answer_failure(reply, where)
 
@@ -447,7 +452,7 @@ class RocketMqSplitReader(SplitReader):
             del self._chosen[broker]
         for key in [each for each in self._under_way if each[0] == connection.address]:
             queue = self._under_way.pop(key)
-            queue.asked = None
+            queue.requested = None
             queue.pause(time.monotonic())
 
 
@@ -455,7 +460,7 @@ def _take_plain(queue: _Queue, asked: int, pull: bytes) -> bool:
     """Have the native module take a pull; False where the messages are to be looked at singly."""
     if queue.pulled is None or queue.gathered or asked != queue.next_offset:
         return False
-    found = queue.pulled.take(pull, asked, queue.split.stop_offset)
+    found = queue.pulled.read(pull, asked, queue.split.stop_offset)
     if found is None:
         return False
     taken, queue.last_mark = found

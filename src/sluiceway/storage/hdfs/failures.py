@@ -8,7 +8,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
 )
 from sluiceway.host.hdfs_tokens import holds_tokens
-from sluiceway.host.kerberos_words import may_come_back, what_to_do
+from sluiceway.host.kerberos_errors import may_come_back, what_to_do
 from sluiceway.storage.hdfs.client import first_line
 
 INVALID_TOKEN = "InvalidToken"  # noqa: S105 - an exception's name

@@ -104,7 +104,7 @@ class Requests:
             raise failure(f"cannot read {location}", error) from error
         return content
 
-    def take(self) -> RequestCount:
+    def pop_count(self) -> RequestCount:
         """What was sent since this was asked last."""
         with self._lock:
             sent = self._counts - self._told

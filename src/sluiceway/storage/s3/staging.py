@@ -65,7 +65,7 @@ class StagedObject(StagedWriter):
         crc32c = self._stream.crc32c()
         try:
             if self._upload is None:
-                told = self._put(self._stream.take(), crc32c)
+                told = self._put(self._stream.pop(), crc32c)
             else:
                 told = self._complete(self._upload, crc32c)
         except ConditionFailedError:
@@ -143,7 +143,7 @@ class StagedObject(StagedWriter):
         return str(answer["UploadId"])
 
     def _complete(self, upload: str, crc32c: str) -> str | None:
-        if last := self._stream.take():
+        if last := self._stream.pop():
             self._send_part(last)
         try:
             answer = self._requests.ask(
@@ -206,7 +206,7 @@ class _PartStream:
     def gathered_bytes(self) -> int:
         return len(self._gathered)
 
-    def take(self) -> bytes:
+    def pop(self) -> bytes:
         """What is gathered and was not sent."""
         if self._failed:
             raise StorageUnavailableError("an earlier write has failed")

@@ -93,7 +93,7 @@ class S3Storage(Storage):
     def __init__(self, access: StoreAccess) -> None:
         self._endpoint = dict(access.options).get("endpoint", "")
         self.requests = Requests(s3_client(access))
-        self._rules = BucketRules(self._asked_rules)
+        self._rules = BucketRules(self._requested_rules)
         self._begun: set[str] = set()
         self._lock = threading.Lock()
 
@@ -105,7 +105,7 @@ class S3Storage(Storage):
         """See `Storage.admit`: no lifecycle rule of the bucket removes what lies there."""
         self._rules.admit(object_name(folder))
 
-    def _asked_rules(self, name: ObjectName) -> Sequence[Mapping[str, Any]]:
+    def _requested_rules(self, name: ObjectName) -> Sequence[Mapping[str, Any]]:
         rules: Sequence[Mapping[str, Any]] = self.requests.ask(
             "get_bucket_lifecycle_configuration", name
         ).get("Rules", ())
@@ -256,9 +256,9 @@ class S3Storage(Storage):
             given = {"Bucket": source.bucket, "Key": source.key}
             self._ask("copy_object", dst, CopySource=given)
 
-    def take_requests(self) -> RequestCount:
-        """See `Storage.take_requests`."""
-        return self.requests.take()
+    def pop_request_count(self) -> RequestCount:
+        """See `Storage.pop_request_count`."""
+        return self.requests.pop_count()
 
     def open_read(self, path: str) -> BinaryIO:
         """See `Storage.open_read`."""

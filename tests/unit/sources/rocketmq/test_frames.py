@@ -15,9 +15,9 @@ from sluiceway.sources.rocketmq.frames import (
     Credentials,
     Reply,
     WireError,
+    read_frame,
     read_reply,
     request_frame,
-    take_frame,
 )
 from sluiceway.sources.rocketmq.options import read_options
 from sluiceway.sources.rocketmq.routes import queue_of, read_cluster, read_route, read_topics
@@ -56,7 +56,7 @@ def test_frames_are_cut_off_as_they_come() -> None:
     buffer, found = bytearray(), []
     for place in range(len(whole)):
         buffer += whole[place : place + 1]
-        while (frame := take_frame(buffer)) is not None:
+        while (frame := read_frame(buffer)) is not None:
             reply = read_reply(frame)
             assert reply is not None
             found.append((reply.opaque, reply.body))
@@ -71,7 +71,7 @@ def test_request_of_the_server_needs_no_answer() -> None:
 @pytest.mark.parametrize("length", [-1, 0, 3, MAX_FRAME_BYTES + 1])
 def test_length_that_cannot_be_is_refused(length: int) -> None:
     with pytest.raises(WireError, match="announced"):
-        take_frame(bytearray(struct.pack(">i", length)))
+        read_frame(bytearray(struct.pack(">i", length)))
 
 
 @pytest.mark.parametrize(

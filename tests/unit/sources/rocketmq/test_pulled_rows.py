@@ -53,8 +53,8 @@ def test_batch_of_buffers_is_the_batch_of_messages(record_time: str, more: dict[
     first, second = pull(32, 5, **more), pull(9, 37, **more)
     messages = read_messages(first + second)
     taken = rows()
-    assert taken.take(first, 5, None) == (32, messages[31].mark)
-    assert taken.take(second, 37, None) == (9, messages[-1].mark)
+    assert taken.read(first, 5, None) == (32, messages[31].mark)
+    assert taken.read(second, 37, None) == (9, messages[-1].mark)
     assert taken.body_bytes == sum(len(each.body) for each in messages)
     found = taken.batch(3, record_time)  # type: ignore[arg-type]
     wanted = QueueBatch(3, QUEUE, messages, record_time)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def test_batch_of_buffers_is_the_batch_of_messages(record_time: str, more: dict[
 
 def test_rows_at_a_stop_and_behind_it_are_left() -> None:
     taken = rows()
-    assert taken.take(pull(10), 0, 4) == (4, read_messages(pull(10))[3].mark)
+    assert taken.read(pull(10), 0, 4) == (4, read_messages(pull(10))[3].mark)
     assert [each.offset for each in taken.messages()] == [0, 1, 2, 3]
 
 
@@ -91,8 +91,8 @@ def test_rows_at_a_stop_and_behind_it_are_left() -> None:
 )
 def test_pull_that_is_not_plain_is_left_whole(body: bytes) -> None:
     taken = rows()
-    assert taken.take(pull(4, 20), 20, None) is not None
-    assert taken.take(body, 0, None) is None
+    assert taken.read(pull(4, 20), 20, None) is not None
+    assert taken.read(body, 0, None) is None
     assert (len(taken), taken.body_bytes) == (4, sum(len(b"body %d" % n) for n in range(20, 24)))
 
 

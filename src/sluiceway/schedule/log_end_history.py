@@ -13,7 +13,7 @@ from sluiceway.errors import SourceUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.sources.contract import LogBounds, SourcePartition
 
-PATIENCE_S = 3.0
+RECHECK_AFTER_S = 3.0
 """Between the first look and the one that is believed; watermarks follow in far less than that."""
 
 
@@ -23,13 +23,13 @@ class _Behind:
     leader_epoch: int | None
 
 
-class SecondLook:
+class LogEndHistory:
     """What one route's looks at its logs have seen; used by the route's thread alone."""
 
     def __init__(self) -> None:
         self._behind: dict[SourcePartition, _Behind] = {}
 
-    def look(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
+    def update(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
         """Note which logs end below their committed ends. Called whenever they were asked for.
 
         Returns when the bounds can be believed: nothing is behind, or it was already some seconds
@@ -56,7 +56,7 @@ class SecondLook:
             if seen is None or seen.leader_epoch != place.leader_epoch:
                 # Another leader is another witness, and needs its own time.
                 seen = self._behind[one] = _Behind(now, place.leader_epoch)
-            if now - seen.since < PATIENCE_S:
+            if now - seen.since < RECHECK_AFTER_S:
                 doubt = doubt or SourceUnavailableError(
                     f"its leader says that the log ends at {place.high_watermark}, the committed "
                     f"end is {known.end}; it is asked again before that is believed",

@@ -35,7 +35,7 @@ class StagedEpoch:
 
 
 @dataclass(slots=True)
-class Seat:
+class RouteSlot:
     """One route in the loop, whose thread alone writes here.
 
     A route that an error halted whose cause can go away is started anew: after 30 s, then after

@@ -13,9 +13,9 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import registry_columns
 from sluiceway.schedule.planner import new_partitions
-from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.schedule.start_offsets import resolve_start
-from sluiceway.sinks.foreseen import ForeseenTable
+from sluiceway.sinks.planned_table import PlannedTable
 from sluiceway.sinks.registry import open_sink
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage
@@ -23,7 +23,7 @@ from sluiceway.storage.registry import open_storage
 
 
 @dataclass(frozen=True, slots=True)
-class ForeseenRoute:
+class PlannedRoute:
     """A route before it starts.
 
     Attributes:
@@ -35,7 +35,7 @@ class ForeseenRoute:
     """
 
     config: RouteConfig
-    table: ForeseenTable
+    table: PlannedTable
     storage: Storage
     layout: LedgerLayout
     fold: Fold
@@ -51,7 +51,7 @@ class ForeseenRoute:
         return self.table.home_to_be or (self.layout.table_root if self.table.home else "")
 
 
-def foresee_route(config: RouteConfig) -> ForeseenRoute:
+def foresee_route(config: RouteConfig) -> PlannedRoute:
     """Look at a route's table and ledger.
 
     Raises:
@@ -72,11 +72,11 @@ def foresee_route(config: RouteConfig) -> ForeseenRoute:
     fold = Fold()
     if table.home and storage.status(layout.owner) is not None:
         fold = read_ledger(FoundLedger(config, storage, layout)).fold
-    return ForeseenRoute(config, table, storage, layout, fold)
+    return PlannedRoute(config, table, storage, layout, fold)
 
 
 @dataclass(frozen=True, slots=True)
-class ForeseenStart:
+class PlannedStart:
     """Where a source partition would be read from.
 
     Attributes:
@@ -99,7 +99,7 @@ class ForeseenStart:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeseenSource:
+class PlannedSource:
     """What a route would read.
 
     Attributes:
@@ -107,14 +107,14 @@ class ForeseenSource:
         problems: What would keep the route from reading.
     """
 
-    starts: tuple[ForeseenStart, ...]
+    starts: tuple[PlannedStart, ...]
     problems: tuple[SluicewayError, ...]
 
 
 COMMITTED = "committed"
 
 
-def foresee_source(route: ForeseenRoute) -> ForeseenSource:
+def foresee_source(route: PlannedRoute) -> PlannedSource:
     """Ask the brokers where a run would begin.
 
     Raises:
@@ -123,7 +123,7 @@ def foresee_source(route: ForeseenRoute) -> ForeseenSource:
     config, fold = route.config, route.fold
     source = open_source(config)
     try:
-        view = look(source, config.subscription.topics)
+        view = read_source_view(source, config.subscription.topics)
         problems: list[SluicewayError] = [*view.missing.values()]
         topics = view.present(config.subscription.topics)
         found = view.of(topics)
@@ -142,15 +142,15 @@ def foresee_source(route: ForeseenRoute) -> ForeseenSource:
             problems.append(error)
     finally:
         source.close()
-    return ForeseenSource(_starts(view, begins), tuple(problems))
+    return PlannedSource(_starts(view, begins), tuple(problems))
 
 
 def _starts(
     view: SourceView, begins: dict[SourcePartition, tuple[int, str]]
-) -> tuple[ForeseenStart, ...]:
+) -> tuple[PlannedStart, ...]:
     starts = []
     for one, bounds in sorted(view.bounds.items()):
         # One that came under an unchanged subscription begins at its first offset.
         offset, how = begins.get(one, (bounds.start_offset, "earliest"))
-        starts.append(ForeseenStart(one, offset, how, bounds.start_offset, bounds.end_offset))
+        starts.append(PlannedStart(one, offset, how, bounds.start_offset, bounds.end_offset))
     return tuple(starts)

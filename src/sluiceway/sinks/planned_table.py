@@ -6,7 +6,7 @@ from sluiceway.sinks.contract import TableState
 
 
 @dataclass(frozen=True, slots=True)
-class ForeseenTable:
+class PlannedTable:
     """A table as it is, or as it would be made.
 
     Attributes:

@@ -11,7 +11,7 @@ _FAILED_EPOCHS = 4
 
 
 @dataclass(slots=True)
-class Patience:
+class RetryPause:
     """Of one route.
 
     Attributes:

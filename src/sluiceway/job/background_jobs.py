@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from sluiceway.errors import TaskFailedError
 from sluiceway.job.hdfs_tokens import HdfsTokens, Place
-from sluiceway.job.spark_task import RunTask, of_this_version, with_tokens
-from sluiceway.job.spark_words import cause_of
+from sluiceway.job.spark_errors import cause_of
+from sluiceway.job.spark_task import RunTask, require_same_version, with_tokens
 
 POOL = "spark.scheduler.pool"
 """Spark's name of the pool that a thread's jobs belong to."""
@@ -112,9 +112,9 @@ class LowJobs:
             schema: Of what it gives, as Spark writes one.
             places: Of the tables that it reads and writes.
         """
-        run = of_this_version(run)
+        run = require_same_version(run)
         if self._tokens is not None:
-            run = with_tokens(self._tokens.parcel(places), run)
+            run = with_tokens(self._tokens.delegation_tokens(places), run)
         group = f"{self._name}-{next(self._numbers)}"
         work = self._threads.submit(self._collect, group, about, tasks, run, schema)
         return LowJob(self._session, group, work)

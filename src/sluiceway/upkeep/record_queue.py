@@ -16,7 +16,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Body
 
-Seen = TypeVar("Seen")
+ResultT = TypeVar("ResultT")
 
 Build = Callable[[Fold], Body | None]
 """A record from the fold of all records before its slot; None when it does not hold any more.
@@ -29,7 +29,7 @@ TURN_S = 0.3
 """For how long a turn of the driver's thread begins to put records: commits wait for it."""
 
 
-class RouteDesk:
+class RecordQueue:
     """Between the background work of one route and its driver's thread.
 
     Args:
@@ -44,7 +44,7 @@ class RouteDesk:
     def __init__(self, log: LedgerLog, closed: Iterable[str]) -> None:
         self.log = log
         self.turns = 0
-        self._asked: deque[tuple[Build, Future[int | None]]] = deque()
+        self._requested: deque[tuple[Build, Future[int | None]]] = deque()
         self._closed = dict.fromkeys(sorted(closed))
         self._bound_us: int | None = None
         self._counted: frozenset[str] = frozenset()
@@ -61,18 +61,18 @@ class RouteDesk:
         answer: Future[int | None] = Future()
         with self._lock:
             if self._ended is None:
-                self._asked.append((build, answer))
+                self._requested.append((build, answer))
             else:
                 answer.set_exception(self._ended)
         return answer
 
-    def see(self, look: Callable[[Fold], Seen]) -> Seen:
+    def see(self, look: Callable[[Fold], ResultT]) -> ResultT:
         """What the driver's thread sees in its fold, between two epochs. Waits for it.
 
         Raises:
             FencedError: The route is left, or another driver has taken over.
         """
-        seen: list[Seen] = []
+        seen: list[ResultT] = []
 
         def build(fold: Fold) -> None:
             seen.append(look(fold))
@@ -130,7 +130,7 @@ class RouteDesk:
 
     def is_waited_for(self, fold: Fold) -> bool:
         """Whether a record is asked for. Called by the driver's thread between two epochs."""
-        return bool(self._asked) or self.owes_closing(fold)
+        return bool(self._requested) or self.owes_closing(fold)
 
     def owes_closing(self, fold: Fold) -> bool:
         """Whether something is closed that the ledger has not closed yet."""
@@ -150,15 +150,15 @@ class RouteDesk:
             FencedError: Another driver has taken over: nobody is told what its fold has.
             SluicewayError: As `put`; whoever asked is told too.
         """
-        if self._asked:
+        if self._requested:
             self.log.check_held()
         self.turns += 1
         until = time.monotonic() + TURN_S
         while True:
             with self._lock:
-                if not self._asked:
+                if not self._requested:
                     return
-                build, answer = self._asked.popleft()
+                build, answer = self._requested.popleft()
             try:
                 slot = put(build)
             except BaseException as error:
@@ -173,8 +173,8 @@ class RouteDesk:
         """Nothing is put any more. Safe to repeat."""
         with self._lock:
             self._ended = self._ended or error
-            waiting = [answer for _, answer in self._asked]
-            self._asked.clear()
+            waiting = [answer for _, answer in self._requested]
+            self._requested.clear()
         for answer in waiting:
             answer.set_exception(error)
 
@@ -186,5 +186,5 @@ class BackgroundWork(Protocol):
         """End it: its route is left. Waits a few seconds at most."""
 
 
-BEGIN: tuple[Callable[[RouteDesk], BackgroundWork], ...] = ()
+BEGIN: tuple[Callable[[RecordQueue], BackgroundWork], ...] = ()
 """What begins with each route, once it has recovered, and ends with it."""

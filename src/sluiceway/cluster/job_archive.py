@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 
 from sluiceway.cli.app import run_command
-from sluiceway.cluster.parcel import unpack
+from sluiceway.cluster.job_archive import unpack
 
 PARCEL = (
 {lines}
@@ -40,7 +40,7 @@ _FOLDER = "sluiceway-job"
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class JobArchive:
     """What a driver needs of the machine that submitted it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Parcel:
 
 def collect(
     job_file: Path, environment: Mapping[str, str], login: KerberosLogin | None = None
-) -> Parcel:
+) -> JobArchive:
     """Gather a job file and all that its references stand for. The file was checked before.
 
     Args:
@@ -86,18 +86,19 @@ def collect(
         raise SubmissionError(
             f"what the job file refers to cannot be read: {error}", where=str(job_file)
         ) from error
-    return Parcel(job_file.name, text, variables, files, login_files)
+    return JobArchive(job_file.name, text, variables, files, login_files)
 
 
-def driver_program(job: str, parcel: Parcel) -> str:
+def driver_program(job: str, archive: JobArchive) -> str:
     """A Python program that runs the job of a parcel, which unpacks it on the other side."""
     fields = {
-        "name": parcel.name,
-        "text": parcel.text,
-        "variables": dict(parcel.variables),
-        "files": dict(parcel.files),
+        "name": archive.name,
+        "text": archive.text,
+        "variables": dict(archive.variables),
+        "files": dict(archive.files),
         "login_files": {
-            path: base64.b64encode(content).decode() for path, content in parcel.login_files.items()
+            path: base64.b64encode(content).decode()
+            for path, content in archive.login_files.items()
         },
     }
     packed = base64.b64encode(json.dumps(fields).encode()).decode()

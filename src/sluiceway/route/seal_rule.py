@@ -66,7 +66,7 @@ def route_sealing(config: RouteConfig, ready: ReadyEffects | None) -> RouteSeali
         config.ready,
         config.late,
         config.retention,
-        lambda: None if ready is None else ready.told_below,
+        lambda: None if ready is None else ready.unannounced_from,
     )
 
 
