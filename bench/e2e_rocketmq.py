@@ -55,7 +55,7 @@ connections:
   mq: {{rocketmq: {{name_servers: ["{name_server}"]}}}}
   hms: {{metastore: {{uri: "{metastore}"}}}}
 source: {{connection: mq, topics: [{topic}], start: earliest}}
-format: {{json: {{extra: ignore}}}}
+format: {{json: {{unknown_fields: ignore}}}}
 table:
   hive: {{connection: hms, name: ods.{topic}, create: if_missing, compression: zstd}}
   columns:

@@ -35,7 +35,7 @@ connections:
   broker: {{kafka: {{bootstrap_servers: "{servers}"}}}}
   lake: {{iceberg: {{rest: {{uri: "{catalog}"}}}}}}
 source: {{connection: broker, topics: [{topic}], start: earliest}}
-format: {{json: {{extra: ignore, engine: {engine}}}}}
+format: {{json: {{unknown_fields: ignore, engine: {engine}}}}}
 table:
   iceberg: {{connection: lake, name: {namespace}.{table}, publish_interval: {publish}}}
   columns:

@@ -23,7 +23,7 @@ connections:
   broker: {{{source}}}{connections}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
 source: {{connection: broker, topics: [{topic}], start: earliest}}
-format: {{json: {{extra: ignore, engine: {engine}}}}}
+format: {{json: {{unknown_fields: ignore, engine: {engine}}}}}
 table:
   hive:
     connection: hms

@@ -185,7 +185,8 @@ class TestRaw(FormatConformance):
 
 
 @pytest.mark.parametrize(
-    "option", [("tombstones", "keep"), ("extra", "all"), ("engine", "gpu"), ("delimiter", ";")]
+    "option",
+    [("tombstones", "keep"), ("unknown_fields", "all"), ("engine", "gpu"), ("delimiter", ";")],
 )
 def test_option_that_json_does_not_have_is_refused(option: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match=f"no option {option[0]}: {option[1]}"):

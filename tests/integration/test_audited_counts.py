@@ -115,7 +115,7 @@ def test_counts_alone_announce_as_they_come_while_a_partition_lags(
     run, topic = new_run(
         2,
         event_time=EVENT_TIME,
-        ready=f"{{on_all_idle: hold, counts: {{topic: {audit}, decide: alone, {since}}}}}",
+        ready=f"{{on_all_idle: hold, counts: {{topic: {audit}, complete_by: count, {since}}}}}",
     )
     writer.write(topic, [row(1, "08:10"), row(2, "09:20"), row(3, "10:30")])
     run.catch_up()

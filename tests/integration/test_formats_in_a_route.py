@@ -108,7 +108,7 @@ def test_change_log_is_appended_and_what_changes_no_row_is_counted(
     - {name: city, type: string}
     - {name: city_before, type: string, path: $.before.city}"""
     job, topic = make_job(
-        "format: {debezium: {other: skip}}", columns=columns, event_time="{field: ts}"
+        "format: {debezium: {other_messages: skip}}", columns=columns, event_time="{field: ts}"
     )
 
     def change(op: str, before: object, after: object) -> bytes:

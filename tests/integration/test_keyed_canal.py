@@ -17,7 +17,7 @@ from tools.test_plan import slow_after
 def _job(folder: Path, bootstrap_servers: str, topic: str, **changes: str) -> LakeJob:
     given = {
         "columns": CANAL_COLUMNS,
-        "payload": "canal: {other: skip, table: shop.orders}",
+        "payload": "canal: {other_messages: skip, table: shop.orders}",
         "key": "key: [id]\n  key_order: one_partition",
         **changes,
     }

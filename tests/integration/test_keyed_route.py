@@ -76,7 +76,7 @@ def test_a_row_that_where_does_not_let_through_leaves_the_table(
 def test_partitions_that_are_new_are_read_behind_the_old_ones(
     make_job: MakeJob, bootstrap_servers: str
 ) -> None:
-    job, topic = make_job(partitions=1, key="key: [id]\n  key_drain: 1s")
+    job, topic = make_job(partitions=1, key="key: [id]\n  key_order_wait: 1s")
     source = ChangeSource(12)
     source.change(100)
     tell(bootstrap_servers, topic, source.take())

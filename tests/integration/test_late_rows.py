@@ -152,7 +152,7 @@ class Closing:
         return
 
 
-@pytest.mark.parametrize("policy", ["side", "redirect", "reopen", "dirty"])
+@pytest.mark.parametrize("policy", ["side_output", "redirect", "reopen", "dirty"])
 def test_row_of_a_closed_hour_is_never_silent(
     new_run: NewRun, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
@@ -170,7 +170,7 @@ def test_row_of_a_closed_hour_is_never_silent(
     run.catch_up()
     hours = {f"{DAY}/hr=11": [0], f"{DAY}/hr=12": [1, 3]}
     old = "dt=20261119/hr=06"
-    if policy == "side":
+    if policy == "side_output":
         assert in_table(run) == hours
         assert aside(run) == {f"{DAY}/hr=11": [2, 5], old: [4]}
         assert late_counts(run) == {"side": 3}

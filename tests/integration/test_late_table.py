@@ -283,7 +283,7 @@ def test_table_that_is_none_of_ours_is_refused_and_stops_no_commit(
     assert (foreign.late(), foreign.folders()) == ([1], {})
     assert foreign.run.rows() == [(0, 0), (0, 2)]
     shown = capsys.readouterr().err
-    assert "follower_waits" in shown
+    assert "follower_blocked" in shown
     assert LedgerMismatchError.code in shown
     report = verify_route(foreign.run.config(), deep=True)
     assert report.problems == []

@@ -59,7 +59,7 @@ def _reads(run: RouteRun, registry: Registry, kind: str, wait: str = "0s") -> No
         "source:", f'  reg: {{schema_registry: {{url: "{registry.url}"}}}}\nsource:', 1
     )
     text = text.replace(
-        "{json: {tombstones: skip}}", f"{{{kind}: {{registry: reg, unknown_wait: {wait}}}}}"
+        "{json: {tombstones: skip}}", f"{{{kind}: {{registry: reg, unknown_schema_wait: {wait}}}}}"
     )
     run.job.path.write_text(text)
 

@@ -380,7 +380,7 @@ def warning_events() -> set[str]:
 
 def test_warning_events_are_explained() -> None:
     events = warning_events()
-    assert {"route_waits", "route_halted", "task_failed", "follower_waits"} <= events
+    assert {"route_waits", "route_halted", "task_failed", "follower_blocked"} <= events
     titles = headings(ROOT / "docs/reference/events.md")
     explained = {name for title in titles for name in re.findall(r"`(\w+)`", title)}
     assert events - explained == set()

@@ -53,7 +53,12 @@ PARTS = st.lists(
     max_size=2,
 )
 FORMATS = st.sampled_from(
-    [{"json": {}}, {"json": {"extra": "dirty"}}, {"json": {"engine": "library"}}, {"csv": {}}]
+    [
+        {"json": {}},
+        {"json": {"unknown_fields": "dirty"}},
+        {"json": {"engine": "library"}},
+        {"csv": {}},
+    ]
 )
 STORED = st.sampled_from([{}, {"file_format": "parquet"}, {"file_format": "orc"}])
 

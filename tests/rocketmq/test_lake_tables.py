@@ -78,7 +78,7 @@ def test_a_keyed_table_equals_the_database_that_canal_tells_of_after_kills(
     job = make_job(
         columns=CANAL_COLUMNS,
         partition_by="[{column: city}]",
-        payload="canal: {other: skip, table: shop.orders}",
+        payload="canal: {other_messages: skip, table: shop.orders}",
         key="key: [id]\n  key_order: one_partition",
     )
     address = rocketmq.brokers[BROKERS[0]]

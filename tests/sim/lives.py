@@ -55,10 +55,10 @@ class SimLog:
         if event == "fenced":
             self._life.term = cast("int", fields["term"])
             self._has_fenced(self._life.process, self._life.term)
-        if event == "epoch_thrown_away" or fields.get("ahead"):
+        if event == "epoch_discarded" or fields.get("ahead"):
             self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
         self._life.seen["old_folders_removed"] += event == "old_folder_removed"
-        self._life.seen["pieces_read_again"] += event == "pieces_read_again"
+        self._life.seen["pieces_retried"] += event == "pieces_retried"
         self._life.seen["closed"] += event == "prefixes_closed"
         if event in _TOLD:
             self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)

@@ -153,15 +153,17 @@ SUBJECTS: Mapping[str, Subject] = {
         (
             decoder("json", _ALL),
             decoder("json", _WITHOUT_MAP, engine="library"),
-            decoder("json", [*_TEXTS, _REST], extra="keep", extra_column="rest"),
-            decoder("json", _WITHOUT_MAP, extra="dirty", tombstones="skip"),
+            decoder("json", [*_TEXTS, _REST], unknown_fields="keep", extra_column="rest"),
+            decoder("json", _WITHOUT_MAP, unknown_fields="dirty", tombstones="skip"),
         ),
         _json,
     ),
     "json-framed": Subject(
         (
             decoder("json", _ALL, frame="confluent"),
-            decoder("json", _WITHOUT_MAP, frame="confluent", extra="dirty", tombstones="skip"),
+            decoder(
+                "json", _WITHOUT_MAP, frame="confluent", unknown_fields="dirty", tombstones="skip"
+            ),
         ),
         lambda pick: b"\0" + pick.randbytes(4) + _json(pick),
     ),
@@ -176,23 +178,25 @@ SUBJECTS: Mapping[str, Subject] = {
     "csv": Subject(
         (
             decoder("csv", _PLAIN),
-            decoder("csv", _PLAIN, missing="null", extra="ignore", tombstones="skip"),
+            decoder("csv", _PLAIN, missing="null", unknown_fields="ignore", tombstones="skip"),
             decoder("csv", _PLAIN, escape="\\", null_text="\\N"),
-            decoder("csv", _TEXTS, extra="ignore"),
+            decoder("csv", _TEXTS, unknown_fields="ignore"),
         ),
         _line,
     ),
     "debezium": Subject(
         (
             decoder("debezium", [column("op", "string", "$.op"), *_WITHOUT_MAP]),
-            decoder("debezium", [*_TEXTS, column("b", "string", "$.before.name")], other="skip"),
+            decoder(
+                "debezium", [*_TEXTS, column("b", "string", "$.before.name")], other_messages="skip"
+            ),
         ),
         _debezium,
     ),
     "maxwell": Subject(
         (
             decoder("maxwell", [column("kind", "string", "$.type"), *_WITHOUT_MAP]),
-            decoder("maxwell", _ALL, other="skip", tombstones="skip"),
+            decoder("maxwell", _ALL, other_messages="skip", tombstones="skip"),
         ),
         _maxwell,
     ),
@@ -205,7 +209,7 @@ SUBJECTS: Mapping[str, Subject] = {
                     column("es", "bigint"),
                     column("rows", "array<struct<id:bigint,name:string>>", "data"),
                 ],
-                other="skip",
+                other_messages="skip",
             ),
         ),
         _canal,

@@ -11,7 +11,7 @@ connections:
   lake: {{hdfs: {{config_dir: {config_dir}}}}}
   hms: {{metastore: {{uri: "{uri}", kerberos: {{service_principal: {service}}}}}}}
 source: {{connection: main, topics: [{topic}], start: earliest}}
-format: {{json: {{extra: ignore}}}}
+format: {{json: {{unknown_fields: ignore}}}}
 table:
   hive: {{connection: hms, name: ods.{topic}, create: if_missing, storage: lake,
     location: "{hdfs}/warehouse/ods.db/{topic}"}}

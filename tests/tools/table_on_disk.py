@@ -110,7 +110,7 @@ connections:
   main: {{kafka: {{bootstrap_servers: "{NO_SERVER}"}}}}
   hms: {{metastore: {{uri: "thrift://{NO_SERVER}"}}}}
 source: {{connection: main, topics: [orders], start: earliest}}
-format: {{json: {{extra: ignore}}}}
+format: {{json: {{unknown_fields: ignore}}}}
 table:
   hive: {{connection: hms, name: ods.orders, location: "file://{root}"}}
   columns: [{{name: ts, type: bigint}}, {{name: app, type: string}}]

@@ -237,7 +237,7 @@ def _named(asked: _RequestedJob, table: str) -> JobText:
         place=asked.place,
         topic=asked.topic,
         table=table,
-        format_line="format: {json: {extra: ignore}}",
+        format_line="format: {json: {unknown_fields: ignore}}",
         columns=(),
         partitions=_HOURLY,
         time=RECORD_TIME,

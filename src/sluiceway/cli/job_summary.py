@@ -226,7 +226,9 @@ def _announced(route: "RouteSpec") -> str | None:
     whole = f"when complete, {earliest}"
     if (counts := ready.counts) is not None:
         by_count = f"when as many rows are there as the topic {counts.topic} says"
-        whole = f"{by_count}, {earliest}" if counts.decide == "with_watermark" else by_count
+        whole = (
+            f"{by_count}, {earliest}" if counts.complete_by == "watermark_and_count" else by_count
+        )
         if counts.since_us is not None:
             whole += f" (times from {moment(counts.since_us)} on)"
     return f"{whole}: {ways or 'in the ledger only'}"

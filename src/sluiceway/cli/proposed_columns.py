@@ -177,7 +177,8 @@ def _changes(contents: "TopicContents", named: str, kind: str) -> Proposal:
     others = contents.plain.rows - kinds.total()
     if others:
         heading.append(
-            f"DOUBT: {others:,} messages are no such change; `other: skip` leaves known kinds out"
+            f"DOUBT: {others:,} messages are no such change; "
+            "`other_messages: skip` leaves known kinds out"
         )
     if contents.plain.broken:
         heading.append(f"DOUBT: {contents.plain.broken:,} records were no object")

@@ -342,7 +342,7 @@ def _format_choice(spec: RouteSpec) -> FormatChoice:
     if spec.format.json_ is not None:
         told = dict(json_options(spec, spec.format.json_))
         if Evolution(spec.table.evolution).refuses_unknown:
-            told["extra"] = "evolve"
+            told["unknown_fields"] = "evolve"
         return FormatChoice("json", tuple(told.items()))
     return _change_log(spec)
 
@@ -356,7 +356,7 @@ def _change_log(spec: RouteSpec) -> FormatChoice:
         name, texts = spec.format.built_in
     in_json = spec.format.maxwell is not None or (told is not None and told.registry is None)
     if in_json and Evolution(spec.table.evolution) is Evolution.ADD_COLUMNS:
-        texts = (*texts, ("extra", "evolve"))
+        texts = (*texts, ("unknown_fields", "evolve"))
     if spec.table.keyed and spec.format.is_change_log:
         texts = (*texts, ("key", json.dumps(spec.table.key)))
         if spec.table.on_truncate == "apply":

@@ -16,7 +16,8 @@ def late_rule(spec: RouteSpec) -> LateRule:
         asked = rule.asks_for_late or spec.ready is not None
         window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
     return LateRule(
-        policy=LatePolicy(rule.late or LatePolicy.SIDE),
+        # Records and metrics call it `side`.
+        policy=LatePolicy.SIDE if rule.late in (None, "side_output") else LatePolicy(rule.late),
         window_us=None if isinstance(window_ms, str) else window_ms * 1000,
         out_of_orderness_us=rule.out_of_orderness_ms * 1000,
     )

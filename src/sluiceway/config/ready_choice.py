@@ -60,7 +60,7 @@ def ready_rule(spec: RouteSpec) -> ReadyRule | None:
 
 
 def _counts(spec: RouteSpec, counts: CountsSpec) -> CountsRule:
-    decide = CountRule(since_us=counts.since_us, alone=counts.decide == "alone")
+    decide = CountRule(since_us=counts.since_us, alone=counts.complete_by == "count")
     topic = _topic(spec, "counts", counts)
     return CountsRule(topic, decide)
 

@@ -46,7 +46,10 @@ def avro_options(spec: RouteSpec, avro: AvroFormat) -> Options:
 
 def debezium_options(spec: RouteSpec, debezium: DebeziumFormat) -> Options:
     """The options of the format debezium; with a registry, its payloads are of an encoding."""
-    told: dict[str, str] = {"other": debezium.other, "tombstones": debezium.tombstones}
+    told: dict[str, str] = {
+        "other_messages": debezium.other_messages,
+        "tombstones": debezium.tombstones,
+    }
     if debezium.registry is not None:
         told |= registry_options(spec, debezium.registry, debezium.unknown_wait_ms)
         if debezium.encoding != "avro":

@@ -67,7 +67,7 @@ def surely_fits(spec: RouteSpec) -> bool:
 
 
 def _is_plain_json(told: JsonFormat) -> bool:
-    if told.extra == "keep" or told.extra_column is not None:
+    if told.unknown_fields == "keep" or told.extra_column is not None:
         return False
     return told.engine != "native" and told.registry is None
 

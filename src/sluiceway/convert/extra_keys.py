@@ -118,13 +118,13 @@ def kept_column(schema: Schema, rule: ExtraRule, name: str) -> Field | None:
     """
     if rule != "keep":
         if name:
-            raise ValueError("extra_column goes with extra: keep")
+            raise ValueError("extra_column goes with unknown_fields: keep")
         return None
     found = [column for column in schema.fields if column.name == name]
     if not found:
         raise ValueError(
-            "extra: keep needs extra_column: the name of a column of type map<string,string> or "
-            "string"
+            "unknown_fields: keep needs extra_column: the name of a column of type "
+            "map<string,string> or string"
         )
     return found[0]
 

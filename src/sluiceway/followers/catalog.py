@@ -168,7 +168,7 @@ class CatalogFollower(Follower):
                 self._parked[partition.values] = partition
                 self._reasons[partition.values] = reasons[partition.values]
                 self._log.warning(
-                    "partition_parked",
+                    "partition_conflict",
                     values="/".join(partition.values),
                     reason=reasons[partition.values],
                 )

@@ -233,7 +233,7 @@ class LateTableFollower(Follower):
         if self._told.get(values) != reason:
             self._told[values] = reason
             self._events.warning(
-                "late_partition_parked",
+                "late_partition_conflict",
                 table=str(self._table),
                 values="/".join(values),
                 reason=reason,

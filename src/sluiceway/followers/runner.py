@@ -357,7 +357,7 @@ class FollowerRunner:
         # Nothing is due before its pause is over, whatever is put meanwhile.
         each.trouble, each.rest_due = error, time.monotonic() + pause_s
         self._events.warning(
-            "follower_waits",
+            "follower_blocked",
             follower=name,
             code=error.code,
             error=str(error),

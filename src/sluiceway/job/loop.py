@@ -319,7 +319,7 @@ class JobLoop:
         config, staged = route_slot.session.config, route_slot.staged
         if staged is not None:
             route_slot.staged = None
-            self._parts.log.info("epoch_thrown_away", route=config.route, epoch=staged.epoch)
+            self._parts.log.info("epoch_discarded", route=config.route, epoch=staged.epoch)
             route_slot.session.figures.thrown_away(staged.answers)
         pause_s = route_slot.session.pause_s(error)
         if self._parts.standby and isinstance(error, LeaseHeldError):

@@ -87,10 +87,10 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
 
 def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
     format_name, options = config.format.name, dict(config.format.options)
-    if config.evolution is Evolution.ADD_COLUMNS and options.get("extra") == "evolve":
+    if config.evolution is Evolution.ADD_COLUMNS and options.get("unknown_fields") == "evolve":
         return "dirty"
     # Of JSON they may be kept, of delimited text they are named or lie behind those with a column.
-    ignores = options.get("extra") == "ignore"
+    ignores = options.get("unknown_fields") == "ignore"
     named = format_name == "csv" and bool(options.get("fields"))
     few = (
         format_name in ("avro", "protobuf") or named or (format_name in ("json", "csv") and ignores)

@@ -447,7 +447,7 @@ class RouteSession:
         results = [answer for answer in answers if answer.failure is None]
         outdated = self._outdated(planned, results)
         if outdated:
-            self._log.info("epoch_thrown_away", epoch=planned.epoch, reason=outdated)
+            self._log.info("epoch_discarded", epoch=planned.epoch, reason=outdated)
             self.figures.thrown_away(answers)
             return
         schema = planned.route.schema_version

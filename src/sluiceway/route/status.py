@@ -114,8 +114,8 @@ class RouteStatus(RouteNumbers):
         rows_per_s: Rows committed a second, over the last minute or two epochs.
         dirty_rows_per_s: Of these, dirty ones.
         dirty_reasons: Dirty rows that this driver has committed, by reason and field.
-        ignored_fields: Fields that no column reads and `extra: ignore` ignores: rows in which this
-            driver's tasks have seen each, of the few that they look at.
+        ignored_fields: Fields that no column reads and `unknown_fields: ignore` ignores: rows in
+            which this driver's tasks have seen each, of the few that they look at.
         unfilled_columns: Columns that no row of this driver has filled, beside such fields, each
             with the field that was meant; empty where no name is like it.
         left_out: Source partitions that the route goes on without, as no leader answers for them,

@@ -83,7 +83,7 @@ class TaskPacker:
                 by_ledger[ledger] = self._pieces.join(route, epochs[route], found)
                 left_out = len(found) - len(by_ledger[ledger])
                 if left_out:
-                    self._log.info("pieces_read_again", route=route, tasks=left_out)
+                    self._log.info("pieces_retried", route=route, tasks=left_out)
         return by_ledger
 
     def _note_deaths(self, ledgers: Mapping[str, str], answers: Sequence[TaskResult]) -> None:

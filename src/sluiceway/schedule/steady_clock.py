@@ -27,7 +27,7 @@ class ClockNews:
     """Something that a person should know of the clock.
 
     Attributes:
-        event: `clock_stepped`, `clock_back` or `clock_believed`.
+        event: `clock_stepped`, `clock_back` or `clock_accepted`.
         step_s: How far the wall clock was from where it was expected; below zero it was set back.
     """
 
@@ -93,7 +93,7 @@ class SteadyClock:
             self._other_since = at
             self._tell("clock_stepped", self._other, at)
         elif at - self._other_since >= BELIEVE_AFTER_S:
-            self._tell("clock_believed", self._other, at)
+            self._tell("clock_accepted", self._other, at)
             self._believed.clear()
             return self._believe(wall_us, at)
         return line.now_us(at)

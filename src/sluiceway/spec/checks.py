@@ -157,14 +157,17 @@ def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterat
     for kind in sorted(_SCHEMA_FORMATS | {"debezium"}):
         block = mapping(data, "format", kind)
         run = mapping(data, "run")
-        wait_ms = _duration_ms(block.get("unknown_wait", "30s"))
+        wait_ms = _duration_ms(block.get("unknown_schema_wait", "30s"))
         patience_ms = _duration_ms(run.get("straggler_timeout", "60s"))
         if "registry" not in block or not wait_ms or not patience_ms or 2 * wait_ms <= patience_ms:
             continue
-        own = "unknown_wait" in block
-        path = ("format", kind, "unknown_wait") if own else ("run", "straggler_timeout")
-        text = f"expected format.{kind}.unknown_wait to be half of run.straggler_timeout at most"
-        got = f"got {block.get('unknown_wait', '30s')} and {run.get('straggler_timeout', '60s')}"
+        own = "unknown_schema_wait" in block
+        path = ("format", kind, "unknown_schema_wait") if own else ("run", "straggler_timeout")
+        text = (
+            f"expected half of run.straggler_timeout at most for format.{kind}.unknown_schema_wait"
+        )
+        waits = block.get("unknown_schema_wait", "30s"), run.get("straggler_timeout", "60s")
+        got = f"got {waits[0]} and {waits[1]}"
         yield JobFileProblem(
             positions.value(path), f"{text}, {got}", "lower the one or raise the other"
         )
@@ -399,7 +402,7 @@ def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
     waits = "ready" in data and ready.get("visible", "on_ready") == "on_ready"
     if block.get("late") == "reopen" and waits:
         text = "`late: reopen` of partitions that are visible on_ready is not in this version"
-        todo = "write late: side, or visible: on_commit"
+        todo = "write late: side_output, or visible: on_commit"
         yield JobFileProblem(positions.value(("event_time", "late")), text, todo, not_yet=True)
     if "reopen_every" in block and block.get("late") != "reopen" and "ready" not in data:
         text = "expected `reopen_every` beside a block `ready` or `late: reopen` only"
@@ -474,9 +477,11 @@ def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[
             also = ", debezium without a registry or maxwell" if evolution == "add_columns" else ""
             text = f"expected the format json{also} beside {quoted(evolution)}"
             yield JobFileProblem(positions.value(path), text, "write fail or follow_table")
-        elif "extra" in mapping(json):
-            text = f"expected no `extra` beside {quoted(evolution)}, which says what becomes of it"
-            yield JobFileProblem(positions.key(("format", "json", "extra")), text, "remove it")
+        elif "unknown_fields" in mapping(json):
+            text = f"expected no `unknown_fields` beside {quoted(evolution)}, which decides it"
+            yield JobFileProblem(
+                positions.key(("format", "json", "unknown_fields")), text, "remove it"
+            )
     store = mapping(data, "table", "hive").get("connection")
     found = mapping(mapping(data, "connections").get(store) if isinstance(store, str) else None)
     hive = table_kind(data) == HIVE

@@ -22,7 +22,7 @@ OWN_FIELDS = (RECORD_TIME, PROCESSING_TIME)
 """Event times that no column holds."""
 
 UNLIMITED: Final = "unlimited"
-LATE_POLICIES = ("side", "redirect", "reopen", "dirty")
+LATE_POLICIES = ("side_output", "redirect", "reopen", "dirty")
 DEFAULT_ARCHIVE_WINDOW_MS = 86_400_000
 TABLE_IN_NAME: Final = "{table}"
 """In the name of a table of late rows: that of the route's own table, without its database."""
@@ -118,7 +118,7 @@ class EventTimeSpec(Block):
     idle_after_ms: Annotated[int, *duration("1s", "30d")] = Field(
         default=300_000, alias="idle_after"
     )
-    late: Literal["side", "redirect", "reopen", "dirty"] | None = None
+    late: Literal["side_output", "redirect", "reopen", "dirty"] | None = None
     late_table: Annotated[str, AfterValidator(_check_late_table)] | None = None
     reopen_every_ms: Annotated[int, *duration("1m", "30d")] = Field(
         default=3_600_000, alias="reopen_every"

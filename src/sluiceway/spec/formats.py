@@ -17,8 +17,8 @@ class JsonFormat(Block):
     """JSON objects.
 
     Attributes:
-        extra: What happens to keys that no column reads.
-        extra_column: Column that keeps keys that no column reads, with `extra: keep`; None
+        unknown_fields: What happens to keys that no column reads.
+        extra_column: Column that keeps keys that no column reads, with `unknown_fields: keep`; None
             otherwise.
         tombstones: What happens to records without a value.
         engine: What reads payloads: the native module, the library, or the native module if it is
@@ -26,7 +26,7 @@ class JsonFormat(Block):
         registry: Name of a schema registry's connection; payloads are in Confluent's wire format.
     """
 
-    extra: Literal["ignore", "dirty", "keep"] = "ignore"
+    unknown_fields: Literal["ignore", "dirty", "keep"] = "ignore"
     tombstones: TombstoneRule = "dirty"
     engine: Literal["auto", "native", "library"] = "auto"
     extra_column: ColumnName | None = None
@@ -54,7 +54,7 @@ class CsvFormat(Block):
         null_text: Text of a field without quotes that means null.
         fields: Names of the fields with commas between; None finds fields by order or number.
         missing: What happens to lines with fewer fields.
-        extra: What happens to lines with more fields.
+        unknown_fields: What happens to lines with more fields.
         tombstones: What happens to records without a value.
     """
 
@@ -65,7 +65,7 @@ class CsvFormat(Block):
     null_text: str = ""
     fields: Line | None = None
     missing: Literal["dirty", "null"] = "dirty"
-    extra: Literal["dirty", "ignore"] = "dirty"
+    unknown_fields: Literal["dirty", "ignore"] = "dirty"
     tombstones: TombstoneRule = "dirty"
 
 
@@ -73,7 +73,7 @@ class DebeziumFormat(Block):
     """Change events of Debezium, with or without their schema.
 
     Attributes:
-        other: What happens to messages that change no row.
+        other_messages: What happens to messages that change no row.
         tombstones: What happens to records without a value.
         registry: Name of a schema registry's connection; keys and values are in Confluent's wire
             format then.
@@ -81,22 +81,22 @@ class DebeziumFormat(Block):
         unknown_wait_ms: How long a task waits for a schema id that the registry does not know.
     """
 
-    other: TombstoneRule = "dirty"
+    other_messages: TombstoneRule = "dirty"
     tombstones: TombstoneRule = "skip"
     registry: Line | None = None
     encoding: Literal["avro", "protobuf"] = "avro"
-    unknown_wait_ms: UnknownWait = Field(default=30_000, alias="unknown_wait")
+    unknown_wait_ms: UnknownWait = Field(default=30_000, alias="unknown_schema_wait")
 
 
 class ChangeLogFormat(Block):
     """Messages of Maxwell.
 
     Attributes:
-        other: What happens to messages that change no row.
+        other_messages: What happens to messages that change no row.
         tombstones: What happens to records without a value.
     """
 
-    other: TombstoneRule = "dirty"
+    other_messages: TombstoneRule = "dirty"
     tombstones: TombstoneRule = "dirty"
 
 

@@ -14,7 +14,7 @@ _KEY: Path = ("table", "key")
 _ON_TRUNCATE: Path = ("table", "on_truncate")
 _CANAL_TABLE: Path = ("format", "canal", "table")
 _KEY_FORMAT: Path = ("table", "key_format")
-_ONLY_WITH_KEY = ("key_order", "key_drain", "key_format", "on_truncate")
+_ONLY_WITH_KEY = ("key_order", "key_order_wait", "key_format", "on_truncate")
 _CHANGE_LOGS = ("debezium", "maxwell", "canal")
 _ROWS = ("json", "csv", "avro", "protobuf")
 """Formats of which a payload is a whole row."""

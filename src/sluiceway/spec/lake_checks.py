@@ -39,7 +39,7 @@ _SAID_OTHERWISE: tuple[tuple[Path, object, str, str], ...] = (
         ("event_time", "late"),
         "reopen",
         "`late: reopen` of lake tables",
-        "write late: side, redirect or dirty",
+        "write late: side_output, redirect or dirty",
     ),
 )
 

@@ -70,7 +70,7 @@ class CountsSpec(Block):
 
     topic: TopicName
     connection: str | None = None
-    decide: Literal["with_watermark", "alone"] = "with_watermark"
+    complete_by: Literal["watermark_and_count", "count"] = "watermark_and_count"
     since_us: Annotated[int | None, BeforeValidator(parse_instant_us)] = Field(
         default=None, alias="since"
     )
@@ -92,7 +92,9 @@ class ReadySpec(Block):
         counts: Topic with audited counts that hours wait for; None waits for no count.
     """
 
-    lateness_ms: Annotated[int, *duration("0s", "365d")] = Field(default=0, alias="lateness")
+    lateness_ms: Annotated[int, *duration("0s", "365d")] = Field(
+        default=0, alias="allowed_lateness"
+    )
     visible: Literal["on_ready", "on_commit"] = "on_ready"
     success_file: bool = False
     table_property: bool = Field(default=True, alias="property")
@@ -177,9 +179,11 @@ def _check_counts(data: Mapping[str, Any], positions: Positions) -> Iterator[Job
     counts = ready.get("counts") if isinstance(ready, Mapping) else None
     if not isinstance(counts, Mapping) or not isinstance(block, Mapping):
         return
-    if counts.get("decide") == "alone" and block.get("late") == "redirect":
-        text = "expected no `late: redirect` with counts that decide alone"
-        path = ("ready", "counts", "decide")
+    if counts.get("complete_by") == "count" and block.get("late") == "redirect":
+        text = "expected no `late: redirect` with `complete_by: count`"
+        path = ("ready", "counts", "complete_by")
         yield JobFileProblem(
-            positions.value(path), text, "write late: side, or decide: with_watermark"
+            positions.value(path),
+            text,
+            "write late: side_output, or complete_by: watermark_and_count",
         )

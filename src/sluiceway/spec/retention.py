@@ -67,13 +67,13 @@ def _check_window(
         yield JobFileProblem(positions.key(("retention",)), text, "write how old a row may be")
         return
     window_ms = DEFAULT_ARCHIVE_WINDOW_MS if window is None else _duration_ms(window)
-    lateness = mapping(data, "ready").get("lateness")
+    lateness = mapping(data, "ready").get("allowed_lateness")
     lateness_ms = 0 if lateness is None else _duration_ms(lateness)
     if kept_ms is None or window_ms is None or lateness_ms is None:
         return  # Told elsewhere.
     if kept_ms < window_ms + lateness_ms:
         least = duration_text(window_ms + lateness_ms)
-        text = f"expected at least {least}: event_time.archive_window and ready.lateness"
+        text = f"expected at least {least}: event_time.archive_window and ready.allowed_lateness"
         yield JobFileProblem(positions.value(_KEY), text, "keep partitions longer")
 
 

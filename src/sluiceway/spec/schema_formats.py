@@ -84,7 +84,7 @@ class AvroFormat(Block):
     schema_text: SchemaText | None = Field(default=None, alias="schema")
     schemas: tuple[SchemaText, ...] | None = None
     tombstones: Literal["skip", "dirty"] = "dirty"
-    unknown_wait_ms: UnknownWait = Field(default=30_000, alias="unknown_wait")
+    unknown_wait_ms: UnknownWait = Field(default=30_000, alias="unknown_schema_wait")
 
 
 class ProtobufFormat(Block):
@@ -105,4 +105,4 @@ class ProtobufFormat(Block):
     schema_text: SchemaText | None = Field(default=None, alias="schema")
     message: Line | None = None
     tombstones: Literal["skip", "dirty"] = "dirty"
-    unknown_wait_ms: UnknownWait = Field(default=30_000, alias="unknown_wait")
+    unknown_wait_ms: UnknownWait = Field(default=30_000, alias="unknown_schema_wait")

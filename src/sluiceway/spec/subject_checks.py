@@ -82,8 +82,8 @@ def _check_left_out(data: Mapping[str, Any], positions: Positions) -> Iterator[J
     rule = ""
     if "json" in formats and evolution in ("add_columns", "quarantine"):
         rule = f"evolution: {evolution}"
-    elif mapping(formats, "json").get("extra") == "dirty":
-        rule = "extra: dirty"
+    elif mapping(formats, "json").get("unknown_fields") == "dirty":
+        rule = "unknown_fields: dirty"
     if rule:
         text = f"expected no `except` beside `{rule}`, which is for fields that no column reads"
         todo = "override the fields with `transient: true`: they are read, and not in the table"

@@ -216,7 +216,9 @@ class TableSpec(Block):
     key_order: Literal["by_key", "one_partition", "by_partition"] = "by_key"
     key_format: KeyFormat | None = None
     on_truncate: Literal["halt", "apply"] = "halt"
-    key_drain_ms: Annotated[int, *duration("0s", "1d")] = Field(default=600_000, alias="key_drain")
+    key_drain_ms: Annotated[int, *duration("0s", "1d")] = Field(
+        default=600_000, alias="key_order_wait"
+    )
 
     @model_validator(mode="before")
     @classmethod

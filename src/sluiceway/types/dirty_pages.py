@@ -132,8 +132,8 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "a message of a change log that changes no row, or is none that such a log has; or a "
         "change of a keyed table without a value that the database did not log",
         '`{"type":"table-alter",...}` of Maxwell; `op: c` of Debezium without `after`',
-        "`other: skip` skips and counts messages of known kinds: DDL, transactions; `ALTER TABLE "
-        "... REPLICA IDENTITY FULL` has PostgreSQL log all values",
+        "`other_messages: skip` skips and counts messages of known kinds: DDL, transactions; "
+        "`ALTER TABLE ... REPLICA IDENTITY FULL` has PostgreSQL log all values",
     ),
     DirtyReason.KEY_MISMATCH: ReasonPage(
         "decode",
@@ -160,9 +160,11 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.UNEXPECTED_FIELD: ReasonPage(
         "decode, convert",
-        "a key that no column reads, with `extra: dirty`; a line with more fields than columns",
+        "a key that no column reads, with `unknown_fields: dirty`; "
+        "a line with more fields than columns",
         '`{"a":1,"b":2}` for a column `a`; `1,2,3` for two columns of CSV',
-        "add a column, say `extra: keep` (JSON) or `ignore`, name all `fields` of the line",
+        "add a column, say `unknown_fields: keep` (JSON) or `ignore`, "
+        "name all `fields` of the line",
     ),
     DirtyReason.TOO_DEEP: ReasonPage(
         "decode",

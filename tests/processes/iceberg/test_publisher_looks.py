@@ -209,12 +209,12 @@ def test_rows_that_the_table_has_lost_are_published_again_from_below_slots_witho
     for _ in range(3):
         driven.commit()
     driven.follow()
-    assert driven.told.events.count("lake_table_fell_back") == 0
+    assert driven.told.events.count("lake_table_rolled_back") == 0
     driven.lake.put_back(before)
     driven.now_s += 60.0
     driven.follow(hasty=True)
     driven.lake.assert_exact()
-    assert driven.told.events.count("lake_table_fell_back") == 1
+    assert driven.told.events.count("lake_table_rolled_back") == 1
     assert driven.table.place() > lost
 
 

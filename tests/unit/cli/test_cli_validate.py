@@ -113,12 +113,12 @@ def test_all_expressions_are_told_beside_whatever_else_is_wrong(
             "`brokn` is none; write some of: broken",
         ),
         (
-            "{json: {extra: ignore}}",
+            "{json: {unknown_fields: ignore}}",
             "{protobuf: {descriptor_set: /no/such.desc, message: shop.Order}}",
             "12:37: expected a file of at most 16777216 bytes, got `/no/such.desc`; write it:",
         ),
         (
-            "{json: {extra: ignore}}",
+            "{json: {unknown_fields: ignore}}",
             "{avro: {schema: one}}",
             "12:16: expected a format that reads the columns: the schema is not JSON",
         ),
@@ -323,7 +323,7 @@ def test_summary_tells_kinds_of_partitions_late_rows_readiness_and_retention(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = (
-        "ready: {lateness: 5s, success_file: true, webhook: {url: 'http://h:1/x'}}\n"
+        "ready: {allowed_lateness: 5s, success_file: true, webhook: {url: 'http://h:1/x'}}\n"
         "retention: {partitions: 30d}\nrun: {"
     )
     columns = "    - {name: src, constant: web}\n    - {name: seen, processing_time: HH}\n"
@@ -332,7 +332,7 @@ def test_summary_tells_kinds_of_partitions_late_rows_readiness_and_retention(
             ("{name: ts, type: bigint,", "{name: ts, type: timestamp, unit: ms,"),
             ("field: ts, unit: ms,", "field: ts, late: dirty,"),
             ("  meta: [", f"{columns}  evolution: add_columns\n  meta: ["),
-            ("{extra: ignore}", "{}"),
+            ("{unknown_fields: ignore}", "{}"),
             ("run: {", more),
         )
     )
@@ -358,7 +358,7 @@ def test_summary_tells_kinds_of_partitions_late_rows_readiness_and_retention(
             "when as many rows are there as the topic sums says, at its end at the earliest: ",
         ),
         (
-            "{topic: sums, decide: alone, since: '2026-11-20T08:00:00Z'}",
+            "{topic: sums, complete_by: count, since: '2026-11-20T08:00:00Z'}",
             "when as many rows are there as the topic sums says "
             "(times from 2026-11-20T08:00:00Z on): ",
         ),

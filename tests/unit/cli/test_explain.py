@@ -57,7 +57,7 @@ def test_every_event_of_the_log_is_explained() -> None:
         ("late", ["late of an hour", "late of dirty rows"]),
         ("open", ["open of an hour", "open of a dirty row"]),
         ("prefixes_closed", ["the watermark has passed them"]),
-        ("follower_waits", ["follower_waits of late_table", "follower_waits of tell"]),
+        ("follower_blocked", ["follower_blocked of late_table", "follower_blocked of tell"]),
     ],
 )
 def test_name_is_explained_in_all_that_it_means(
@@ -71,7 +71,7 @@ def test_name_is_explained_in_all_that_it_means(
 def test_page_of_several_events_is_found_by_each_of_them() -> None:
     found = pages()
     assert found["clock_back"] is found["clock_stepped"]
-    assert found["clock_back"].names == ("clock_stepped", "clock_back", "clock_believed")
+    assert found["clock_back"].names == ("clock_stepped", "clock_back", "clock_accepted")
 
 
 @pytest.mark.parametrize("typed", ["SW455", "sw455", "[SW455]:"])

@@ -36,7 +36,9 @@ def choice(folder: Path, payload: str, registry: str = REGISTRY) -> FormatChoice
 
 @pytest.mark.parametrize("name", ["avro", "protobuf"])
 def test_registry_of_a_format_becomes_its_options(tmp_path: Path, name: str) -> None:
-    found = choice(tmp_path, f"{{{name}: {{registry: reg, unknown_wait: 5s, tombstones: skip}}}}")
+    found = choice(
+        tmp_path, f"{{{name}: {{registry: reg, unknown_schema_wait: 5s, tombstones: skip}}}}"
+    )
     assert found.name == name
     assert dict(found.options) == {
         "tombstones": "skip",
@@ -53,7 +55,7 @@ def test_registry_of_json_becomes_a_header_and_who_says_what_values_are(tmp_path
     found = choice(tmp_path, "{json: {registry: reg}}")
     assert found.name == "json"
     assert dict(found.options) == {
-        "extra": "ignore",
+        "unknown_fields": "ignore",
         "tombstones": "dirty",
         "engine": "auto",
         "frame": "confluent",
@@ -96,8 +98,12 @@ def test_descriptor_set_is_read_by_the_driver(tmp_path: Path) -> None:
         ("{avro: {registry: hms}}", REGISTRY, "write one of: reg"),
         ("{avro: {}}", REGISTRY, "exactly one of registry, schema, schemas"),
         ("{avro: {registry: reg, schema: x}}", REGISTRY, "exactly one of registry, schema"),
-        ("{avro: {registry: reg, unknown_wait: 1h}}", REGISTRY, "from 0s to 5m"),
-        ("{avro: {registry: reg, unknown_wait: 31s}}", REGISTRY, "half of run.straggler_timeout"),
+        ("{avro: {registry: reg, unknown_schema_wait: 1h}}", REGISTRY, "from 0s to 5m"),
+        (
+            "{avro: {registry: reg, unknown_schema_wait: 31s}}",
+            REGISTRY,
+            "half of run.straggler_timeout",
+        ),
         ("{protobuf: {}}", REGISTRY, "exactly one of registry, descriptor_set, schema"),
         ("{avro: {registry: reg}}", "{url: 'ftp://h'}", "http://host:port"),
         ("{avro: {registry: reg}}", "{url: 'http://ann:word@h'}", "without a login"),

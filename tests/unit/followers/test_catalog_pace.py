@@ -136,7 +136,7 @@ def test_why_a_partition_is_left_alone_is_told_once_and_shown_until_it_is_not(
     followed.commit(2, ONE)
     clock[0] += 60.0
     followed.follow()
-    assert followed.warnings.told == ["partition_parked: somebody made it"]
+    assert followed.warnings.told == ["partition_conflict: somebody made it"]
     assert followed.follower.waits().endswith("as 1: somebody made it")
     followed.sink.parks = {}
     clock[0] += 60.0

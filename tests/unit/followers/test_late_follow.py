@@ -236,7 +236,7 @@ def test_metastore_that_is_away_is_waited_for(route: Route) -> None:
     route.shown.failure = MetastoreUnavailableError("no answer")
     follower = route.follow()
     wait_until(lambda: "no answer" in follower.trouble)
-    assert route.events("follower_waits")
+    assert route.events("follower_blocked")
     route.shown.failure = None
     assert follower.settle(PATIENCE_S)
     assert follower.trouble == ""
@@ -251,8 +251,8 @@ def test_record_that_is_gone_is_told_and_nothing_behind_it_is_passed_over(route:
     whole = record.read_bytes()
     record.unlink()
     route.follow()
-    wait_until(lambda: bool(route.events("follower_waits")))
-    assert f"slot {seqs[-2]} is missing" in str(route.events("follower_waits")[0]["error"])
+    wait_until(lambda: bool(route.events("follower_blocked")))
+    assert f"slot {seqs[-2]} is missing" in str(route.events("follower_blocked")[0]["error"])
     assert not route.place().exists()
     record.write_bytes(whole)
     wait_until(lambda: route.shown.hours == ["05", "06", "07"])
@@ -265,7 +265,7 @@ def test_metastore_that_refuses_partitions_is_asked_less_and_less_often(
     route.late("05")
     route.shown.show_failure = MetastoreUnavailableError("no answer")
     route.follow()
-    wait_until(lambda: len(route.events("follower_waits")) >= 4)
+    wait_until(lambda: len(route.events("follower_blocked")) >= 4)
     route.shown.show_failure = None
     wait_until(lambda: route.shown.hours == ["05"])
 
@@ -274,10 +274,10 @@ def test_table_that_cannot_be_one_is_told_and_holds_up_no_end_of_a_run(route: Ro
     route.late("05")
     route.shown.failure = TableMismatchError("its columns differ", where="ods.late")
     follower = route.follow()
-    wait_until(lambda: bool(route.events("follower_waits")))
+    wait_until(lambda: bool(route.events("follower_blocked")))
     # It answers at once: nobody would wait for so long.
     assert not follower.settle(86_400.0)
-    told = route.events("follower_waits")[0]
+    told = route.events("follower_blocked")[0]
     assert (told["code"], told["follower"]) == (TableMismatchError.code, "late_table")
     route.shown.failure = None
     wait_until(lambda: route.shown.hours == ["05"])
@@ -294,7 +294,7 @@ def test_partition_that_somebody_made_himself_is_left_alone_and_tried_again(
     assert follower.settle(PATIENCE_S)
     assert route.shown.hours == ["06"]
     wait_until(lambda: len(route.shown.calls) > 3)
-    (told,) = route.events("late_partition_parked")
+    (told,) = route.events("late_partition_conflict")
     assert (told["values"], told["reason"]) == (f"{DAY}/05", "location is /elsewhere")
     assert not route.place().exists(), "the next driver would not try again"
     assert "1 partitions were left alone" in follower.trouble
@@ -495,7 +495,7 @@ def test_partition_that_is_left_alone_once_more_is_told_once_more(
         route.shown.refused[DAY, "05"] = "location is /elsewhere"
         route.late("05")
         follow()
-        assert len(route.events("late_partition_parked")) == times
+        assert len(route.events("late_partition_conflict")) == times
         route.shown.refused.clear()
         clock.pass_s(late_follow._PARKED_RETRY_S)
         follow()

@@ -116,11 +116,14 @@ def test_one_bad_row_makes_its_message_dirty_whole(bad: object, reason: str) -> 
 
 def test_what_changes_no_row_is_skipped_and_counted() -> None:
     found = decode(
-        message("ALTER", None, isDdl=True), message("QUERY", None), other="skip", tombstones="skip"
+        message("ALTER", None, isDdl=True),
+        message("QUERY", None),
+        other_messages="skip",
+        tombstones="skip",
     )
     assert (found.skipped, found.notes, found.dirty) == (2, {"ddl": 1, "query": 1}, ())
     with pytest.raises(SourceEmptiedError):
-        decode(message("TRUNCATE", None, isDdl=True), other="skip")
+        decode(message("TRUNCATE", None, isDdl=True), other_messages="skip")
     told = decode(
         message("TRUNCATE", None, isDdl=True), message("INSERT", [row(1)]), truncate="apply"
     )

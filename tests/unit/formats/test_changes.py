@@ -180,7 +180,7 @@ def test_message_that_changes_no_row_is_dirty_or_skipped_and_counted(
     (dirty,) = decode(name, payload).dirty
     assert (dirty.stage, dirty.reason) == ("decode", "not_a_change")
     assert kind in dirty.message
-    decoded = decode(name, payload, payload, other="skip")
+    decoded = decode(name, payload, payload, other_messages="skip")
     assert (decoded.dirty, decoded.skipped, decoded.notes) == ((), 2, {kind: 2})
 
 
@@ -189,9 +189,11 @@ def test_message_that_changes_no_row_is_dirty_or_skipped_and_counted(
 def test_a_sign_of_life_is_skipped_and_counted_whatever_is_told(
     name: str, payload: bytes, kind: str, other: str
 ) -> None:
-    decoded = decode(name, payload, *[payload] * 30, other=other)
+    decoded = decode(name, payload, *[payload] * 30, other_messages=other)
     assert (decoded.dirty, decoded.skipped, decoded.notes) == ((), 31, {kind: 31})
-    keyed = open_decoder(FormatChoice(name, (("key", '["id"]'), ("other", other))), CASES[name][1])
+    keyed = open_decoder(
+        FormatChoice(name, (("key", '["id"]'), ("other_messages", other))), CASES[name][1]
+    )
     decoded = keyed.decode([payload])
     assert (decoded.dirty, decoded.skipped, decoded.notes) == ((), 1, {kind: 1})
 
@@ -224,7 +226,7 @@ def test_message_that_is_none_is_dirty_whatever_is_skipped(
     name: str, payload: bytes, reason: str, path: str
 ) -> None:
     for other in ("dirty", "skip"):
-        (dirty,) = decode(name, payload, other=other).dirty
+        (dirty,) = decode(name, payload, other_messages=other).dirty
         assert (dirty.reason, dirty.path) == (reason, path)
 
 
@@ -253,7 +255,7 @@ def test_path_that_names_nothing_and_unknown_option_are_refused() -> None:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_row_with_a_field_that_no_column_reads_waits_for_one(*, wrapped: bool) -> None:
     columns = (*DEBEZIUM_SCHEMA.fields, column("name", "string"))
-    decoder = ChangeLogDecoder(DEBEZIUM, Schema(columns), {"extra": "evolve"})
+    decoder = ChangeLogDecoder(DEBEZIUM, Schema(columns), {"unknown_fields": "evolve"})
     fields = {**AFTER, "city": "Köln"}
     payloads = [
         debezium("u", wrapped=wrapped),
@@ -291,7 +293,7 @@ def test_mixed_batches_are_decided_as_each_message_alone(name: str) -> None:
             )
         payloads.append(payload)
     envelope, schema = CASES[name]
-    fast = ChangeLogDecoder(envelope, schema, {"other": "skip"})
+    fast = ChangeLogDecoder(envelope, schema, {"other_messages": "skip"})
     assert _whole(fast, payloads[:500]) + _whole(fast, payloads[500:]) == _alone(
         envelope, schema, payloads
     )
@@ -309,7 +311,7 @@ def _whole(decoder: ChangeLogDecoder, payloads: list[bytes | None]) -> list[Any]
 
 
 def _alone(envelope: Envelope, schema: Schema, payloads: list[bytes | None]) -> list[Any]:
-    decoder = ChangeLogDecoder(envelope, schema, {"other": "skip"}, exact_only=True)
+    decoder = ChangeLogDecoder(envelope, schema, {"other_messages": "skip"}, exact_only=True)
     return [one for payload in payloads for one in _whole(decoder, [payload])]
 
 
@@ -346,7 +348,7 @@ def _keyed_message(pick: random.Random) -> bytes | None:
 def test_changes_of_keyed_rows_are_the_same_by_columns_and_one_by_one(seed: int, key: str) -> None:
     pick = random.Random(seed)  # noqa: S311
     messages = [_keyed_message(pick) for _ in range(600)]
-    decoded = decode("debezium", *messages, schema=None, other="skip", key=key)
+    decoded = decode("debezium", *messages, schema=None, other_messages="skip", key=key)
     assert decoded.rows.num_rows > 300
     assert len(decoded.dirty) > 20
     assert (decoded.kinds is None) == (key == "")

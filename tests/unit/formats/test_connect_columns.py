@@ -46,7 +46,7 @@ def change(case: Case, value: Any) -> bytes:
 
 def seen(*payloads: bytes, more: tuple[Field, ...] = ()) -> ObservedField:
     schema = Schema((ID, *more))
-    decoder = ChangeLogDecoder(DEBEZIUM, schema, {"extra": "evolve"})
+    decoder = ChangeLogDecoder(DEBEZIUM, schema, {"unknown_fields": "evolve"})
     samples = DirtySamples(schema, decoder.fields_of)
     samples.sample(payloads, decoder.decode(list(payloads)).dirty)
     (found,) = samples.fields()
@@ -73,7 +73,7 @@ def test_added_column_is_what_the_schema_means_and_holds_its_first_row(case: Cas
     assert (found.type, found.untyped, found.unfit) == (wanted(case), "", "")
     policy = Policy(timezone=CLOCK_ZONE) if found.is_clock else NO_POLICY
     added = Field("v", parse_hive_type(found.type), policy=policy)
-    decoder = ChangeLogDecoder(DEBEZIUM, Schema((ID, added)), {"extra": "evolve"})
+    decoder = ChangeLogDecoder(DEBEZIUM, Schema((ID, added)), {"unknown_fields": "evolve"})
     decoded = decoder.decode([payload])
     assert decoded.dirty == ()
     assert decoded.rows.num_rows == 1

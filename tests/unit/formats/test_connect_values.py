@@ -301,7 +301,9 @@ def test_keys_of_a_map_stay_out_of_the_path_of_a_redacted_column(kind: str) -> N
 
 
 def test_a_field_that_no_column_reads_is_told_as_its_schema_means_it() -> None:
-    decoder = ChangeLogDecoder(DEBEZIUM, Schema((column("id", "bigint"),)), {"extra": "evolve"})
+    decoder = ChangeLogDecoder(
+        DEBEZIUM, Schema((column("id", "bigint"),)), {"unknown_fields": "evolve"}
+    )
     day = named("day", "int32", "io.debezium.time.Date")
     row = {"id": 1, "price": encoded(-150), "day": 20_000, "count": 3}
     payload = message(row, decimal_of("price", "2"), day)

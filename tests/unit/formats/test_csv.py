@@ -68,7 +68,7 @@ def test_line_as_rfc_4180_has_it(line: bytes, expected: tuple[object, ...]) -> N
         (b"\\N,\\\\N,x", {"escape": "\\", "null_text": "\\N"}, (None, "\\N", "x")),
         (b'NULL,"NULL",null', {"null_text": "NULL"}, (None, "NULL", "null")),
         (b"x,y", {"missing": "null"}, ("x", "y", None)),
-        (b"x,y,z,w,", {"extra": "ignore"}, ("x", "y", "z")),
+        (b"x,y,z,w,", {"unknown_fields": "ignore"}, ("x", "y", "z")),
         (b"1,2,3,4", {"fields": "b,skip,c,a"}, ("4", "1", "3")),
     ],
 )
@@ -186,7 +186,7 @@ def test_time_from_number_needs_its_unit() -> None:
     [
         {"delimiter": "\n"}, {"delimiter": "x" * 17}, {"quote": '""'}, {"quote": ","},
         {"escape": "^"}, {"null_text": "a,b"}, {"fields": "a,b,c,a"}, {"fields": "a,b"},
-        {"extra": "keep"}, {"header": "true"},
+        {"unknown_fields": "keep"}, {"header": "true"},
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_are_refused(options: dict[str, str]) -> None:
@@ -240,8 +240,10 @@ def test_long_line_with_a_fault_is_decided_in_one_pass(filler: str) -> None:
 
 
 def test_fields_that_no_column_reads_are_told_by_name_or_number() -> None:
-    named = CsvDecoder(schema_of(a="int", b="string"), {"fields": "a,x,b", "extra": "ignore"})
+    named = CsvDecoder(
+        schema_of(a="int", b="string"), {"fields": "a,x,b", "unknown_fields": "ignore"}
+    )
     assert named.fields_of(b'1,"y,z",c,d') == {"x": "y,z", "4": "d"}
     assert named.fields_of(b'1,"') == {}
-    placed = CsvDecoder(schema_of(a="int"), {"extra": "ignore"})
+    placed = CsvDecoder(schema_of(a="int"), {"unknown_fields": "ignore"})
     assert placed.fields_of(b"1,2") == {"2": "2"}

@@ -111,7 +111,7 @@ def test_a_truncate_halts_a_keyed_table_and_is_dirty_in_a_log(registry: Registry
         decode(registry, told, options=KEYED)
     (dirty,) = decode(registry, told).dirty
     assert dirty.reason.value == "not_a_change"
-    assert decode(registry, told, options={"other": "skip"}).notes == {"truncate": 1}
+    assert decode(registry, told, options={"other_messages": "skip"}).notes == {"truncate": 1}
     found = decode(registry, told, options={**KEYED, "truncate": "apply"})
     assert found.kinds is not None
     assert found.kinds.to_pylist() == [RowKind.TRUNCATE]
@@ -262,7 +262,7 @@ def test_a_snapshot_that_begins_with_a_dirty_record_is_seen(registry: Registry) 
 
 
 def test_the_job_files_format_finds_the_decoder(registry: Registry) -> None:
-    choice = FormatChoice("debezium", (("registry.url", registry.url), ("other", "skip")))
+    choice = FormatChoice("debezium", (("registry.url", registry.url), ("other_messages", "skip")))
     assert isinstance(open_decoder(choice, SCHEMA), FramedChangeDecoder)
     with pytest.raises(ValueError, match="no option nonsense"):
         FramedChangeDecoder(SCHEMA, {"registry.url": registry.url, "nonsense": "1"})

@@ -137,7 +137,7 @@ def test_what_is_looked_for_inside_of_the_mark_is_not_told_either() -> None:
 
 @pytest.mark.parametrize("key", ["", '["id"]'])
 def test_no_column_is_made_of_the_mark(key: str) -> None:
-    options = (("key", key), ("extra", "evolve"))
+    options = (("key", key), ("unknown_fields", "evolve"))
     decoder = open_decoder(FormatChoice("debezium", options), columns("string", Policy()))
     told = update({"id": 1, "v": "a", "new": {MARK: MARK}})
     assert decoder.decode([told]).dirty == ()

@@ -17,7 +17,7 @@ connections:
   broker: {kafka: {bootstrap_servers: "nowhere:1"}}
   hms: {metastore: {uri: "thrift://nowhere:1"}}
 source: {connection: broker, start: earliest}
-format: {json: {extra: ignore}}
+format: {json: {unknown_fields: ignore}}
 table: {hive: {connection: hms}, columns: [{name: id, type: bigint}], partition_by: []}
 routes:
 """

@@ -112,7 +112,7 @@ def test_kept_key_that_came_twice_is_dirty(payload: bytes) -> None:
     [
         ("keep", "", "string", "needs extra_column"),
         ("keep", "other", "string", "needs extra_column"),
-        ("dirty", "rest", "string", "goes with extra: keep"),
+        ("dirty", "rest", "string", "goes with unknown_fields: keep"),
         ("keep", "rest", "map<string,int>", "rest is map<string,int>"),
     ],
 )

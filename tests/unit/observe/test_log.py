@@ -62,11 +62,11 @@ def test_line_elsewhere_or_when_asked_for_is_json(
 def test_line_without_a_next_step_of_its_own_names_its_page() -> None:
     stream = io.StringIO()
     log = stderr_log(stream=stream, log_format=LogFormat.TEXT)
-    log.warning("partition_parked", values="20261120/08", reason="another's")
+    log.warning("partition_conflict", values="20261120/08", reason="another's")
     log.info("committed", seq=3, read=10)
     parked, committed = stream.getvalue().splitlines()
     assert parked.endswith(
-        "partition parked: another's values=20261120/08; `sluiceway explain partition_parked`"
+        "partition conflict: another's values=20261120/08; `sluiceway explain partition_conflict`"
     )
     assert committed.endswith("info    committed seq=3 read=10")
 

@@ -21,7 +21,7 @@ connections:
   main: {{kafka: {{bootstrap_servers: "h:1"}}}}
   hms: {{metastore: {{uri: "thrift://h:1"}}}}
 source: {{connection: main}}
-format: {{json: {{extra: ignore}}}}
+format: {{json: {{unknown_fields: ignore}}}}
 table:
   hive: {{connection: hms}}
   columns: [{{name: id, type: bigint}}]

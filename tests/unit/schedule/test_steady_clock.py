@@ -106,7 +106,7 @@ def test_other_time_is_believed_when_all_looks_have_agreed_on_it_for_long(clocks
     assert seconds(clock) == pytest.approx(BELIEVE_AFTER_S)
     clocks.passed_s = BELIEVE_AFTER_S + 1.0
     assert seconds(clock) == pytest.approx(BELIEVE_AFTER_S + 3601.0)
-    assert [news.event for news in clock.pop_news()] == ["clock_stepped", "clock_believed"]
+    assert [news.event for news in clock.pop_news()] == ["clock_stepped", "clock_accepted"]
     # From then on it is the time, and nothing of the one before is held against it.
     clocks.passed_s = BELIEVE_AFTER_S + 2.0
     assert seconds(clock) == pytest.approx(BELIEVE_AFTER_S + 3602.0)

@@ -101,7 +101,7 @@ def test_more_wrong_files_are_seen_by_the_schema_than_are_not() -> None:
         ("interval: 2s", 'interval: "${env:INTERVAL}"'),
         ("{name: user_id, type: bigint}", "{name: user_id, type: bigint, on_lossy: null}"),
         ("meta: [topic, partition, offset, timestamp]", "meta: {topic: t, key_text: k}"),
-        ("format: {json: {extra: ignore}}", "format: {raw: {tombstones: null}}"),
+        ("format: {json: {unknown_fields: ignore}}", "format: {raw: {tombstones: null}}"),
         ("unit: ms, timezone: UTC", "unit: ms, archive_window: unlimited"),
         ("run: {", "dirty: {store: {topic: bad}, reasons: {overflow: 5}}\nrun: {"),
         ("run: {", "dirty: {store: beside}\nrun: {health_port: 0, max_rate: 5000/s, "),

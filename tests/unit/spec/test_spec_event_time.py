@@ -117,7 +117,7 @@ def test_partition_columns_are_compiled_by_their_kinds() -> None:
         (BY_DAY, "field: id, unit: s, max_future: 1", "expected a duration such as `10s`"),
         (BY_DAY, "field: id, unit: s, min_time: 2020-01-01", "expected a time such as `2020-01"),
         (BY_DAY, "field: id, unit: s, archive_window: never", "expected a duration such as `10s`"),
-        (BY_DAY, "field: id, unit: s, late: drop", "expected `side`, `redirect`, `reopen`"),
+        (BY_DAY, "field: id, unit: s, late: drop", "expected `side_output`, `redirect`, `reopen`"),
         (BY_DAY, "field: id, unit: s, reopen_every: 1h", "expected `reopen_every` beside a bl"),
     ],
 )
@@ -131,7 +131,7 @@ def test_form_that_is_none_is_told_by_the_check_of_a_job_file(form: str) -> None
     assert "a format" in str(why_no_rows(spec))
 
 
-@pytest.mark.parametrize("ready", ["{visible: on_ready}", "{lateness: 5m}"])
+@pytest.mark.parametrize("ready", ["{visible: on_ready}", "{allowed_lateness: 5m}"])
 def test_reopening_what_waits_to_be_seen_is_not_in_this_version(ready: str) -> None:
     problem = problem_of(BY_DAY, "field: id, unit: s, late: reopen", f"ready: {ready}\n")
     assert (
@@ -143,10 +143,10 @@ def test_reopening_what_waits_to_be_seen_is_not_in_this_version(ready: str) -> N
     ("event_time", "more", "window_us"),
     [
         ("", "", None),
-        (", late: side", "", 86_400_000_000),
+        (", late: side_output", "", 86_400_000_000),
         ("", "ready: {visible: on_commit}\n", 86_400_000_000),
         (", archive_window: 2h", "", 7_200_000_000),
-        (", late: side, archive_window: unlimited", "", None),
+        (", late: side_output, archive_window: unlimited", "", None),
     ],
 )
 def test_rows_are_late_by_age_only_where_the_job_file_speaks_of_it(

@@ -23,7 +23,7 @@ def test_policy_reaches_the_decoder_and_the_table(
 ) -> None:
     config = compile_route(evolution_route(evolution))
     assert config.evolution == Evolution(evolution.removeprefix("evolution: ") or "fail")
-    assert dict(config.format.options)["extra"] == extra
+    assert dict(config.format.options)["unknown_fields"] == extra
     assert config.hive.follows is follows
 
 
@@ -38,8 +38,16 @@ def test_policy_reaches_the_decoder_and_the_table(
         ("add_columns", "{canal: {}}", "or maxwell beside `add_columns`"),
         ("quarantine", "{debezium: {}}", "expected the format json beside `quarantine`"),
         ("quarantine", "{csv: {}}", "expected the format json beside `quarantine`"),
-        ("quarantine", "{json: {extra: dirty}}", "expected no `extra` beside `quarantine`"),
-        ("add_columns", "{json: {extra: ignore}}", "expected no `extra` beside `add_columns`"),
+        (
+            "quarantine",
+            "{json: {unknown_fields: dirty}}",
+            "expected no `unknown_fields` beside `quarantine`",
+        ),
+        (
+            "add_columns",
+            "{json: {unknown_fields: ignore}}",
+            "expected no `unknown_fields` beside `add_columns`",
+        ),
         ("sometimes", "{json: {}}", "sometimes"),
     ],
 )
@@ -54,11 +62,11 @@ def test_policy_that_does_not_go_with_the_format_is_refused(
 @pytest.mark.parametrize("name", ["debezium", "maxwell"])
 def test_rows_of_a_change_log_in_json_tell_of_new_columns(name: str) -> None:
     config = compile_route(evolution_route("evolution: add_columns", f"{{{name}: {{}}}}"))
-    assert dict(config.format.options)["extra"] == "evolve"
+    assert dict(config.format.options)["unknown_fields"] == "evolve"
     config = compile_route(evolution_route("", f"{{{name}: {{}}}}"))
-    assert "extra" not in dict(config.format.options)
+    assert "unknown_fields" not in dict(config.format.options)
 
 
 def test_rule_of_the_decoder_is_no_word_of_the_job_file() -> None:
     with pytest.raises(JobFileError, match="evolve"):
-        evolution_route("", "{json: {extra: evolve}}")
+        evolution_route("", "{json: {unknown_fields: evolve}}")

@@ -87,7 +87,7 @@ def test_maxwells_records_have_keys_of_their_own_form_or_one_partition() -> None
     key = compile_route(load(text)).key
     assert key is not None
     assert key.form is KeyForm.PREFIXED
-    text = text.replace("key: [id]", "key: [id]\n  key_order: one_partition\n  key_drain: 1m")
+    text = text.replace("key: [id]", "key: [id]\n  key_order: one_partition\n  key_order_wait: 1m")
     assert compile_route(load(text)).key == KeyRule(("id",), None, 60.0, one_partition=True)
 
 
@@ -99,7 +99,7 @@ def test_maxwells_records_have_keys_of_their_own_form_or_one_partition() -> None
         ("key: [id]", "key: [nr]", "expected a declared column, got `nr`"),
         ("key: [id]", "key: [r]", "expected a key of whole numbers"),
         ("key: [id]", "key: [id, ID]", "expected `ID` once"),
-        ("key: [id]", "key_drain: 1m", "expected `key_drain` beside `key` only"),
+        ("key: [id]", "key_order_wait: 1m", "expected `key_order_wait` beside `key` only"),
         ("key: [id]", "key_order: by_key", "expected `key_order` beside `key` only"),
         ("[partition, offset]", "[offset]", "expected `meta` with partition, offset"),
         ("topics: [a]", "topics: [a, b]", "expected `meta` with topic, partition, offset"),

@@ -88,7 +88,7 @@ def test_late_table_is_named_outright_or_by_the_routes_own(written: str, name: s
 
 
 def test_route_without_one_has_none() -> None:
-    (route,) = job_of(one("late: side")).routes
+    (route,) = job_of(one("late: side_output")).routes
     assert route.late_table_name is None
 
 

@@ -150,7 +150,7 @@ def test_all_problems_come_at_once_in_file_order() -> None:
 
 def test_unknown_key_without_likeness_lists_known_ones() -> None:
     (problem,) = problems_of(replaced("{json: {}}", "{json: {zzzzz: 1}}"))
-    assert problem.startswith("7:17: unknown key `zzzzz`; known here: extra, tombstones")
+    assert problem.startswith("7:17: unknown key `zzzzz`; known here: unknown_fields, tombstones")
 
 
 def test_missing_key_is_told_at_its_block() -> None:

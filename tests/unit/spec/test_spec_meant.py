@@ -39,8 +39,12 @@ def test_base_is_valid() -> None:
     [
         ("format: {json: {}}", "format: json", "as `format: {json: {}}`; known here: json, raw"),
         ("format: {json: {}}", "format: xml", "write keys and values; known here: json, raw"),
-        ("format: {json: {}}", "format: {json: true}", "as `json: {}`; known here: extra"),
-        ("version: 1\n", "version: 1\nready: true\n", "as `ready: {}`; known here: lateness"),
+        ("format: {json: {}}", "format: {json: true}", "as `json: {}`; known here: unknown_fields"),
+        (
+            "version: 1\n",
+            "version: 1\nready: true\n",
+            "as `ready: {}`; known here: allowed_lateness",
+        ),
         ("version: 1\n", "version: 1\nrun: {master: yarn, slots: 4}\n", "as `slots: {max: 4}`"),
         ("version: 1\n", "version: 1\nready: {kafka: true}\n", "as `kafka: {topic: ...}`"),
         ("version: 1\n", "version: 1\nretention: 30d\n", "as `retention: {partitions: 30d}`"),

@@ -58,7 +58,7 @@ def test_block_without_keys_shows_partitions_on_ready() -> None:
 
 def test_all_keys_are_taken() -> None:
     rule = load(
-        "{lateness: 10m, visible: on_commit, success_file: true, property: false, "
+        "{allowed_lateness: 10m, visible: on_commit, success_file: true, property: false, "
         'on_all_idle: hold, webhook: {url: "https://Hook.example/x", timeout: 3s, '
         'hosts: [hook.example], headers: {Authorization: "${env:TOKEN}"}}, '
         "kafka: {topic: ready, connection: other}}"
@@ -120,7 +120,7 @@ def test_columns_whose_times_do_not_lead_are_refused(
         ("{visible: sometimes}", "`on_ready` or `on_commit`"),
         ("{counts: {topic: a, connection: hms}}", "the name of a Kafka connection"),
         ("{counts: {}}", "the key `topic`"),
-        ("{counts: {topic: a, decide: never}}", "`with_watermark` or `alone`"),
+        ("{counts: {topic: a, complete_by: never}}", "`watermark_and_count` or `count`"),
         ("{counts: {topic: a, since: 2026-11-20}}", "a time such as"),
     ],
 )
@@ -132,7 +132,7 @@ def test_counts_come_from_a_topic_and_decide_with_the_watermark() -> None:
     counts = load("{counts: {topic: audit}}").counts
     access = (("bootstrap.servers", "k1:9092"),)
     assert counts == CountsRule(SideTopic(access, "audit"), CountRule())
-    more = 'decide: alone, since: "2026-11-20T08:00:00+08:00"'
+    more = 'complete_by: count, since: "2026-11-20T08:00:00+08:00"'
     counts = load(f"{{counts: {{topic: audit, connection: other, {more}}}}}").counts
     assert counts is not None
     assert counts.topic.options == (("bootstrap.servers", "k2:9092"),)
@@ -143,10 +143,14 @@ def test_counts_alone_and_redirected_rows_are_refused() -> None:
     text = HEAD.replace("idle_after: 3s", "idle_after: 3s, late: redirect").replace(
         "  columns", f"  partition_by: [{DAY}, {HOUR}]\n  columns"
     )
-    ready = "ready: {counts: {topic: audit, decide: alone}}\n"
-    with pytest.raises(JobFileError, match="expected no `late: redirect` with counts"):
+    ready = "ready: {counts: {topic: audit, complete_by: count}}\n"
+    with pytest.raises(JobFileError, match="expected no `late: redirect` with `complete_by"):
         parse_job((text + ready).encode(), Path("job.yaml"), {})
-    parse_job((text + ready.replace("alone", "with_watermark")).encode(), Path("job.yaml"), {})
+    parse_job(
+        (text + ready.replace("by: count", "by: watermark_and_count")).encode(),
+        Path("job.yaml"),
+        {},
+    )
 
 
 ROUTES = """\
@@ -162,10 +166,10 @@ table:
   columns: [{name: id, type: bigint}, {name: app, type: string}]
   partition_by: [{name: dt, event_time: yyyyMMdd}]
 event_time: {field: id, unit: ms}
-ready: {lateness: 5m, success_file: true, webhook: {url: "https://h/x"}}
+ready: {allowed_lateness: 5m, success_file: true, webhook: {url: "https://h/x"}}
 routes:
   - {topics: [a], table: ods.a}
-  - {topics: [b], table: ods.b, ready: {lateness: 1h, visible: on_commit}}
+  - {topics: [b], table: ods.b, ready: {allowed_lateness: 1h, visible: on_commit}}
   - {topics: [c], table: ods.c, ready: {visible: on_commit}, event_time: {late: reopen}}
 """
 
@@ -183,6 +187,8 @@ def test_block_of_a_route_is_laid_over_that_of_the_file() -> None:
 
 
 def test_wrong_block_of_a_route_is_told_where_it_stands() -> None:
-    wrong = ROUTES.replace("lateness: 1h", "lateness: 1h, kafka: {topic: x, connection: hms}")
+    wrong = ROUTES.replace(
+        "allowed_lateness: 1h", "allowed_lateness: 1h, kafka: {topic: x, connection: hms}"
+    )
     with pytest.raises(JobFileError, match=r"job\.yaml:16:.* the name of a Kafka connection"):
         parse_job(wrong.encode(), Path("job.yaml"), {})

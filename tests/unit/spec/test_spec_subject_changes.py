@@ -195,7 +195,7 @@ def test_event_time_of_a_field_that_is_left_out_is_told() -> None:
     [
         (JSON, "\n  evolution: add_columns", "evolution: add_columns"),
         (JSON, "\n  evolution: quarantine", "evolution: quarantine"),
-        ("{json: {registry: reg, extra: dirty}}", "", "extra: dirty"),
+        ("{json: {registry: reg, unknown_fields: dirty}}", "", "unknown_fields: dirty"),
     ],
 )
 def test_fields_that_are_left_out_do_not_go_with_rules_for_unread_ones(
@@ -209,7 +209,7 @@ def test_fields_that_are_left_out_do_not_go_with_rules_for_unread_ones(
 
 
 def test_column_of_what_no_column_reads_needs_no_origin() -> None:
-    fmt = "{json: {registry: reg, extra: keep, extra_column: more}}"
+    fmt = "{json: {registry: reg, unknown_fields: keep, extra_column: more}}"
     text = changed("add: [{name: more, type: 'map<string,string>'}]", fmt)
     assert [column.name for column in load(text).table.changes.add] == ["more"]
 

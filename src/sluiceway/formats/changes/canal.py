@@ -46,7 +46,7 @@ class CanalChangeDecoder(RowDecoder):
     Args:
         schema: The table's columns. A path that begins with `$` starts at the message, any other
             at each of its rows.
-        options: `other`, `tombstones` and `key` as of `ChangeLogDecoder`; `order`: with
+        options: `other_messages`, `tombstones` and `key` as of `ChangeLogDecoder`; `order`: with
             `one_partition` a row's key may change, else that is dirty, and the database's own key
             has to be the table's; `table`: the only one whose messages count, as `name` or
             `database.name`.
@@ -57,7 +57,7 @@ class CanalChangeDecoder(RowDecoder):
 
     def __init__(self, schema: Schema, options: Mapping[str, str]) -> None:
         known = {
-            "other": ("dirty", "skip"),
+            "other_messages": ("dirty", "skip"),
             "tombstones": CANAL.tombstones,
             "key": FREE,
             "order": FREE,
@@ -67,7 +67,7 @@ class CanalChangeDecoder(RowDecoder):
         chosen = known_options(CANAL.name, options, known)
         key = {name.lower() for name in json.loads(chosen["key"] or "[]")}
         self._other = OtherMessages(
-            skipped=chosen["other"] == "skip",
+            skipped=chosen["other_messages"] == "skip",
             tombstones_skipped=chosen["tombstones"] == "skip",
             keyed=True,
             applies=chosen[TRUNCATE] == "apply",

@@ -53,10 +53,11 @@ class ChangeLogDecoder(RowDecoder):
         envelope: The kind of change log.
         schema: The table's columns. A path that begins with `$` starts at the message, any other
             at the row that was changed.
-        options: `other`: what happens to messages that change no row; `tombstones`; `key`: as
-            JSON, columns by which changes find their rows, which then have kinds; `order`: with
+        options: `other_messages`: what happens to messages that change no row; `tombstones`; `key`:
+            as JSON, columns by which changes find their rows, which then have kinds; `order`: with
             `one_partition` a message may change the key of its row; `truncate`: `halt` or `apply`;
-            `extra`: with `evolve` a row is dirty that has a value under a key that no column reads.
+            `unknown_fields`: with `evolve` a row is dirty that has a value under a key that no
+            column reads.
         exact_only: Decide every message on its own; the outcome is the same.
 
     Raises:
@@ -72,12 +73,12 @@ class ChangeLogDecoder(RowDecoder):
         exact_only: bool = False,
     ) -> None:
         known = {
-            "other": ("dirty", "skip"),
+            "other_messages": ("dirty", "skip"),
             "tombstones": envelope.tombstones,
             "key": FREE,
             TRUNCATE: TRUNCATE_CHOICES,
             "order": FREE,
-            "extra": ("ignore", EVOLVE),
+            "unknown_fields": ("ignore", EVOLVE),
         }
         chosen = known_options(envelope.name, options, known)
         if not schema.fields:
@@ -86,7 +87,7 @@ class ChangeLogDecoder(RowDecoder):
         self._keyed = bool(key)
         moves = self._keyed and chosen["order"] == ONE_PARTITION
         self._other = OtherMessages(
-            skipped=chosen["other"] == "skip",
+            skipped=chosen["other_messages"] == "skip",
             tombstones_skipped=chosen["tombstones"] == "skip",
             keyed=self._keyed,
             applies=chosen[TRUNCATE] == "apply",
@@ -107,7 +108,7 @@ class ChangeLogDecoder(RowDecoder):
         self._marks = schema_marks(schema)
         of_rows = Schema(tuple(field for field in schema.fields if not from_message(field)))
         self._extra = (
-            ExtraKeys(of_rows, None, only_held=True) if chosen["extra"] == EVOLVE else None
+            ExtraKeys(of_rows, None, only_held=True) if chosen["unknown_fields"] == EVOLVE else None
         )
         # What reads by columns does not see keys that none of them reads.
         exact_only = exact_only or self._extra is not None

@@ -69,7 +69,7 @@ class FramedChangeDecoder(RowDecoder):
     ) -> None:
         registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
         known = {
-            "other": ("dirty", "skip"),
+            "other_messages": ("dirty", "skip"),
             "tombstones": DEBEZIUM.tombstones,
             "key": FREE,
             TRUNCATE: TRUNCATE_CHOICES,
@@ -81,7 +81,7 @@ class FramedChangeDecoder(RowDecoder):
         key = tuple(json.loads(chosen["key"] or "[]"))
         self._keyed = bool(key)
         self._other = OtherMessages(
-            skipped=chosen["other"] == "skip",
+            skipped=chosen["other_messages"] == "skip",
             tombstones_skipped=chosen["tombstones"] == "skip",
             keyed=self._keyed,
             applies=chosen[TRUNCATE] == "apply",

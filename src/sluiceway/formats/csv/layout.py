@@ -15,7 +15,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "null_text": FREE,
     "fields": FREE,
     "missing": ("dirty", "null"),
-    "extra": ("dirty", "ignore"),
+    "unknown_fields": ("dirty", "ignore"),
     "tombstones": ("dirty", "skip"),
 }
 MAX_DELIMITER = 16
@@ -91,7 +91,7 @@ def read_layout(schema: Schema, options: Mapping[str, str]) -> LineLayout:
         places=tuple(_places(schema, names)),
         names=tuple(names or (() if numbered else (field.name for field in schema.fields))),
         missing_are_null=chosen["missing"] == "null",
-        ignores_extra=numbered or chosen["extra"] == "ignore",
+        ignores_extra=numbered or chosen["unknown_fields"] == "ignore",
         skips_tombstones=chosen["tombstones"] == "skip",
     )
 

@@ -23,7 +23,7 @@ def open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
         ValueError: It cannot carry a column, or has no such option.
     """
     known = {
-        "extra": ("ignore", "dirty", "keep", "evolve"),
+        "unknown_fields": ("ignore", "dirty", "keep", "evolve"),
         "extra_column": FREE,
         "tombstones": ("dirty", "skip"),
         "engine": ("auto", "native", "library"),
@@ -35,7 +35,7 @@ def open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     tombstones = cast("Literal['skip', 'dirty']", chosen["tombstones"])
     decoder = JsonDecoder(
         schema,
-        extra=cast("ExtraRule", chosen["extra"]),
+        extra=cast("ExtraRule", chosen["unknown_fields"]),
         extra_column=chosen["extra_column"],
         tombstones=tombstones,
         engine=cast("Engine", chosen["engine"]),

@@ -416,7 +416,7 @@ class LakePublisher(Follower):
         """Go on where the table stands, which may be behind what it was."""
         if look.next_slot < self._place:
             self._events.warning(
-                "lake_table_fell_back", slot=look.next_slot - 1, was=self._place - 1
+                "lake_table_rolled_back", slot=look.next_slot - 1, was=self._place - 1
             )
             self._names.fell_back(look.next_slot)
         if look.next_slot != self._place:
