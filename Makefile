@@ -106,6 +106,9 @@ lint: $(STAMP) ## Style, types, import rules
 native: $(PACKAGES) ## Build the native module with Rust and install it into .venv, whatever is there
 	@$(BIN)/python native/install.py --needed
 
+house: $(STAMP) ## Count names, rooms, cycles and words that the rules of the house limit
+	@cd tests && ../$(BIN)/python -m tools.house
+
 docs: $(STAMP) ## Write docs/reference and what other pages show of data
 	@cd tests && ../$(BIN)/python -m tools.type_pages
 
