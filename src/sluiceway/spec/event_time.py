@@ -93,7 +93,7 @@ class EventTimeSpec(Block):
         archive_window_ms: How far a row may be behind the greatest event time of its source
             partition before it is late; None is `1d` with `late` or `ready`, else no limit.
         idle_after_ms: How long a source partition without new rows holds the watermark.
-        late: What happens to late rows; None is `side`.
+        late: What happens to late rows; None is `side_output`.
         late_table: Hive table over the late rows, `database.table`, which may contain `{table}`;
             None creates none.
         reopen_every_ms: Shortest time between two announcements of an hour with late rows.

@@ -64,7 +64,7 @@ class CountsSpec(Block):
     Attributes:
         topic: Kafka topic whose messages have the number of rows of an hour.
         connection: Name of the Kafka connection of the topic; None is that of the source.
-        decide: Whether an hour needs its count and the watermark, or its count alone.
+        complete_by: Whether an hour needs its count and the watermark, or its count alone.
         since_us: Hours that begin before this time need no count; None means that all need one.
     """
 
