@@ -198,7 +198,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
         list[str],
         typer.Argument(help="Folders, as dt=20261120; all partitions below.", metavar="PARTITION"),
     ],
-    reason: Annotated[str, typer.Option("--reason", help="WaitExplanation; kept in the ledger.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
     route: OneRoute = None,
     drop: Annotated[
         bool,

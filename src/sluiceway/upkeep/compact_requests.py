@@ -52,7 +52,7 @@ class PartitionDone:
     """A partition of a request that was looked at.
 
     Attributes:
-        outcome: An `CompactionOutcome`.
+        outcome: A `CompactionOutcome`.
         reason: Why it was left as it is, or failed.
         wall_ms: In which its files were written anew.
         cpu_ms: Of the process that has done it.
