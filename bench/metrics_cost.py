@@ -31,7 +31,7 @@ from sluiceway.route.status import RouteState, RouteStatus
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.service.metrics_page import MetricsPage
 from sluiceway.sources.contract import LogBounds, SourcePartition
-from sluiceway.sources.kafka.message_fetch import KafkaBatch, MessageRows
+from sluiceway.sources.kafka.reader import KafkaBatch, MessageRows
 from sluiceway.spec.loader import load_job
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.figure_values import TaskFigures

@@ -28,8 +28,8 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourceBatch, SourcePartition, Split
 from sluiceway.sources.kafka.fetched import LogRows
-from sluiceway.sources.kafka.message_fetch import MessageRows
 from sluiceway.sources.kafka.native_consumer import NativeRows
+from sluiceway.sources.kafka.reader import MessageRows
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.hive_types import parse_hive_type

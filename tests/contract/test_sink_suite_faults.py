@@ -18,8 +18,7 @@ from sluiceway.sinks.contract import (
     TableSink,
     TableState,
 )
-from sluiceway.sinks.hive.inspected_table import InspectedHiveTable
-from sluiceway.sinks.hive.table import HiveTableSink
+from sluiceway.sinks.hive.table import HiveTableSink, InspectedHiveTable
 from sluiceway.sinks.inspected import ShownPartition, Values
 from sluiceway.sinks.table_options import TableOptions
 from tools.hive_under_test import TABLE, HiveUnderTest

@@ -26,7 +26,7 @@ from dataclasses import replace
 
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.json.decoder import JsonDecoder
-from sluiceway.sinks.hive.inspected_table import InspectedHiveTable
+from sluiceway.sinks.hive.table import InspectedHiveTable
 from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sources.contract import Source
 from sluiceway.sources.kafka.source import KafkaSource

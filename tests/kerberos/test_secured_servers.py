@@ -179,8 +179,7 @@ def test_job_with_a_wrong_keytab_ends_with_5_before_spark(
 def test_job_whose_kafka_wants_kerberos_is_told_what_to_build(
     endpoints: LabEndpoints,
 ) -> None:
-    from sluiceway.sources.kafka.kerberos import _is_built_in  # noqa: PLC0415
-    from sluiceway.sources.kafka.source import KafkaSource  # noqa: PLC0415
+    from sluiceway.sources.kafka.source import KafkaSource, _is_built_in  # noqa: PLC0415
 
     told = {
         "bootstrap.servers": endpoints.secured_servers,

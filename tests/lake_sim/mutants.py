@@ -21,14 +21,14 @@ from sluiceway.sinks.iceberg import (
     publisher,
 )
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
-from sluiceway.sinks.iceberg.expiry import due_expiry, unnamed_files
+from sluiceway.sinks.iceberg.expiring import due_expiry, unnamed_files
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch, next_batch
 from sluiceway.sinks.iceberg.lake_table import LakeTable
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
+from sluiceway.sinks.iceberg.orphans import MetadataFiles
 from sluiceway.sinks.iceberg.publisher import LakePublisher
 from sluiceway.sinks.iceberg.replace_request import replace_request
 from sluiceway.sinks.iceberg.table_head import Head
-from sluiceway.sinks.iceberg.table_names import MetadataFiles
 from sluiceway.sinks.iceberg.through import property_name
 from tools.ledger_records import LEDGER
 from tools.mutant_fit import Patch, held

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluiceway.schedule.fair_share import Rotation, fair_shares
+from sluiceway.schedule.rate_limit import Rotation, fair_shares
 
 WANTS = st.lists(st.integers(0, 10**12), max_size=60)
 BUDGETS = st.integers(0, 10**13)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.conformance.reading import read_to_stop
-from sluiceway.conformance.sources import SourceConformance, SourceUnderTest
+from sluiceway.conformance.sources import SourceConformance, SourceUnderTest, read_to_stop
 from sluiceway.errors import SourceUnavailableError, UnhealthyEnvironmentError
 from sluiceway.lab.lab import Lab
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 from sim.substitutes import scheduler
-from sluiceway.ledger.lane_image import LaneImage
 from sluiceway.ledger.lane_records import (
     NO_LANE_ROWS,
     LaneDataRecord,
@@ -15,6 +14,7 @@ from sluiceway.ledger.lane_records import (
     LaneSpan,
 )
 from sluiceway.ledger.lane_state import LaneState, ReplayLanes
+from sluiceway.ledger.snapshot import LaneImage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.lanes import Lanes
 from sluiceway.upkeep.requests import LaneRequest

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sluiceway.lab.lab import LabEndpoints
-from sluiceway.service.alerts import ALERTS
-from sluiceway.service.board_files import RULES_FILE, export
+from sluiceway.service.board_files import ALERTS, RULES_FILE, export
 from sluiceway.service.boards import BOARDS, WINDOW, Panel
 from tools.alert_situations import write_test
 from tools.driver_process import DriverProcess

@@ -50,7 +50,7 @@ _IMPORTED = (
     "pyarrow.pandas_compat",
     "sluiceway.eventtime.partition_texts",
     "sluiceway.formats.json.choice",
-    "sluiceway.formats.json.framed",
+    "sluiceway.formats.json.choice",
     "sluiceway.sinks.hive.table",
     "sluiceway.sources.kafka.client",
     "sluiceway.sources.kafka.reader",

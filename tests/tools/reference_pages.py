@@ -13,7 +13,7 @@ from sluiceway.cli.messages import MessagePage, read_messages
 from sluiceway.errors import SluicewayError
 from sluiceway.lab import demo  # noqa: F401 - defines SW490
 from sluiceway.observe.metrics import METRICS
-from sluiceway.service.alerts import ALERTS
+from sluiceway.service.board_files import ALERTS
 from sluiceway.spec.json_schema import job_file_schema
 
 _MADE = "<!-- `make docs` writes this page. -->\n"

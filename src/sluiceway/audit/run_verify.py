@@ -1,25 +1,72 @@
 """All checks of one route's table, in order."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sluiceway.audit.dirty_table_check import Found, dirty_table_problems
 from sluiceway.audit.identity_check import identity_problems
-from sluiceway.audit.late_table_check import late_table_problems
 from sluiceway.audit.offset_check import origin_columns
 from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_table
 from sluiceway.audit.pick_route import pick_route
+from sluiceway.audit.plain_counts import counted
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import RouteConfig
+from sluiceway.errors import SluicewayError
 from sluiceway.followers.late_follow import late_table_of
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.clients import open_source
 from sluiceway.route.dirty_stores import dirty_table_of
 from sluiceway.sinks.inspected import ShownPartition
 from sluiceway.sinks.partition_path import catalog_values
+from sluiceway.sinks.side_tables import LateRowsTable
 from sluiceway.spec.models import JobSpec
 from sluiceway.storage.access import Stores
-from sluiceway.storage.locations import normalise_location
+from sluiceway.storage.locations import normalise_location, same_location
 from sluiceway.storage.registry import open_storage
+
+
+def late_table_problems(
+    table: LateRowsTable, layout: LedgerLayout, files: Iterable[FileRecord]
+) -> Iterator[Found]:
+    """Compare the late files with what readers of the table see; closes the table.
+
+    Partitions that readers do not see may be on their way, or were dropped by somebody; the rows
+    are in the late place all the same.
+
+    Args:
+        table: Over the late place.
+        layout: Of the route's own table.
+        files: All late files that the records name.
+    """
+    try:
+        if not table.find():
+            yield "", str(table), "the table of late rows is not there yet"
+            return
+        yield from _problems(table, layout, files)
+    except SluicewayError as error:
+        yield "", str(table), f"the table of late rows: {error}"
+    finally:
+        table.close()
+
+
+def _problems(
+    table: LateRowsTable, layout: LedgerLayout, files: Iterable[FileRecord]
+) -> Iterator[Found]:
+    folders = {
+        catalog_values(file.values): layout.final(file.final).rpartition("/")[0]
+        for file in files
+        if file.values
+    }
+    shown = table.shown()
+    for values, location in sorted(shown.items()):
+        wanted = folders.get(values)
+        if wanted is None or not same_location(location, wanted):
+            where = f"{table} {'/'.join(values)}"
+            yield "late table", where, f"shows {location}, expected {wanted or 'no such partition'}"
+    unseen = len(folders.keys() - shown.keys())
+    if unseen:
+        yield "", str(table), f"not seen there: {counted(unseen, 'partition')} of late rows"
 
 
 def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:

@@ -1,9 +1,14 @@
 """One connection to a Hive Metastore: opened when needed, reopened after errors."""
 
+import os
+import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -14,13 +19,7 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from sluiceway.catalog.idle_connections import (
-    PROCESS_CONNECTIONS,
-    IdleConnections,
-    OpenConnection,
-)
 from sluiceway.catalog.kerberos import secured
-from sluiceway.catalog.tls import tls_context
 from sluiceway.errors import (
     JobFileError,
     MetastoreUnavailableError,
@@ -29,6 +28,128 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.observe.failpoints import edge
+
+_MOST_KEPT = 4
+_LONGEST_REST_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenConnection:
+    """A connection whose last call was answered as a whole.
+
+    Attributes:
+        wire: Below the transport; read by nobody else.
+        client: Calls through the transport.
+        owner: The process that opened it; a fork has a copy that it must not use.
+    """
+
+    wire: socket.socket
+    transport: TBufferedTransport
+    client: Any
+    owner: int = field(default_factory=os.getpid)
+
+    def is_usable(self) -> bool:
+        """Whether this process may use it, and the server has neither ended it nor said more."""
+        if self.owner != os.getpid():
+            return False
+        poll = select.poll()
+        poll.register(self.wire, select.POLLIN)
+        return not poll.poll(0)
+
+
+class IdleConnections:
+    """Keeps a few of each server for a while. Safe for threads.
+
+    Args:
+        clock: Seconds, steady.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: defaultdict[Hashable, list[tuple[float, OpenConnection]]] = defaultdict(list)
+        os.register_at_fork(after_in_child=self._begin_anew)
+
+    def keep(self, server: Hashable, connection: OpenConnection) -> None:
+        """Called when somebody is done with one; one too many is closed.
+
+        Args:
+            server: Where it leads and how it was opened.
+            connection: Nobody else uses it.
+        """
+        with self._lock:
+            kept = self._kept[server]
+            kept.append((self._clock(), connection))
+            dropped = self._outworn(kept)
+        _close_all(dropped)
+
+    def acquire(self, server: Hashable) -> OpenConnection | None:
+        """One that is open still, the last kept first; None when there is none."""
+        found: OpenConnection | None = None
+        with self._lock:
+            kept = self._kept[server]
+            dropped = self._outworn(kept)
+            while kept and found is None:
+                _, connection = kept.pop()
+                if connection.is_usable():
+                    found = connection
+                else:
+                    dropped.append(connection)
+        _close_all(dropped)
+        return found
+
+    def _outworn(self, kept: list[tuple[float, OpenConnection]]) -> list[OpenConnection]:
+        oldest = self._clock() - _LONGEST_REST_S
+        count = max(len(kept) - _MOST_KEPT, sum(since < oldest for since, _ in kept))
+        dropped = [connection for _, connection in kept[:count]]
+        del kept[:count]
+        return dropped
+
+    def _begin_anew(self) -> None:
+        # The lock may be held by a thread that the fork does not have.
+        self._lock = threading.Lock()
+
+
+def _close_all(connections: list[OpenConnection]) -> None:
+    for each in connections:
+        each.transport.close()
+
+
+PROCESS_CONNECTIONS = IdleConnections()
+"""Those of this process."""
+
+
+def tls_context(options: Mapping[str, str]) -> ssl.SSLContext | None:
+    """What a connection is encrypted with; None when it is not to be.
+
+    Called for each new connection: files that were renewed meanwhile count.
+
+    Args:
+        options: `tls`, `ca_file`, `cert_file`, `key_file`, as the job file's connection has them.
+
+    Raises:
+        UnhealthyEnvironmentError: A file is missing, or is no certificate or key.
+    """
+    if options.get("tls") != "true":
+        return None
+    cert_file = options.get("cert_file")
+    try:
+        context = ssl.create_default_context(cafile=options.get("ca_file"))
+        if cert_file is not None:
+            # Without a password here, an encrypted key would be asked for on the terminal.
+            context.load_cert_chain(cert_file, options.get("key_file"), password="")
+    except (OSError, ValueError) as error:
+        named = ", ".join(options[name] for name in _FILES if name in options)
+        raise UnhealthyEnvironmentError(
+            f"a certificate for the metastore cannot be used: {error}",
+            where=named,
+            hint="check ca_file, cert_file and key_file of its connection on this machine",
+        ) from error
+    return context
+
+
+_FILES = ("ca_file", "cert_file", "key_file")
+
 
 Answer = TypeVar("Answer")
 

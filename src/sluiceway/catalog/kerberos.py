@@ -1,18 +1,180 @@
 """The Kerberos side of a metastore's login, through the package `gssapi`."""
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from thrift.transport.TTransport import TTransportException
+from thrift.transport.TTransport import TTransportBase, TTransportException
 
-from sluiceway.catalog.sasl import SaslRefusedError, SaslWire, log_into
 from sluiceway.errors import KerberosRefusedError, KerberosUnavailableError, SluicewayError
 from sluiceway.host.kerberos import log_in, login_of
 from sluiceway.host.kerberos_errors import may_come_back, what_to_do
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+
+MECHANISM: Final = b"GSSAPI"
+_START, _OK, _BAD, _ERROR, _COMPLETE = 1, 2, 3, 4, 5
+_SAID = {_BAD: "refused the login", _ERROR: "failed at the login"}
+# Security layers, as bits of the server's offer.
+_PLAIN, _SIGNED, _SEALED = 1, 2, 4
+_MAX_SEND_BYTES = 1 << 20
+_MAX_FRAME_BYTES = 256 << 20
+_OFFER_BYTES = 4
+
+
+class GssSession(Protocol):
+    """One side of a GSSAPI security context; foreign exceptions are its user's.
+
+    Attributes:
+        failure: What its calls raise.
+    """
+
+    failure: type[Exception]
+
+    @property
+    def complete(self) -> bool:
+        """Whether both sides know each other."""
+
+    def step(self, token: bytes | None) -> bytes:
+        """Take the peer's token, and give the next; empty when there is none."""
+
+    def wrap(self, data: bytes, *, sealed: bool) -> bytes:
+        """Sign, and where asked encrypt."""
+
+    def unwrap(self, data: bytes) -> bytes:
+        """The opposite."""
+
+    def most_bytes(self, wire_bytes: int, *, sealed: bool) -> int:
+        """How much can be wrapped so that it takes at most so many bytes."""
+
+
+class SaslRefusedError(Exception):
+    """The server refuses the login; with its words."""
+
+
+class SaslWire(TTransportBase):  # type: ignore[misc]
+    """A transport behind a login. It is made by `log_into`.
+
+    Args:
+        wire: Beneath it.
+        session: The login's.
+        layer: The layer that was agreed on.
+        send_bytes: Most that the peer takes at once.
+    """
+
+    def __init__(self, wire: Any, session: GssSession, layer: int, send_bytes: int) -> None:
+        self._wire = wire
+        self._session = session
+        self._layer = layer
+        self._sealed = layer == _SEALED
+        # Without a layer the peer bounds nothing.
+        self._at_once = _MAX_SEND_BYTES
+        if layer != _PLAIN:
+            limit = min(send_bytes, _MAX_SEND_BYTES)
+            self._at_once = max(1, session.most_bytes(limit, sealed=self._sealed))
+        self._buffer = memoryview(b"")
+
+    def isOpen(self) -> bool:  # noqa: N802 - thrift's name
+        """Whether the wire is."""
+        return bool(self._wire.isOpen())
+
+    def close(self) -> None:
+        """Close the wire."""
+        self._wire.close()
+
+    def read(self, sz: int) -> bytes:
+        """What is there of the current frame, at most `sz` bytes; waits for one."""
+        if not self._buffer:
+            data = _read_frame(self._wire)
+            if self._layer != _PLAIN:
+                with self._as_broken():
+                    data = self._session.unwrap(data)
+            self._buffer = memoryview(data)
+        found, self._buffer = bytes(self._buffer[:sz]), self._buffer[sz:]
+        return found
+
+    def write(self, buf: bytes) -> None:
+        """Send, as frames."""
+        for start in range(0, len(buf), self._at_once):
+            data = bytes(buf[start : start + self._at_once])
+            if self._layer != _PLAIN:
+                with self._as_broken():
+                    data = self._session.wrap(data, sealed=self._sealed)
+            self._wire.write(struct.pack(">I", len(data)) + data)
+
+    def flush(self) -> None:
+        """Flush the wire."""
+        self._wire.flush()
+
+    @contextmanager
+    def _as_broken(self) -> Iterator[None]:
+        """A frame that is damaged, or a context that is over, is a connection that broke."""
+        try:
+            yield
+        except self._session.failure as error:
+            raise TTransportException(message=f"the connection's protection: {error}") from error
+
+
+def log_into(wire: Any, session: GssSession) -> SaslWire:
+    """Log in over a wire that was just opened.
+
+    Raises:
+        SaslRefusedError: The server says no.
+        TTransportException: It ends the connection, or does not speak SASL.
+    """
+    _send(wire, _START, MECHANISM)
+    _send(wire, _OK, session.step(None))
+    while not session.complete:
+        _send(wire, _OK, session.step(_receive(wire, _OK)))
+    offer = session.unwrap(_receive(wire, _OK))
+    if len(offer) != _OFFER_BYTES:
+        raise TTransportException(message=f"the login's offer has {len(offer)} bytes, expected 4")
+    send_bytes = int.from_bytes(offer[1:], "big")
+    layer = _strongest(offer[0])
+    # The size is what we take at once; without a layer it has to be 0.
+    takes = 0 if layer == _PLAIN else min(_MAX_FRAME_BYTES, 0xFFFFFF)
+    answer = bytes([layer]) + takes.to_bytes(3, "big")
+    _send(wire, _COMPLETE, session.wrap(answer, sealed=False))
+    _receive(wire, _COMPLETE)
+    return SaslWire(wire, session, layer, send_bytes)
+
+
+def _strongest(offered: int) -> int:
+    """A server offers what its `hadoop.rpc.protection` lists; the strongest of it is taken."""
+    for layer in (_SEALED, _SIGNED, _PLAIN):
+        if offered & layer:
+            return layer
+    raise TTransportException(message=f"the login offers no known protection: {offered}")
+
+
+def _send(wire: Any, status: int, payload: bytes) -> None:
+    wire.write(struct.pack(">BI", status, len(payload)) + payload)
+    wire.flush()
+
+
+def _receive(wire: Any, expected: int) -> bytes:
+    status = wire.readAll(1)[0]
+    if status not in (_OK, _BAD, _ERROR, _COMPLETE):
+        raise TTransportException(message=f"no answer of a login: its first byte is {status}")
+    payload = _read_frame(wire)
+    if status in _SAID:
+        words = payload.decode(errors="replace")
+        raise SaslRefusedError(f"the metastore {_SAID[status]}: {words}")
+    if status != expected:
+        raise TTransportException(message=f"step {status} of a login came, expected {expected}")
+    return payload
+
+
+def _read_frame(wire: Any) -> bytes:
+    size = int.from_bytes(wire.readAll(4), "big")
+    if size > _MAX_FRAME_BYTES:
+        raise TTransportException(message=f"a frame of {size} bytes, at most {_MAX_FRAME_BYTES}")
+    return bytes(wire.readAll(size))
+
 
 SERVICE = "service_principal"
 """Option that makes a connection one with Kerberos."""

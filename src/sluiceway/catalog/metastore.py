@@ -1,8 +1,9 @@
 """Thin client of the Hive Metastore (2.3 to 4.0), idempotent and in batches."""
 
+import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,7 +27,6 @@ from sluiceway.catalog.hive_table import (
     RejectedPartition,
     refuse_another,
 )
-from sluiceway.catalog.refused_location import location_refusals
 from sluiceway.catalog.server_version import ask_version, major_version
 from sluiceway.catalog.thrift_values import (
     STATS_ACCURATE,
@@ -35,7 +35,46 @@ from sluiceway.catalog.thrift_values import (
     raw_table,
     table_value,
 )
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import (
+    MetastoreUnavailableError,
+    TableMismatchError,
+    UnhealthyEnvironmentError,
+)
+
+# Its own words and those of the file systems below it. A full disk or a name node that is away
+# have others, and are waited for.
+_REFUSALS = re.compile(
+    r"permission denied|access ?control ?exception|read-only file ?system|not a directory"
+    r"|parentnotdirectory|filealreadyexists|java\.io\.filenotfoundexception"
+    r"|mkdirs failed|unable to create (one|database path)",
+    re.IGNORECASE,
+)
+
+
+@contextmanager
+def location_refusals(what: str, location: str) -> Iterator[None]:
+    """Tell a location that the metastore cannot make from a metastore that fails.
+
+    Args:
+        what: What is created there, for the message.
+        location: Where; empty for the metastore's own default.
+
+    Raises:
+        UnhealthyEnvironmentError: The metastore says that the location cannot be written.
+    """
+    try:
+        yield
+    except MetastoreUnavailableError as error:
+        cause = error.__cause__
+        said = cause.message or "" if isinstance(cause, ServerFailure) else ""
+        if not _REFUSALS.search(said):
+            raise
+        raise UnhealthyEnvironmentError(
+            f"the metastore cannot make the folder of {what}: {said}",
+            where=location or "the metastore's warehouse",
+            hint="give its user the right to write there, or set another `location`",
+        ) from error
+
 
 Item = TypeVar("Item")
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from sluiceway.config.choices import row_choices, row_columns
 from sluiceway.config.config import CompiledJob, RouteConfig, RouteTemplate
-from sluiceway.config.dirty_choices import dirty_limits, dirty_table, dirty_topic
+from sluiceway.config.dirty_limits import DirtyLimits
 from sluiceway.config.kerberos import login_options, with_login
 from sluiceway.config.lake_choices import key_rule, lake_access, lake_options
-from sluiceway.config.late_choices import late_rule, late_table
 from sluiceway.config.lineage_rule import lineage_rule
 from sluiceway.config.ready_choice import ready_rule
 from sluiceway.config.retention import RetentionRule
@@ -19,6 +18,7 @@ from sluiceway.config.schema_formats import (
     json_options,
     protobuf_options,
 )
+from sluiceway.config.side_topic_choice import side_topic
 from sluiceway.config.stores import route_stores
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.time_kind import TimeKind
@@ -32,6 +32,9 @@ from sluiceway.sinks.table_options import PartitionColumn, TableOptions
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES, wants_kerberos
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access, has_text_keys
+from sluiceway.sources.side_topics import SideTopic
+from sluiceway.spec.dirty import DirtySpec
+from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.key_path import path_keys
 from sluiceway.spec.metrics import MetricsSpec
 from sluiceway.spec.models import JobSpec, RouteSpec
@@ -52,13 +55,100 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     EventTimeRule,
     FileRules,
+    LatePolicy,
+    LateRule,
     PartitionRule,
     PlannedMetaColumn,
 )
 from sluiceway.worker.row_rules import RowColumn, payload_fields
 from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
+
+_STORE = "dirty.store"
+
+
+def dirty_topic(spec: RouteSpec) -> SideTopic | None:
+    """The topic that is fed with dirty rows; None feeds none.
+
+    Raises:
+        JobFileError: The spec was not made by the loader, and names no Kafka connection.
+    """
+    store = spec.dirty.store
+    if store is None or store.topic is None:
+        return None
+    return side_topic(spec, _STORE, store.topic, store.connection)
+
+
+def dirty_table(spec: RouteSpec) -> str | None:
+    """The table that is fed with dirty rows; None feeds none.
+
+    Raises:
+        JobFileError: The catalog is no metastore.
+    """
+    store = spec.dirty.store
+    if store is None or store.table is None:
+        return None
+    if not spec.table_connection.catalog:
+        raise JobFileError(
+            "dirty rows go to a table of the route's own metastore, and its catalog is a plug-in",
+            where=_STORE,
+            hint="write `store: beside`",
+        )
+    return store.table
+
+
+def dirty_limits(dirty: DirtySpec) -> DirtyLimits:
+    """With how many dirty rows the route halts."""
+    limits = DirtyLimits(
+        rows=dirty.max_rows,
+        reasons=tuple(sorted(dirty.reasons.items())),
+        rows_window_ms=dirty.window_ms,
+    )
+    if dirty.max_rate is None:
+        return limits
+    return replace(
+        limits,
+        ratio=dirty.max_rate.ratio,
+        ratio_window_ms=dirty.max_rate.window_ms,
+        ratio_min_rows=dirty.max_rate.min_rows,
+    )
+
+
+def late_rule(spec: RouteSpec) -> LateRule:
+    """Rows of any age are in time unless the job file says something of lateness or readiness."""
+    rule = spec.event_time
+    if rule is None:
+        return IN_TIME_ALWAYS
+    window_ms = rule.archive_window_ms
+    if window_ms is None:
+        asked = rule.asks_for_late or spec.ready is not None
+        window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
+    return LateRule(
+        # Records and metrics call it `side`.
+        policy=LatePolicy.SIDE if rule.late in (None, "side_output") else LatePolicy(rule.late),
+        window_us=None if isinstance(window_ms, str) else window_ms * 1000,
+        out_of_orderness_us=rule.out_of_orderness_ms * 1000,
+    )
+
+
+def late_table(spec: RouteSpec) -> str | None:
+    """The table over the late place, as the job file names it; None makes none.
+
+    Raises:
+        JobFileError: The catalog is no metastore.
+    """
+    rule = spec.event_time
+    if rule is None or rule.late_table is None:
+        return None
+    if not spec.table_connection.catalog:
+        raise JobFileError(
+            "late rows are shown in the route's own metastore, and its catalog is a plug-in",
+            where="event_time.late_table",
+            hint="remove it; late rows are put aside all the same",
+        )
+    return rule.late_table
 
 
 def _headers_type(value: DataType) -> DataType:

@@ -1,19 +1,116 @@
 """The part of a SNAPSHOT's side file that tells of the table's partitions."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
 
 from sluiceway.ledger.fold_state import (
     ClosedPrefix,
     FoldState,
     LeftFolder,
     OpenIntent,
+    PartitionState,
 )
 from sluiceway.ledger.forgetting import forget
-from sluiceway.ledger.name_list import packed_names, unpacked_names
-from sluiceway.ledger.partition_columns import packed_states, unpacked_states
 from sluiceway.ledger.sealing import after_sealing
-from sluiceway.types.strict_json import BigInt
+from sluiceway.types.strict_json import BigInt, StrictJsonError, loads
+
+_KINDS: dict[str, type] = {
+    "folder": str,
+    "first_seq": int,
+    "last_seq": int,
+    "location": str,
+    "moved_seq": int,
+    "placed_seq": int,
+    "rows": int,
+    "files": int,
+    "size_bytes": int,
+    "file_sum": str,
+    "version": int,
+    "whole": bool,
+    "expired": bool,
+}
+"""Columns beside `values`; a sum is in hexadecimal digits."""
+
+
+def packed_states(states: Iterable[PartitionState]) -> str:
+    """All that is known of partitions, as one text."""
+    kept = list(states)
+    columns: dict[str, Any] = {name: [getattr(each, name) for each in kept] for name in _KINDS}
+    columns["file_sum"] = [f"{each.file_sum:x}" for each in kept]
+    columns["values"] = [each.values for each in kept]
+    text = json.dumps(columns, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    return base64.b64encode(zlib.compress(text.encode(), 3)).decode()
+
+
+def unpacked_states(packed: str) -> list[PartitionState]:
+    """The same again.
+
+    Raises:
+        StrictJsonError: It is no such text.
+    """
+    try:
+        columns = loads(zlib.decompress(base64.b64decode(packed, validate=True)))
+    except (ValueError, zlib.error) as error:
+        raise StrictJsonError(f"no columns of partitions: {error}") from error
+    names = [each.name for each in fields(PartitionState)]
+    if not isinstance(columns, dict) or columns.keys() != set(names):
+        raise StrictJsonError("columns of partitions have other names")
+    for name, kind in {**_KINDS, "values": list}.items():
+        column = columns[name]
+        if not isinstance(column, list) or set(map(type, column)) - {kind}:
+            raise StrictJsonError(f"column {name} of partitions holds something else")
+    texts = {type(text) for values in columns["values"] for text in values}
+    if len({len(column) for column in columns.values()}) > 1 or texts - {str, type(None)}:
+        raise StrictJsonError("columns of partitions do not fit together")
+    columns["values"] = map(tuple, columns["values"])
+    columns["file_sum"] = map(_sum, columns["file_sum"])
+    return [PartitionState(*row) for row in zip(*map(columns.get, names), strict=True)]
+
+
+def _sum(digits: str) -> int:
+    try:
+        return int(digits, 16)
+    except ValueError as error:
+        raise StrictJsonError(f"no sum of files: {digits[:40]!r}") from error
+
+
+def packed_names(slots: Mapping[str, int]) -> str:
+    """The names in order, and behind them their slots, each told from the one before."""
+    if not slots:
+        return ""
+    names = sorted(slots)
+    told = [slots[name] for name in names]
+    steps = [told[0], *(after - before for before, after in pairwise(told))]
+    text = "\n".join([*names, *map(str, steps)])
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
+
+
+def unpacked_names(packed: str) -> dict[str, int]:
+    """The same again.
+
+    Raises:
+        StrictJsonError: It is no such text.
+    """
+    if not packed:
+        return {}
+    try:
+        lines = zlib.decompress(base64.b64decode(packed, validate=True)).decode().split("\n")
+        half, odd = divmod(len(lines), 2)
+        steps = [int(line) for line in lines[half:]]
+    except (ValueError, zlib.error) as error:
+        raise StrictJsonError(f"no list of names: {error}") from error
+    if odd:
+        raise StrictJsonError("a list of names has a name without a slot")
+    found, slot = dict[str, int](), 0
+    for name, step in zip(lines, steps, strict=False):
+        slot += step
+        found[name] = slot
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The one ordered writer of a route's log."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
 )
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import (
     Body,
@@ -23,8 +25,47 @@ from sluiceway.ledger.records import (
     encode_record,
     record_hash,
 )
-from sluiceway.ledger.reserve import SlotReserve
-from sluiceway.storage.contract import PutResult
+from sluiceway.storage.contract import PutResult, Storage
+
+SIZE_BYTES = 128 << 10
+"""More than nearly all records; a thousand routes hold 128 MiB."""
+
+
+class SlotReserve:
+    """One route's reserve. Owned by its writer."""
+
+    def __init__(self, storage: Storage, layout: LedgerLayout) -> None:
+        self._storage = storage
+        self._path = layout.reserve
+        self._held = False
+
+    def hold(self) -> None:
+        """Make it, unless it is there. Called after each commit; never fails."""
+        if self._held:
+            return
+        try:
+            status = self._storage.status(self._path)
+            if status is None or status.size_bytes != SIZE_BYTES:
+                # Bytes that no file system can make smaller.
+                self._storage.overwrite(self._path, os.urandom(SIZE_BYTES))
+            self._held = True
+        except StorageUnavailableError:
+            # A disk that is full already has no room to set aside; the next commit tries again.
+            return
+
+    def give_up(self) -> bool:
+        """Make room for a record; whether there was any to make.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
+        # Also one that an earlier driver has laid aside.
+        if self._storage.status(self._path) is None:
+            return False
+        self._storage.remove(self._path)
+        self._held = False
+        return True
+
 
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0

@@ -1,12 +1,41 @@
 """What the log says of single rows of an epoch: dirty ones, late ones."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
 from sluiceway.route.dirty_log import DirtyLog, DirtyWarning
-from sluiceway.route.late_log import LateLog
 from sluiceway.worker.plan import TaskResult
+
+_INTERVAL_S = 60.0
+
+
+@dataclass(slots=True)
+class LateLog:
+    """One route's. Used by one thread at a time.
+
+    Attributes:
+        log: Of the route.
+        clock: Monotonic seconds.
+    """
+
+    log: Log
+    clock: Callable[[], float] = time.monotonic
+    _untold: LateRows = NO_LATE_ROWS
+    _told: float | None = None
+
+    def log_rows(self, record: DataRecord) -> None:
+        """Take in the late rows of an epoch that was committed. Called once per commit."""
+        self._untold = self._untold.plus(record.late_rows)
+        now = self.clock()
+        waits = self._told is not None and now - self._told < _INTERVAL_S
+        if not self._untold.total or waits:
+            return
+        self.log.warning("rows_late", rows=self._untold.total, **self._untold.as_counts())
+        self._untold, self._told = NO_LATE_ROWS, now
 
 
 class RowLog:

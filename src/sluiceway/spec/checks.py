@@ -22,7 +22,6 @@ from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import JobFileProblem, Mark, quoted, undeclared
 from sluiceway.spec.ready import check_ready
 from sluiceway.spec.retention import check_retention
-from sluiceway.spec.side_topics import check_side_topics
 from sluiceway.spec.subject_checks import check_subject
 from sluiceway.spec.table import META_NAMES, takes_from_registry
 from sluiceway.spec.table_paths import HIVE, ICEBERG, table_kind, table_path
@@ -49,6 +48,59 @@ from sluiceway.spec.values import (
     partition_name_problem,
 )
 from sluiceway.spec.written_columns import CHANGES, written_columns, written_name
+
+_TOPICS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("dirty", "store", "topic"), "dirty rows would be read again, and be dirty again, for ever"),
+    (("ready", "kafka", "topic"), "announcements would be read as rows"),
+    (("ready", "counts", "topic"), "counts would be read as rows"),
+)
+
+
+def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
+    """Refuse to feed, or to take counts from, a topic that the route takes in.
+
+    Args:
+        data: The file as plain data; may be of the wrong shape.
+        positions: Where things stand.
+    """
+    source = mapping(data, "source")
+    yield from _connections(data, source, positions)
+    topics = source.get("topics")
+    pattern = pattern_of(topics)
+    listed = topics if isinstance(topics, tuple) else ()
+    for path, why in _TOPICS:
+        block = mapping(data, *path[:-1])
+        topic = block.get(path[-1])
+        if block.get("connection") not in (None, source.get("connection")):
+            continue
+        if not isinstance(topic, str):
+            continue
+        if topic in listed or (pattern is not None and pattern.fullmatch(topic)):
+            text = f"expected a topic that the route does not take in, got {quoted(topic)}: {why}"
+            todo = "name another topic, or leave this one out of the route's `topics`"
+            yield JobFileProblem(positions.value(path), text, todo)
+
+
+def _connections(
+    data: Mapping[str, Any], source: Mapping[str, Any], positions: Positions
+) -> Iterator[JobFileProblem]:
+    """What goes through Kafka names a Kafka connection, if the source's is none."""
+    known = mapping(data, "connections")
+    named = source.get("connection")
+    own = mapping(known, named) if isinstance(named, str) else {}
+    for path, _ in _TOPICS:
+        block = mapping(data, *path[:-1])
+        name = block.get("connection")
+        if isinstance(name, str):
+            if known and "kafka" not in mapping(known, name):
+                text = f"expected the name of a Kafka connection, got {quoted(name)}"
+                at = positions.value((*path[:-1], "connection"))
+                yield JobFileProblem(at, text, "declare it under `connections`")
+        elif own and "kafka" not in own and isinstance(block.get(path[-1]), str):
+            text = "expected the key `connection` beside a source that is not Kafka, got none"
+            todo = "name a Kafka connection: dirty rows, announcements and counts go through Kafka"
+            yield JobFileProblem(positions.key(path), text, todo)
+
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _REQUIRED: tuple[tuple[tuple[str, ...], tuple[str, ...], PluginGroup | None], ...] = (

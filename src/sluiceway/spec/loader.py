@@ -1,7 +1,8 @@
 """A job file's path -> checked values, or one error that names everything wrong with it."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -11,13 +12,12 @@ from pydantic_core import ErrorDetails
 
 from sluiceway.errors import Fatal, JobFileError
 from sluiceway.spec.checks import cross_check
-from sluiceway.spec.document import MAX_BYTES, Node, read_document
+from sluiceway.spec.document import MAX_BYTES, Node, Scalar, read_document
 from sluiceway.spec.document import Mapping as MappingNode
 from sluiceway.spec.models import JobFileBlocks, JobSpec, RouteSpec
 from sluiceway.spec.positions import Path, Positions, places_in
 from sluiceway.spec.problems import JobFileProblem, job_file_error, quoted
 from sluiceway.spec.references import resolve_references
-from sluiceway.spec.route_checks import check_routes
 from sluiceway.spec.routes import (
     GIVEN_BY_ROUTES,
     OWN_PATHS,
@@ -25,11 +25,96 @@ from sluiceway.spec.routes import (
     default_route_name,
     file_defaults,
     has_routes,
+    is_route_name,
     route_trees,
 )
 from sluiceway.spec.shape import Shape, check_shape
 from sluiceway.spec.table_names import check_table_names
-from sluiceway.spec.values import NOT_YET
+from sluiceway.spec.table_paths import table_path
+from sluiceway.spec.topic_pattern import groups_in
+from sluiceway.spec.values import NOT_YET, is_lake_name
+
+
+def check_routes(trees: Sequence[RouteTree]) -> Iterator[JobFileProblem]:
+    """Check names and tables across routes. Called once per load of a file with `routes`.
+
+    One table has one ledger, and a ledger has one route.
+
+    Args:
+        trees: Plain data of all routes; parts of the wrong shape are looked away from.
+    """
+    tables: dict[tuple[str, str], Positions] = {}
+    names: dict[str, Positions] = {}
+    locations: dict[str, Positions] = {}
+    for tree in trees:
+        positions = Positions(tree.root)
+        table = _text(positions, table_path(positions, "name"))
+        yield from _check_name(tree, table)
+        if table:
+            store = _text(positions, table_path(positions, "connection"))
+            first = tables.setdefault((store, table.lower()), positions)
+            if first is not positions:
+                yield _again(
+                    positions, "name", first, "list all its topics in one route, or a pattern"
+                )
+                continue
+        yield from _check_unique_name(tree, table, names)
+        location = _one_spelling(_text(positions, table_path(positions, "location")))
+        if location and (first := locations.setdefault(location, positions)) is not positions:
+            yield _again(positions, "location", first, "give each table a folder of its own")
+
+
+def _one_spelling(location: str) -> str:
+    """As locations are compared: `file:///x` and `/x`, `s3://b` and `s3a://b` are one."""
+    text = re.sub(r"^file:/*(?=/)", "", location.rstrip("/"), flags=re.IGNORECASE)
+    return re.sub(r"^(hdfs://[^/:]+):8020(?=/)", r"\1", re.sub(r"^s3n?://", "s3a://", text))
+
+
+def _check_name(tree: RouteTree, table: str) -> Iterator[JobFileProblem]:
+    written = Positions(tree.written)
+    if not written.has(("name",)):
+        return
+    node = written.node(("name",))
+    if not isinstance(node, Scalar) or not is_route_name(str(node.value)):
+        text = "expected 1 to 64 of a-z, 0-9, `_`, `-`, not beginning with `_`, `-`"
+        yield JobFileProblem(
+            node.mark, f"{text}, got {written.came(('name',))}", "rename the route"
+        )
+    elif groups_in(table):
+        text = "expected no name for routes that a pattern makes"
+        yield JobFileProblem(written.key(("name",)), text, "remove it; their tables name them")
+
+
+def _check_unique_name(
+    tree: RouteTree, table: str, names: dict[str, Positions]
+) -> Iterator[JobFileProblem]:
+    written = Positions(tree.written)
+    if not tree.name and (not is_lake_name(table) or groups_in(table)):
+        return
+    name = tree.name or default_route_name(table)
+    first = names.setdefault(name, written)
+    if first is not written:
+        line = first.root.mark.line
+        text = f"expected each route's name once, got {quoted(name)} again"
+        yield JobFileProblem(
+            written.root.mark, text, f"name one of them; the other is on line {line}"
+        )
+
+
+def _again(positions: Positions, key: str, first: Positions, todo: str) -> JobFileProblem:
+    what = "table" if key == "name" else "location"
+    path = table_path(positions, key)
+    text = f"expected each {what} in one route, got {positions.came(path)} again"
+    line = first.value(table_path(first, key)).line
+    return JobFileProblem(positions.value(path), text, f"{todo} (line {line})")
+
+
+def _text(positions: Positions, path: Path) -> str:
+    if not positions.has(path):
+        return ""
+    node = positions.node(path)
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""
+
 
 _A_MAPPING = "a mapping"
 _EXPECTED = {

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from sluiceway.conformance.reading import (
+from sluiceway.conformance.sources import (
     log_of,
     range_of,
     read_for,

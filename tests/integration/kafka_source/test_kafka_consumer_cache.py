@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluiceway.conformance.reading import (
+from sluiceway.conformance.sources import (
     ReadRows,
     read_for,
     read_rows,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluiceway.conformance.reading import log_of, read_for, read_to_end
+from sluiceway.conformance.sources import log_of, read_for, read_to_end
 from sluiceway.errors import SluicewayError, SourceUnavailableError, UnhealthyEnvironmentError
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.kafka.client import KafkaSourceClient

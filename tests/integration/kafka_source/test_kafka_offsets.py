@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluiceway.conformance.reading import (
+from sluiceway.conformance.sources import (
     log_of,
     range_of,
     read_for,

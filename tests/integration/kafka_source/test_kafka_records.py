@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from sluiceway.conformance.reading import (
+from sluiceway.conformance.sources import (
     ReadRows,
     log_of,
     read_rows,

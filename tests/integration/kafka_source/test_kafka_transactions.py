@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sluiceway.conformance.reading import (
+from sluiceway.conformance.sources import (
     log_of,
     range_of,
     read_for,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluiceway.conformance.reading import log_of, read_for, read_to_end, read_to_stop, row_values
+from sluiceway.conformance.sources import log_of, read_for, read_to_end, read_to_stop, row_values
 from sluiceway.errors import OffsetsLostError
 from sluiceway.lab.lab import Lab
 from sluiceway.sources.contract import Split

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from sluiceway.audit.lease_watch import LeaseWatch
+from sluiceway.audit.partition_wait import LeaseWatch
 from sluiceway.host.process import own_identity
 from sluiceway.ledger.lease import Lease
 from sluiceway.storage.local import LocalStorage

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from sluiceway.audit.job_status import ObservedRoute
-from sluiceway.audit.needs_look import MOST_DIRTY
+from sluiceway.audit.job_status import MOST_DIRTY, ObservedRoute
 from sluiceway.cli.status import _cells
 from sluiceway.observe import metrics
 from sluiceway.route.status import EpochTold, RouteState, RouteStatus
-from sluiceway.service.alerts import ALERTS
+from sluiceway.service.board_files import ALERTS
 from tools.board_sessions import placed_session
 
 CONFIG = placed_session("r").config

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from sluiceway.formats.avro import decoder as decoders
-from sluiceway.formats.avro.decoder import AvroDecoder
+from sluiceway.formats.avro.decoder import AvroDecoder, bare_frame
 from sluiceway.formats.avro.fast_columns import FastColumns
-from sluiceway.formats.avro.frames import bare_frame
 from sluiceway.formats.avro.schema import parse_schema
 from sluiceway.formats.avro.writer_schemas import GivenSchemas
 from sluiceway.formats.contract import Decoded

@@ -13,7 +13,7 @@ from sluiceway.cli.app import run_command
 from sluiceway.cli.messages import MessagePage, pages_by_name, read_messages
 from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
 from sluiceway.route.status import RouteState
-from sluiceway.service.alerts import ALERTS
+from sluiceway.service.board_files import ALERTS
 from sluiceway.types.dirty import DirtyReason
 
 ROOT = Path(__file__).parents[3]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sluiceway.console.history import EVERY_MS, KEPT_MS, MOST_ROUTES, SERIES, History
-from sluiceway.console.shared_answers import SharedAnswers
+from sluiceway.console.app import SharedAnswers
+from sluiceway.console.watched_jobs import EVERY_MS, KEPT_MS, MOST_ROUTES, SERIES, History
 
 
 def route(name: str, rows_per_s: float, driver: str | None = "host pid 7") -> dict[str, Any]:

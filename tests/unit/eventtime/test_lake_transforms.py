@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.transforms import BucketTransform, TruncateTransform, parse_transform
 from pyiceberg.types import DateType, DecimalType, LongType, StringType, TimestampType
 
-from sluiceway.eventtime.lake_transforms import LakeTransform, murmur3_32
+from sluiceway.eventtime.partition_values import LakeTransform, murmur3_32
 from sluiceway.sinks.iceberg.partition_fields import transformed_value
 
 TIMES = [

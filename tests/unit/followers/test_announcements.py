@@ -17,9 +17,8 @@ from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import FencedError, Retriable
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.followers import runner
-from sluiceway.followers.announcement_receivers import WebhookReceiver
 from sluiceway.followers.announcements import Announcement, Announcer, Receiver, announcement_of
-from sluiceway.followers.ready_effects import ReadyEffects
+from sluiceway.followers.ready_effects import ReadyEffects, WebhookReceiver
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReadyPartition, ReadyRecord

@@ -8,8 +8,7 @@ from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from sluiceway.catalog.connection import MetastoreCalls
-from sluiceway.catalog.idle_connections import IdleConnections, OpenConnection
+from sluiceway.catalog.connection import IdleConnections, MetastoreCalls, OpenConnection
 from sluiceway.errors import MetastoreUnavailableError
 from tools.raw_metastore import ServedMetastore, served
 

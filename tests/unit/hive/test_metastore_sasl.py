@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from thrift.transport.TTransport import TTransportException
 
-from sluiceway.catalog.sasl import SaslRefusedError, log_into
+from sluiceway.catalog.kerberos import SaslRefusedError, log_into
 
 
 class Wire:

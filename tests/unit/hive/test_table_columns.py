@@ -8,8 +8,8 @@ from sluiceway.catalog.hive_table import HiveColumn, MetastoreTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.added_columns import KEY_PROPERTY, TIMEZONE_PROPERTY, added_field
 from sluiceway.sinks.contract import ColumnToHave
+from sluiceway.sinks.hive.table import columns_with, lacking_columns
 from sluiceway.sinks.hive.table_check import filled_columns, table_to_create
-from sluiceway.sinks.hive.table_columns import columns_with, lacking_columns
 from sluiceway.sinks.table_options import TableOptions
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sluiceway.sinks.iceberg import key_index
-from sluiceway.sinks.iceberg.key_hashes import key_hashes
-from sluiceway.sinks.iceberg.key_index import KeyIndex, canonical_keys
+from sluiceway.sinks.iceberg.key_index import KeyIndex, canonical_keys, key_hashes
 
 CHANCE = Random(11)  # noqa: S311 - a game
 KEYS = {

@@ -14,8 +14,7 @@ from sluiceway.ledger.follower import LogView
 from sluiceway.sinks.iceberg import publisher as publishing
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch
 from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan, merge_files
-from sluiceway.sinks.iceberg.orphans import LakeOrphans
-from sluiceway.sinks.iceberg.table_names import TableNames
+from sluiceway.sinks.iceberg.orphans import LakeOrphans, TableNames
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.local import LocalStorage
 from tools.lake_under_test import LakeUnderTest

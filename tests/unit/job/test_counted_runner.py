@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sluiceway.job.counted_runner import CountedRunner
+from sluiceway.job.run import CountedRunner
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.sources.contract import SourcePartition, Split

@@ -12,7 +12,6 @@ from sluiceway.errors import InvariantError
 from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.lane_image import lane_image
 from sluiceway.ledger.lane_records import (
     LATE,
     NO_LANE_ROWS,
@@ -27,7 +26,7 @@ from sluiceway.ledger.lane_records import (
 from sluiceway.ledger.lane_state import ReplayLanes
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import DataRecord, decode_record, encode_record
-from sluiceway.ledger.snapshot import load_snapshot, write_side_file
+from sluiceway.ledger.snapshot import lane_image, load_snapshot, write_side_file
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, encode
 from tools.ledger_records import LEDGER, data, fence, fold_of, record, sources, span, with_late

@@ -12,7 +12,7 @@ from sluiceway.ledger.fold_state import LeftFolder
 from sluiceway.ledger.lane_records import LaneCounts, LaneDataRecord
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.name_list import packed_names, unpacked_names
+from sluiceway.ledger.partition_image import packed_names, unpacked_names
 from sluiceway.ledger.placing import placed, placed_lane
 from sluiceway.ledger.records import (
     Body,

@@ -14,8 +14,7 @@ from sluiceway.errors import (
 from sluiceway.ledger import writer as ledger_writer
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.reserve import SIZE_BYTES
-from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.ledger.writer import SIZE_BYTES, LedgerWriter
 from sluiceway.storage.contract import FileStatus, PutResult
 from sluiceway.storage.local import LocalStorage
 from tools.ledger_records import data, fence, sources, span

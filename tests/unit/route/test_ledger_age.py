@@ -11,7 +11,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.route.ledger_age import RECENT_RECORDS, refuse_older_ledger
+from sluiceway.route.takeover import RECENT_RECORDS, refuse_older_ledger
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt

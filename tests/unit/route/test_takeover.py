@@ -19,8 +19,7 @@ from sluiceway.ledger.lease import Lease, wait_until_free
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.steps import Step, ignore_step
 from sluiceway.route import takeover
-from sluiceway.route.ledger_age import refuse_older_ledger
-from sluiceway.route.takeover import ReleasedLedger, TakeoverHooks, take_over
+from sluiceway.route.takeover import ReleasedLedger, TakeoverHooks, refuse_older_ledger, take_over
 from sluiceway.sinks.contract import (
     DesiredPartition,
     ParkedPartition,

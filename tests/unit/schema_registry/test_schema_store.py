@@ -15,10 +15,10 @@ from sluiceway.formats.schema_registry.client import (
     SubjectVersion,
 )
 from sluiceway.formats.schema_registry.settings import RegistrySettings, registry_settings
-from sluiceway.formats.schema_registry.shared_unknown import SharedUnknown
 from sluiceway.formats.schema_registry.store import (
     MAX_UNKNOWN,
     SchemaStore,
+    SharedUnknown,
     UnknownSchemaRetry,
     process_store,
 )

@@ -9,8 +9,7 @@ from ruamel.yaml import YAML
 
 from sluiceway.cli.app import run_command
 from sluiceway.observe.metrics import METRICS, MetricKind
-from sluiceway.service.alerts import ALERTS
-from sluiceway.service.board_files import RULES_FILE
+from sluiceway.service.board_files import ALERTS, RULES_FILE
 from sluiceway.service.boards import BOARDS
 from tools import boards_check
 from tools.alert_situations import SITUATIONS

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
+from sluiceway.config.compile import compile_routes, late_rule
 from sluiceway.config.config import CompiledJob
-from sluiceway.config.late_choices import late_rule
 from sluiceway.errors import JobFileError
 from sluiceway.spec.loader import parse_job
 from sluiceway.worker.plan import LatePolicy

@@ -6,8 +6,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
 from sluiceway.errors import StorageFullError, StorageRefusedError, StorageUnavailableError
-from sluiceway.storage.s3.failures import failure, is_condition, is_missing
-from sluiceway.storage.s3.requests import crc_header, crc_of
+from sluiceway.storage.s3.requests import crc_header, crc_of, failure, is_condition, is_missing
 from sluiceway.storage.s3.storage import object_name, s3_location
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.places import Place
-from sluiceway.worker.row_sorter import MIN_PIECE_ROWS, RowSorter
+from sluiceway.worker.row_writer import MIN_PIECE_ROWS, RowSorter
 
 
 class _Taken:

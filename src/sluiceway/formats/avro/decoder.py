@@ -1,6 +1,6 @@
 """Avro payloads -> typed columns: each by the schema it was written with, all in one batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.fast_columns import BLOCK_BYTES, MIN_ROWS, FastColumns
-from sluiceway.formats.avro.frames import Frame, bare_frame, single_object_frame
 from sluiceway.formats.avro.reader import Cursor, broken
 from sluiceway.formats.avro.writer_schemas import (
     GivenSchemas,
@@ -27,6 +26,25 @@ from sluiceway.formats.typed_rows import TypedRows, check_columns
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema, inner_settings
+
+SINGLE_OBJECT_MARK = b"\xc3\x01"
+SINGLE_OBJECT_HEADER_BYTES = 10
+
+Frame = Callable[[bytes], tuple[int, int]]
+"""A payload -> key of its writer's schema, where the Avro part begins; raises DirtyValueError."""
+
+
+def single_object_frame(payload: bytes) -> tuple[int, int]:
+    """Avro's single-object encoding: C3 01, and the schema's fingerprint in eight bytes."""
+    if not payload.startswith(SINGLE_OBJECT_MARK) or len(payload) < SINGLE_OBJECT_HEADER_BYTES:
+        raise broken("a single object begins with C3 01 and a fingerprint of 8 bytes")
+    return int.from_bytes(payload[2:SINGLE_OBJECT_HEADER_BYTES], "little"), 10
+
+
+def bare_frame(payload: bytes) -> tuple[int, int]:
+    """Nothing stands before it: all payloads have one schema."""
+    del payload
+    return 0, 0
 
 
 class AvroDecoder(RowDecoder):

@@ -1,19 +1,117 @@
 """The JSON decoder that a job file's options choose."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
-from sluiceway.formats.contract import RowDecoder
-from sluiceway.formats.json.connect_schema import ConnectSchemas
+import numpy as np
+import pyarrow as pa
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.json.connect_schema import ConnectSchemas, Node
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
-from sluiceway.formats.json.framed import FramedJsonDecoder
 from sluiceway.formats.options import FREE, known_options
+from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
+from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema
 
 if TYPE_CHECKING:
     from sluiceway.convert.extra_keys import ExtraRule
+
+
+_Bodies = tuple[list[bytes], list[int]]
+
+
+class FramedJsonDecoder(RowDecoder):
+    """Reads what stands behind the schema's id as JSON. Created once per task, by one thread.
+
+    The columns say what is read: rows of several versions are alike. What Kafka Connect means by
+    a value, a decimal in base64 say, is in the schema alone.
+
+    Args:
+        inner: Reads the objects.
+        schemas: Of the registry; None reads all values as JSON has them.
+    """
+
+    reads_schema_header = True
+
+    def __init__(self, inner: JsonDecoder, schemas: ConnectSchemas | None = None) -> None:
+        self._inner = inner
+        self._schemas = schemas
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """See `RowDecoder.arrow_schema`."""
+        return self._inner.arrow_schema
+
+    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
+        """See `RowDecoder.decode`.
+
+        Raises:
+            SchemaRegistryUnavailableError: The registry does not answer, and a schema is not known
+                yet. Nothing of the batch was decoded.
+            SchemaRegistryRefusedError: It refuses to answer.
+        """
+        collected = CollectedRows(self._inner.arrow_schema)
+        bodies: list[bytes | None] = []
+        rows: list[int] = []
+        told: dict[int, _Bodies] = {}
+        for row, payload in enumerate(payloads):
+            try:
+                number, body = _framed(payload) if payload else (None, payload)
+            except DirtyValueError as error:
+                collected.dirty.append(error.row(row))
+                continue
+            if number is None or self._schemas is None:
+                bodies.append(body)
+                rows.append(row)
+            else:
+                of_schema = told.setdefault(number, ([], []))
+                of_schema[0].append(body or b"")
+                of_schema[1].append(row)
+        schemas = self._schemas.of(told) if self._schemas is not None and told else {}
+        for number, schema in schemas.items():
+            if isinstance(schema, DirtyValueError):
+                collected.dirty += [schema.row(row) for row in told[number][1]]
+            elif schema is None:
+                bodies += told[number][0]
+                rows += told[number][1]
+            else:
+                found = self._inner.decode_by(told[number][0], schema)
+                _add(collected, found, np.array(told[number][1], np.int64))
+        _add(collected, self._inner.decode(bodies), np.array(rows, np.int64))
+        return collected.decoded()
+
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """See `RowDecoder.fields_of`."""
+        try:
+            number, body = _framed(payload)
+        except DirtyValueError:
+            return {}
+        schema: Node | DirtyValueError | None = None
+        if self._schemas is not None:
+            schema = self._schemas.of([number])[number]
+        return self._inner.fields_by(body, None if isinstance(schema, DirtyValueError) else schema)
+
+
+def _framed(payload: bytes) -> tuple[int, bytes]:
+    number, begin = confluent_frame(payload)
+    if begin == len(payload):
+        message = "the payload is empty behind the schema's id"
+        raise DirtyValueError(DirtyReason.EMPTY, message, stage="decode")
+    return number, payload[begin:]
+
+
+def _add(collected: CollectedRows, found: Decoded, rows: Rows) -> None:
+    """Put the outcomes of some payloads to their places in the whole batch."""
+    collected.add(found.rows, rows[found.indices.to_numpy()])
+    collected.dirty += [replace(each, index=int(rows[each.index])) for each in found.dirty]
+    collected.skipped += found.skipped
+    collected.notes.update(found.notes)
 
 
 def open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:

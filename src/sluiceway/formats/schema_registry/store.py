@@ -1,15 +1,80 @@
 """Schemas of a registry by id, kept while the process lives: a schema never changes its id."""
 
+import hashlib
+import json
+import os
+import stat
+import tempfile
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
 
 from sluiceway.errors import SchemaRegistryUnavailableError
 from sluiceway.formats.schema_registry.client import RegisteredSchema, RegistryClient
 from sluiceway.formats.schema_registry.frame import schema_name
 from sluiceway.formats.schema_registry.settings import RegistrySettings
-from sluiceway.formats.schema_registry.shared_unknown import SharedUnknown
+
+MAX_SHARED = 10_000
+_MAX_BYTES = 1 << 20
+
+
+class SharedUnknown:
+    """Of one registry and login.
+
+    Args:
+        settings: The registry.
+        folder: Where the file is; the user's own below the machine's temporary folder when left
+            out.
+    """
+
+    def __init__(self, settings: RegistrySettings, folder: Path | None = None) -> None:
+        # Logins may see different schemas. Nothing of a secret can be read back from the name.
+        told = "\0".join((settings.url, settings.username, settings.token))
+        name = hashlib.sha256(told.encode()).hexdigest()[:32]
+        own = f"sluiceway-{os.getuid()}"
+        self._folder = Path(tempfile.gettempdir()) / own if folder is None else folder
+        self._path = self._folder / f"unknown-schemas-{name}.json"
+
+    def read(self) -> dict[int, float]:
+        """Ids that are not to be asked for now -> seconds that this holds for."""
+        now = time.time()
+        return {number: until - now for number, until in self._read(now).items()}
+
+    def add(self, numbers: Iterable[int], for_s: float) -> None:
+        """Tell others that these ids were asked for and are not known."""
+        now = time.time()
+        known = self._read(now) | dict.fromkeys(numbers, now + for_s)
+        if len(known) > MAX_SHARED:
+            known = dict(sorted(known.items(), key=lambda each: -each[1])[:MAX_SHARED])
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if not self._is_own():
+                return
+            staged = self._path.with_name(f"{uuid4().hex}.tmp")
+            staged.write_text(json.dumps({str(number): until for number, until in known.items()}))
+            staged.replace(self._path)
+
+    def _read(self, now: float) -> dict[int, float]:
+        try:
+            if not self._is_own() or self._path.stat().st_size > _MAX_BYTES:
+                return {}
+            found = json.loads(self._path.read_text())
+            told = {int(number): float(until) for number, until in found.items()}
+        except (OSError, ValueError, AttributeError, TypeError):
+            return {}
+        # A clock that was set back must not make it hold for longer than anybody has said.
+        return {number: until for number, until in told.items() if now < until <= now + 3600}
+
+    def _is_own(self) -> bool:
+        """Whether nobody else can write there."""
+        found = self._folder.lstat()
+        shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not shared
+
 
 OUTAGE_WAIT_S = 10.0
 """How long a task waits for a registry that does not answer before it fails, to be run again."""

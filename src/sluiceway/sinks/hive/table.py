@@ -1,11 +1,11 @@
 """The driver's view of a Hive table: found or created, checked, its partitions kept equal."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from sluiceway.catalog.hive_table import MetastoreTable
+from sluiceway.catalog.hive_table import HiveColumn, HivePartition, MetastoreTable
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import (
     InvariantError,
@@ -13,6 +13,7 @@ from sluiceway.errors import (
     LedgerMismatchError,
     TableMismatchError,
 )
+from sluiceway.sinks.added_columns import added_properties
 from sluiceway.sinks.contract import (
     ColumnsRefused,
     ColumnToHave,
@@ -22,26 +23,27 @@ from sluiceway.sinks.contract import (
     TableSink,
     TableState,
 )
+from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.parquet_settings import INT96, MICROS
-from sluiceway.sinks.hive.catalogs import find_hive_table, identity_of, open_catalog
+from sluiceway.sinks.hive.catalogs import TableCatalog, find_hive_table, identity_of, open_catalog
 from sluiceway.sinks.hive.ddl import add_columns_statement, create_statement
-from sluiceway.sinks.hive.inspected_table import InspectedHiveTable
 from sluiceway.sinks.hive.partition_effects import apply_partitions, partition_name
 from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
     file_choice,
     filled_columns,
+    schema_of,
     table_to_create,
     warnings_of,
 )
-from sluiceway.sinks.hive.table_columns import columns_with, lacking_columns
 from sluiceway.sinks.hive.table_format import (
     FileSettings,
     creation_problem,
     file_settings,
     format_warnings,
 )
+from sluiceway.sinks.inspected import InspectedTable, ShownPartition, Values
 from sluiceway.sinks.partition_path import catalog_values
 from sluiceway.sinks.planned_table import PlannedTable
 from sluiceway.sinks.table_options import TableOptions, table_not_found
@@ -49,9 +51,131 @@ from sluiceway.spec.file_formats import compression_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.storage.place import refuse_missing_parent
 from sluiceway.storage.registry import open_storage
-from sluiceway.types.evolution import Columns
+from sluiceway.types.evolution import Columns, is_extension
+from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.iso_time import parse_iso_timestamp
 from sluiceway.types.schema import LocalTimestampType, Schema, TimestampType, leaves
+
+
+class InspectedHiveTable(InspectedTable):
+    """See `InspectedTable`.
+
+    Args:
+        client: That the table was read with; the sink closes it.
+        table: As it was read.
+        options: What the job file says of it.
+        identity: Of the table.
+        ledger: Its property `sluiceway.ledger`.
+        state: Gives the table as a start would take it.
+    """
+
+    def __init__(
+        self,
+        client: TableCatalog,
+        table: MetastoreTable,
+        options: TableOptions,
+        *,
+        identity: TableIdentity,
+        ledger: str | None,
+        state: Callable[[], TableState],
+    ) -> None:
+        self.identity = identity
+        self.ledger = ledger
+        self._client = client
+        self._table = table
+        self._options = options
+        self._state = state
+
+    def state(self) -> TableState:
+        """See `InspectedTable.state`."""
+        return self._state()
+
+    def files(self) -> FileChoice:
+        """See `InspectedTable.files`."""
+        try:
+            wanted = self._options.schema or schema_of(self._table)
+            return file_choice(self._table, self._options, wanted)
+        except TableMismatchError:
+            return PARQUET_FILES
+
+    def partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
+        """See `InspectedTable.partitions`."""
+        return self._named([partition_name(self._table, each) for each in wanted])
+
+    def other_partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
+        """See `InspectedTable.other_partitions`."""
+        ours = {partition_name(self._table, each) for each in wanted}
+        held = self._client.list_partition_names(self._table.database, self._table.name)
+        return self._named(sorted({*held} - ours))
+
+    def _named(self, names: Sequence[str]) -> dict[Values, ShownPartition]:
+        found = self._client.get_partitions(self._table.database, self._table.name, names)
+        return {values: self._shown(partition) for values, partition in found.items()}
+
+    def _shown(self, partition: HivePartition) -> ShownPartition:
+        differences = tuple(partition.layout.differences(self._table.layout, narrower=True))
+        return ShownPartition(partition.layout.location, differences)
+
+
+def columns_with(
+    table: MetastoreTable, wanted: Sequence[ColumnToHave]
+) -> tuple[tuple[HiveColumn, ...], dict[str, str]]:
+    """The table's columns with those that it shall have.
+
+    Returns:
+        All columns, new ones last; and properties that say how the changed ones are read.
+
+    Raises:
+        TableMismatchError: A column is there with a type that the wanted one does not extend, or
+            it is not the metastore that says which columns there are.
+    """
+    provider = table.parameters.get("spark.sql.sources.provider", "")
+    if provider.lower() not in ("", "hive"):
+        raise TableMismatchError(
+            f"Spark keeps the columns of its {provider} tables in properties of its own",
+            where=str(table),
+            hint="alter it with Spark SQL",
+        )
+    columns = {column.name.lower(): column for column in table.layout.columns}
+    changed = []
+    for item in wanted:
+        held = columns.get(item.name)
+        if held is None:
+            columns[item.name] = HiveColumn(item.name, item.type)
+            changed.append(item)
+        elif is_extension(held.type, item.type):
+            columns[item.name] = HiveColumn(held.name, item.type)
+            # Its key is what it was.
+            changed.append(replace(item, key=item.name))
+        elif not is_extension(item.type, held.type):
+            raise TableMismatchError(
+                f"column {held.name} is {held.type} and cannot become {item.type}",
+                where=str(table),
+                hint="somebody else has altered the table; start the job again",
+            )
+    return tuple(columns.values()), added_properties(changed)
+
+
+def lacking_columns(table: MetastoreTable, expected: Schema) -> tuple[ColumnToHave, ...]:
+    """What has to be added to the table so that it has the expected columns.
+
+    A column that is there with a type which cannot be extended to the expected one is left out.
+
+    Args:
+        table: As the metastore has it.
+        expected: Columns of the job file.
+    """
+    held = {column.name.lower(): column.type for column in table.layout.columns}
+    found = []
+    for field in expected.fields:
+        name, wanted = field.name.lower(), format_hive_type(field.type)
+        before = held.get(name)
+        if before is None or (is_extension(before, wanted) and not is_extension(wanted, before)):
+            # A value that lies deeper has no key at the payload's top.
+            key = name if len(field.path) > 1 else (field.path or (field.name,))[0]
+            found.append(ColumnToHave(name, wanted, key))
+    return tuple(found)
+
 
 LEDGER_PROPERTY = "sluiceway.ledger"
 WATERMARK_PROPERTY = "sluiceway.watermark"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from sluiceway.errors import (
     InvariantError,
@@ -12,8 +12,15 @@ from sluiceway.errors import (
     SourceUnavailableError,
     TaskFailedError,
 )
-from sluiceway.sources.contract import SourceBatch, Split, SplitEnd, SplitReader
-from sluiceway.sources.rocketmq.batch import QueueBatch
+from sluiceway.sources.contract import (
+    Headers,
+    RawRecords,
+    SourceBatch,
+    SourcePartition,
+    Split,
+    SplitEnd,
+    SplitReader,
+)
 from sluiceway.sources.rocketmq.brokers import Brokers, answer_failure
 from sluiceway.sources.rocketmq.codes import BUSY, Ask, ResponseCode
 from sluiceway.sources.rocketmq.connection import Connection, wait_for_any
@@ -23,6 +30,62 @@ from sluiceway.sources.rocketmq.options import RocketMqOptions
 from sluiceway.sources.rocketmq.pulled import PulledRows, pulled_rows
 from sluiceway.sources.rocketmq.pulls import pull_fields, queue_fields
 from sluiceway.sources.rocketmq.routes import MASTER, queue_of
+
+
+class QueueBatch(SourceBatch):
+    """Messages of one split.
+
+    A message's keys (its property KEYS) are the row's key; its properties are the headers.
+
+    Args:
+        split_index: Which of the reader's splits.
+        partition: The queue.
+        messages: Offsets rising.
+        record_time: Which of a message's times is the row's.
+    """
+
+    def __init__(
+        self,
+        split_index: int,
+        partition: SourcePartition,
+        messages: Sequence[StoredMessage],
+        record_time: Literal["stored", "born"],
+    ) -> None:
+        self.split_index = split_index
+        self.values = [each.body for each in messages]
+        self.offsets = [each.offset for each in messages]
+        self._partition = partition
+        self._messages = messages
+        self._record_time = record_time
+
+    def timestamps_ms(self) -> Sequence[int | None]:
+        """Store times, or the producers' times; see `RocketMqOptions.record_time`."""
+        if self._record_time == "born":
+            return [each.born_ms for each in self._messages]
+        return [each.stored_ms for each in self._messages]
+
+    def keys(self) -> Sequence[bytes | None]:
+        """Keys of all rows."""
+        return [each.property_bytes("KEYS") for each in self._messages]
+
+    def headers(self) -> Sequence[Headers]:
+        """Properties of all rows."""
+        return [each.headers() for each in self._messages]
+
+    def records(self, rows: Sequence[int]) -> RawRecords:
+        """All that the queue has of these rows."""
+        found = [self._messages[row] for row in rows]
+        times = self.timestamps_ms()
+        return RawRecords(
+            topics=[self._partition.topic] * len(found),
+            partitions=[self._partition.partition] * len(found),
+            offsets=[each.offset for each in found],
+            timestamps_ms=[times[row] for row in rows],
+            keys=[each.property_bytes("KEYS") for each in found],
+            values=[each.body for each in found],
+            headers=[each.headers() for each in found],
+        )
+
 
 _TIMEOUT_S: Final = 5.0
 # A broker looks at requests that it keeps every five seconds.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.conformance.reading import read_rows, read_to_stop
+from sluiceway.conformance.sources import read_rows, read_to_stop
 from sluiceway.errors import (
     JobFileError,
     OffsetsLostError,

@@ -6,11 +6,10 @@ import pytest
 
 from sluiceway.host.native_module import native_module
 from sluiceway.sources.contract import SourcePartition, Split
-from sluiceway.sources.rocketmq.batch import QueueBatch
 from sluiceway.sources.rocketmq.messages import read_messages
 from sluiceway.sources.rocketmq.options import read_options
 from sluiceway.sources.rocketmq.pulled import PulledRows, pulled_rows
-from sluiceway.sources.rocketmq.reader import RocketMqSplitReader
+from sluiceway.sources.rocketmq.reader import QueueBatch, RocketMqSplitReader
 from tools.rocketmq_fake import (
     BATCH,
     BORN_V6,
