@@ -197,7 +197,7 @@ def _taking(take: Callable[[Any, CountsRecord, Any], None]) -> tuple[Patch, ...]
 
 
 def _closing_tells_nothing() -> tuple[Patch, ...]:
-    return ((RecordQueue, "counted", property(lambda desk: ())),)
+    return ((RecordQueue, "counted", property(lambda record_queue: ())),)
 
 
 def _restart_forgets_counts() -> tuple[Patch, ...]:

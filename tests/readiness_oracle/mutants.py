@@ -263,7 +263,7 @@ def _restart_forgets_source() -> tuple[Patch, ...]:
 
 def _restart_forgets_closed() -> tuple[Patch, ...]:
     def forget(decider: product.ProductDecider) -> None:
-        decider.desk._closed = {}
+        decider.record_queue._closed = {}
 
     return _forgetting(forget)
 
@@ -305,7 +305,7 @@ def _ready_at_once() -> tuple[Patch, ...]:
 
     def announce(decider: product.ProductDecider, in_flight: Any) -> Any:
         fold = decider.fold
-        for prefix in decider.desk.closed():
+        for prefix in decider.record_queue.closed():
             fold.closed.setdefault(prefix, ClosedPrefix(fold.next_seq - 1))
         return right(decider, in_flight)
 

@@ -144,8 +144,8 @@ class ProductDecider:
         self._epochs = 0
         self._asks = False
         self.clock = SteadyClock()
-        self.desk = RecordQueue(cast("Any", None), self.fold.closed)
-        self.readiness = RouteReadiness(self.rule, self.desk, self.fold, _MUTE)
+        self.record_queue = RecordQueue(cast("Any", None), self.fold.closed)
+        self.readiness = RouteReadiness(self.rule, self.record_queue, self.fold, _MUTE)
         self.readiness.close_due(self.fold)
 
     def restart(self) -> None:
@@ -175,8 +175,8 @@ class ProductDecider:
         return Plan(
             number=self._epochs,
             term=fold.term,
-            closed=self.desk.closed(),
-            bound_us=self.desk.bound_us,
+            closed=self.record_queue.closed(),
+            bound_us=self.record_queue.bound_us,
             dates=EpochDates(
                 late_before_us=late_before_us(fold, self._late),
                 watermark_us=watermark_us(fold, self._late),
@@ -225,7 +225,7 @@ class ProductDecider:
         view = _view(self._read_clock(looked_at, clock_wrong), looks)
         if any(span.end > span.start for span in plan.ranges):
             self._land(plan, self.readiness.mark(self.fold, view, plan.ranges))
-        waited_for = self.desk.is_waited_for(self.fold)
+        waited_for = self.record_queue.is_waited_for(self.fold)
         self._asks = waited_for or self.readiness.idle_mark(self.fold, view) is not None
         return self.fold.watermark.us
 
@@ -237,7 +237,7 @@ class ProductDecider:
             self._land(replace(self._empty_plan(), closed=(), bound_us=None), mark)
         self.readiness.close_due(self.fold)
         at = self.fold.watermark.read_at_us
-        if self.desk.is_waited_for(self.fold) and at is not None:
+        if self.record_queue.is_waited_for(self.fold) and at is not None:
             self._land(self._empty_plan(), WatermarkRecord(BigInt(at)))
         self._asks = False
         return self.fold.watermark.us
@@ -245,7 +245,7 @@ class ProductDecider:
     def _land(self, plan: Plan, mark: WatermarkRecord) -> None:
         bound_us = None if plan.bound_us is None else BigInt(plan.bound_us)
         made = data_body(plan, replace(mark, bound_us=bound_us))
-        body = placed(replace(made, counted=self.desk.counted), self.fold)
+        body = placed(replace(made, counted=self.record_queue.counted), self.fold)
         self.put(body)
         self.readiness.update(self.fold)
         self.readiness.add_late(body.late_in)
@@ -254,7 +254,7 @@ class ProductDecider:
     def _empty_plan(self) -> Plan:
         """Of an epoch that nobody runs."""
         self._epochs += 1
-        closed, bound_us = self.desk.closed(), self.desk.bound_us
+        closed, bound_us = self.record_queue.closed(), self.record_queue.bound_us
         return Plan(self._epochs, self.fold.term, closed, bound_us, EpochDates())
 
     def asks(self) -> bool:
@@ -270,11 +270,11 @@ class ProductDecider:
             found = read_count(_value(message), _TABLE_NAME, self.periods)
             if found is not None and rule.decide.needs_count(found.period):
                 counts[found.period.prefix] = found.rows
-        body = counts_body(self.fold, self.desk.closed(), log, {0: len(topic)}, counts)
+        body = counts_body(self.fold, self.record_queue.closed(), log, {0: len(topic)}, counts)
         if counts and body is not None:
             self.put(body)
             self.readiness.update(self.fold)
-        self._asks = self._asks or self.desk.is_waited_for(self.fold)
+        self._asks = self._asks or self.record_queue.is_waited_for(self.fold)
 
     def waits(self) -> str | None:
         waits = counted_due(self.fold, self.rule).waits

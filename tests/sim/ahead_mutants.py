@@ -24,11 +24,11 @@ def always(fold: Fold, planned: object) -> bool:
     return True
 
 
-def react_and_keep(loop: JobLoop, seat: RouteSlot, error: SluicewayError) -> None:
+def react_and_keep(loop: JobLoop, route_slot: RouteSlot, error: SluicewayError) -> None:
     """The epoch behind a failed one stays, to be committed when the route goes on."""
-    staged = seat.staged
-    _REACT(loop, seat, error)
-    seat.staged = staged
+    staged = route_slot.staged
+    _REACT(loop, route_slot, error)
+    route_slot.staged = staged
 
 
 _REACT = JobLoop._react
@@ -36,16 +36,16 @@ _REACT = JobLoop._react
 
 def commit_at_once(loop: JobLoop) -> None:
     """Begin the commit of the next epoch while that of the one before is under way."""
-    due = [seat for seat in loop._route_slots if seat.staged is not None]
+    due = [route_slot for route_slot in loop._route_slots if route_slot.staged is not None]
     views = loop._look(due)
-    for seat in due:
-        staged, seat.staged = seat.staged, None
-        view = views.get(seat.session.config.source)
-        if staged is None or view is None or not seat.session.started:
+    for route_slot in due:
+        staged, route_slot.staged = route_slot.staged, None
+        view = views.get(route_slot.session.config.source)
+        if staged is None or view is None or not route_slot.session.started:
             continue
-        seat.ahead = seat.session.ahead_of(staged.answers)
-        finish = partial(seat.session.finish, staged.planned, staged.answers, view)
-        seat.work = loop._pool.submit(finish)
+        route_slot.ahead = route_slot.session.ahead_of(staged.answers)
+        finish = partial(route_slot.session.finish, staged.planned, staged.answers, view)
+        route_slot.work = loop._pool.submit(finish)
 
 
 def fold_too_far(fold: Fold, answers: Sequence[Any]) -> Fold | None:

@@ -37,9 +37,9 @@ BACKGROUND = "background"
 class SimBackground:
     """Of one route of one driver, in a thread of its process."""
 
-    def __init__(self, world: "World", desk: RecordQueue, topic: str) -> None:
+    def __init__(self, world: "World", record_queue: RecordQueue, topic: str) -> None:
         self._world = world
-        self._desk = desk
+        self._queue = record_queue
         self._rng = world.scheduler.rng
         self._topic = topic
         self._closed = False
@@ -86,14 +86,14 @@ class SimBackground:
             names = sorted(name for name, each in fold.partitions.items() if each.files)
             chosen.extend(self._rng.sample(names, min(len(names), self._rng.randint(1, 4))))
 
-        self._desk.ask(choose).result()
-        moved = move_partitions(self._desk, chosen, lambda *_: "", self._rewrite)
+        self._queue.ask(choose).result()
+        moved = move_partitions(self._queue, chosen, lambda *_: "", self._rewrite)
         slots = [each.slot for each in moved if each.slot is not None]
         self._world.seen["moved"] += len(slots)
         self._world.seen["moved_together"] += len(slots) > 1
 
     def _rewrite(self, staged: Sequence[Staging]) -> list[Sequence[FileRecord] | SluicewayError]:
-        rewriter = SimRewriter(self._world, self._desk.log.storage, self._desk.log.layout)
+        rewriter = SimRewriter(self._world, self._queue.log.storage, self._queue.log.layout)
         made = rewriter.rewrite([(each.folder, each.live) for each in staged], until=None)
         return [one.files if isinstance(one, Rewritten) else one for one in made]
 
@@ -106,16 +106,16 @@ class SimBackground:
             if names:
                 chosen.append(self._rng.choice(names))
 
-        self._desk.ask(choose).result()
+        self._queue.ask(choose).result()
         if not chosen:
             return
-        self._desk.close_prefix(chosen[0])
+        self._queue.close_prefix(chosen[0])
 
         def build(fold: Fold) -> ReadyRecord | None:
             return ready_body(fold, chosen[0])
 
         for _ in range(5):
-            if self._desk.ask(build).result() is not None:
+            if self._queue.ask(build).result() is not None:
                 self._world.seen["ready"] += 1
                 return
             self._world.scheduler.wait(None, self._rng.random() * 2)
@@ -126,9 +126,9 @@ class SimBackground:
 
         def build(fold: Fold) -> CountsRecord | None:
             log, ends = ("counts", "cluster", "t1"), {0: fold.next_seq}
-            return counts_body(fold, self._desk.closed(), log, ends, counts) if counts else None
+            return counts_body(fold, self._queue.closed(), log, ends, counts) if counts else None
 
-        self._world.seen["counted"] += self._desk.ask(build).result() is not None
+        self._world.seen["counted"] += self._queue.ask(build).result() is not None
 
     def _expire(self) -> None:
         """The owner has a partition let go, and its files removed some time by whom he likes."""
@@ -138,17 +138,17 @@ class SimBackground:
             name = self._choose(fold)
             chosen.extend([replace(fold.partitions[name])] if name else [])
 
-        self._desk.ask(choose).result()
+        self._queue.ask(choose).result()
         if not chosen:
             return
         (state,) = chosen
         drop = self._rng.random() < 0.5 and state.whole
-        live = {state.folder: LiveFiles(self._desk.log, [state]).of(state)} if drop else None
+        live = {state.folder: LiveFiles(self._queue.log, [state]).of(state)} if drop else None
 
         def build(fold: Fold) -> ExpireRecord | None:
             return expire_body(fold, [state.folder], "the owner has dropped it", live)
 
-        if self._desk.ask(build).result() is None:
+        if self._queue.ask(build).result() is None:
             return
         self._world.seen["expired"] += 1
         if drop:

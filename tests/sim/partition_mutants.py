@@ -72,7 +72,7 @@ def take_any_rows(work: Any, added: Sequence[FileRecord]) -> None:
 
 
 def check_the_first(
-    desk: RecordQueue, works: Sequence[Any], build_of: Callable[[Any], Build]
+    record_queue: RecordQueue, works: Sequence[Any], build_of: Callable[[Any], Build]
 ) -> None:
     """Whether files have come is looked at for the first of a group, and holds for all of it."""
     first = next((work for work in works if work.is_open), None)
@@ -89,7 +89,7 @@ def check_the_first(
 
         return unchecked
 
-    _PUT_REPLACES(desk, works, build)
+    _PUT_REPLACES(record_queue, works, build)
 
 
 _PUT_REPLACES = replacing._put_replaces

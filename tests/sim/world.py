@@ -455,8 +455,8 @@ def _open_sink(config: RouteConfig) -> SimSink:
     return SimSink(_world().table, _world().weather)
 
 
-def _begin_background(desk: RecordQueue) -> SimBackground:
-    return SimBackground(_world(), desk, TOPIC)
+def _begin_background(record_queue: RecordQueue) -> SimBackground:
+    return SimBackground(_world(), record_queue, TOPIC)
 
 
 def _no_feed(*_: object) -> None:

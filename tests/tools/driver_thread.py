@@ -17,13 +17,13 @@ class Driver:
 
     Attributes:
         table: Whose log it writes.
-        desk: Takes what is asked for.
+        record_queue: Takes what is asked for.
         turn: Held while it puts; a test that commits itself holds it.
     """
 
     def __init__(self, table: TableOnDisk) -> None:
         self.table = table
-        self.desk = RecordQueue(table.log, ())
+        self.record_queue = RecordQueue(table.log, ())
         self.turn = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -32,7 +32,7 @@ class Driver:
     def _run(self) -> None:
         while not self._over.is_set():
             with self.turn:
-                self.desk.serve(self._put)
+                self.record_queue.serve(self._put)
             time.sleep(0.005)
 
     def _put(self, build: Build) -> int | None:

@@ -22,7 +22,17 @@ MOST_FILES = 40
 SESSION = "sluiceway.route.route_session"
 METAPHORS = frozenset(
     (
-        *("seat", "desk", "eyes", "letter", "teller", "patience", "parcel", "voice", "gate"),
+        *(
+            "route_slot",
+            "record_queue",
+            "eyes",
+            "letter",
+            "teller",
+            "patience",
+            "parcel",
+            "voice",
+            "gate",
+        ),
         *("foreseen", "wanted", "seen", "asked"),
     )
 )
@@ -36,12 +46,12 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _EVENTS = re.compile(r"\bevents? ((?:`[a-z_]+`(?:, (?:and |or )?| and | or )?)+)", re.IGNORECASE)
-_EVENT_ROW = re.compile(
-    r"^\| ((?:`[a-z_]+`(?:, )?)+) \| (?:a (?:route|driver|job)|the \w+) \|", re.MULTILINE
-)
+_EVENT_HEADING = re.compile(r"^### ((?:`[a-z_]+`(?:, )?)+)$", re.MULTILINE)
+_EVENT_LIST = re.compile(r"^- [A-Z][^:`]*: ((?:`[a-z_]+`(?:, )?)+)$", re.MULTILINE)
 _EVENT_LINK = re.compile(r"#event-([a-z_]+)")
 _COMMAND = re.compile(r"(?:`|^\$ |^)sluiceway ([a-z]+(?:-[a-z]+)*)\b(?![=:])", re.MULTILINE)
 _METRIC = re.compile(r"\bsluiceway_[a-z_]+[a-z]\b")
+_METRIC_ROW = re.compile(r"^\| `([a-z_]+)` \| (?:counter|gauge|histogram) \|", re.MULTILINE)
 _TICKED = re.compile(r"`([a-z_]+)`")
 _STUB = re.compile(r"^\s+\w+: Of the\b", re.MULTILINE)
 
@@ -233,8 +243,9 @@ def events_in_docs() -> set[str]:
     found: set[str] = set()
     for path in documents():
         text = prose(path)
-        rows = _EVENT_ROW.findall(text) if path.name == "runbook.md" else []
-        lists = [*_EVENTS.findall(text), *rows]
+        lists = _EVENTS.findall(text)
+        if path.name == "events.md":
+            lists += [*_EVENT_HEADING.findall(text), *_EVENT_LIST.findall(text)]
         found |= {name for names in lists for name in _TICKED.findall(names)}
         found |= {name.removesuffix("-of") for name in _EVENT_LINK.findall(text)}
     return found
@@ -246,8 +257,14 @@ def commands_in_docs() -> set[str]:
 
 
 def metrics_in_docs() -> set[str]:
-    """Names of metrics that pages name."""
-    return {name for path in documents() for name in _METRIC.findall(path.read_text("utf-8"))}
+    """Names of metrics that pages name, from `sluiceway_` on."""
+    found: set[str] = set()
+    for path in documents():
+        text = path.read_text("utf-8")
+        found |= set(_METRIC.findall(text))
+        if path.name == "metrics.md":
+            found |= {f"sluiceway_{name}" for name in _METRIC_ROW.findall(text)}
+    return found
 
 
 def metric_forms(name: str) -> frozenset[str]:

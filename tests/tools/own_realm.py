@@ -23,9 +23,9 @@ _NO_JAVA = JavaHome(Path("/nowhere"), 0, "none")
 _PROGRAM = """
 import json, os, stat, sys, time
 from sluiceway.errors import SluicewayError
-from sluiceway.host.kerberos import KerberosLogin, log_in, tell_of_tickets
+from sluiceway.host.kerberos import KerberosLogin, log_in, observe_tickets
 told = []
-tell_of_tickets(lambda event, fields: told.append([event, time.time()]))
+observe_tickets(lambda event, fields: told.append([event, time.time()]))
 login, seconds = KerberosLogin(*json.loads(sys.argv[1])), float(sys.argv[2])
 found = {"told": told, "error": "", "exit_code": 0, "mode": "", "cache": ""}
 try:

@@ -17,7 +17,7 @@ def turn_lanes(
     Args:
         route_slots: All routes.
         pool: Runs the turns.
-        settle: Waits a little for what runs for these seats.
+        settle: Waits a little for what runs for these route_slots.
     """
     running = [s for s in route_slots if s.state is RouteState.RUNNING and s.staged is None]
     due = [s for s in running if s.session.started and s.session.lanes.pressing]

@@ -192,7 +192,7 @@ class OwnedRoute:
                 before may have landed after it had looked.
         """
         fold = self.owned.fold
-        # A turn of the desk may have failed after records of it had landed.
+        # A turn of the record_queue may have failed after records of it had landed.
         since = since if self.unshown is None else min(since, self.unshown)
         self.unshown = None
         if self.readiness is not None:

@@ -242,7 +242,8 @@ class DirtyRetention:
                 self._events.info("garbage_left", path=found.path, error=str(error))
                 continue
             del self._files[found.source], self._since[found.source]
-            event = f"{found.source.KIND}_file_removed"
+            late = isinstance(found.source, LateSource)
+            event = "late_file_removed" if late else "dirty_file_removed"
             self._events.info(event, path=found.path, rows=int(found.file.rows))
 
     def _drop(self, found: CommittedDirty, table: DirtyCopies | None) -> None:

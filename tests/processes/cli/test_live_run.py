@@ -9,10 +9,10 @@ from tools.terminals import plain, terminal
 
 _PROGRAM = """
 import sys, time
-from sluiceway.cli.live_run import LiveRun, screen_wanted
+from sluiceway.cli.live_run import LiveRun, shows_screen
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
-assert screen_wanted(plain=False) and not screen_wanted(plain=True)
+assert shows_screen(plain=False) and not screen_wanted(plain=True)
 stop, board = StopSignal(), StatusBoard()
 stop.listen()
 screen = LiveRun("orders")

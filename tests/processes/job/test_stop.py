@@ -28,9 +28,9 @@ stop.listen()
 print("ready", flush=True)
 stop.sleep(60)
 stop.unlisten()
-print(stop.asked(), flush=True)
+print(stop.requested(), flush=True)
 """
-OVERDUE = POLITE.replace('print("ready"', 'stop.stop_after(0); stop.asked(); print("ready"')
+OVERDUE = POLITE.replace('print("ready"', 'stop.stop_after(0); stop.requested(); print("ready"')
 OVERDUE = OVERDUE.replace("stop.sleep(60)", "import time; time.sleep(1)")
 TIMEOUT_S = 60
 

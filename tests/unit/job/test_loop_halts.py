@@ -29,10 +29,10 @@ def test_halt_keeps_its_own_reason_while_brokers_are_away(monkeypatch: pytest.Mo
     nothing = cast("Any", None)
     log = stderr_log(log_format=LogFormat.JSON)
     loop = JobLoop((), LoopParts({}, nothing, StopSignal(), log, nothing, nothing))
-    seat = RouteSlot(placed_session("a"), RouteState.RUNNING)
-    loop._react(seat, DROPPED)
-    loop._react(seat, SourceUnavailableError("no broker answers"))
-    assert (seat.state, seat.error) == (RouteState.HALTED, DROPPED)
+    route_slot = RouteSlot(placed_session("a"), RouteState.RUNNING)
+    loop._react(route_slot, DROPPED)
+    loop._react(route_slot, SourceUnavailableError("no broker answers"))
+    assert (route_slot.state, route_slot.error) == (RouteState.HALTED, DROPPED)
     halted, tried = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [each["event"] for each in (halted, tried)] == ["route_halted"] * 2
     assert [each["code"] for each in (halted, tried)] == [DROPPED.code] * 2
@@ -49,8 +49,8 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
     nothing = cast("Any", None)
     loop = JobLoop((), LoopParts({}, nothing, StopSignal(), stderr_log(), nothing, nothing))
     commit, put = Future[None](), Event()
-    seat = RouteSlot(nothing, RouteState.RUNNING, work=commit, ahead=Fold())
-    loop._route_slots.append(seat)
+    route_slot = RouteSlot(nothing, RouteState.RUNNING, work=commit, ahead=Fold())
+    loop._route_slots.append(route_slot)
 
     class Session:
         config = type("Config", (), {"source": "main", "route": "a"})
@@ -71,9 +71,9 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
             # Takes the number behind that of the epoch, which may then not land any more.
             put.wait(30)
 
-    seat.session = cast("Any", Session())
+    route_slot.session = cast("Any", Session())
     views = cast("Any", {"main": None})
-    assert loop._plan([seat], views) == {}
-    assert seat.work is not None
+    assert loop._plan([route_slot], views) == {}
+    assert route_slot.work is not None
     put.set()
     loop._pool.close()

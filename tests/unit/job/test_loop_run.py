@@ -54,7 +54,7 @@ class Session:
 
 
 class Run:
-    """A loop over seats that a test has placed, and all that it does, in order."""
+    """A loop over route_slots that a test has placed, and all that it does, in order."""
 
     def __init__(self, *, bounded: bool = False) -> None:
         self.done: list[str] = []
@@ -67,7 +67,7 @@ class Run:
         self.loop = JobLoop((), parts, bounded=bounded)
         self.loop._status_files = cast("Any", SimpleNamespace(start=_nothing, close=_nothing))
 
-    def seat(self, route: str, state: RouteState, **more: Any) -> RouteSlot:
+    def route_slot(self, route: str, state: RouteState, **more: Any) -> RouteSlot:
         started = more.pop("started", True)
         made = RouteSlot(cast("Any", Session(route, self.done, started=started)), state, **more)
         self.loop._route_slots.append(made)
@@ -113,8 +113,8 @@ def note_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def commit() -> None:
         done.append("commit")
-        for seat in loop._route_slots:
-            seat.staged = None
+        for route_slot in loop._route_slots:
+            route_slot.staged = None
 
     taken = {
         "_settle": settle,
@@ -154,8 +154,8 @@ def test_each_turn_takes_its_steps_in_their_order_until_a_stop(
 def test_epoch_that_is_staged_when_the_loop_ends_is_committed_behind_the_one_under_way(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run.seat("a", RouteState.RUNNING, staged=StagedEpoch(cast("Any", None), ()))
-    run.seat("b", RouteState.RUNNING)
+    run.route_slot("a", RouteState.RUNNING, staged=StagedEpoch(cast("Any", None), ()))
+    run.route_slot("b", RouteState.RUNNING)
     note_steps(run, monkeypatch)
     run.ended_by_request()
     committed = ["settle None", "commit", "settle None"]
@@ -163,11 +163,11 @@ def test_epoch_that_is_staged_when_the_loop_ends_is_committed_behind_the_one_und
 
 
 def test_routes_that_run_settle_before_they_leave_and_all_others_only_leave(run: Run) -> None:
-    slow = run.seat("a", RouteState.RUNNING)
+    slow = run.route_slot("a", RouteState.RUNNING)
     cast("Any", slow.session).settles = lambda: time.sleep(0.05)
-    run.seat("b", RouteState.CAUGHT_UP)
-    run.seat("c", RouteState.HALTED, error=DROPPED)
-    run.seat("d", RouteState.WAITING, started=False)
+    run.route_slot("b", RouteState.CAUGHT_UP)
+    run.route_slot("c", RouteState.HALTED, error=DROPPED)
+    run.route_slot("d", RouteState.WAITING, started=False)
     run.ended_by_request()
     assert sorted(run.done[:2]) == ["a settles", "b settles"]
     assert sorted(run.done[2:]) == ["a leaves", "b leaves", "c leaves", "d leaves"]
@@ -175,14 +175,14 @@ def test_routes_that_run_settle_before_they_leave_and_all_others_only_leave(run:
 
 
 def test_run_waits_until_all_its_routes_have_left(run: Run) -> None:
-    seat = run.seat("a", RouteState.RUNNING, started=False)
-    leave = seat.session.leave
+    route_slot = run.route_slot("a", RouteState.RUNNING, started=False)
+    leave = route_slot.session.leave
 
     def slowly() -> None:
         time.sleep(0.05)
         leave()
 
-    cast("Any", seat.session).leave = slowly
+    cast("Any", route_slot.session).leave = slowly
     closed: list[list[str]] = []
     close = run.loop._pool.close
 
@@ -200,24 +200,24 @@ def test_route_that_has_halted_is_not_shown_as_one_that_will_be_tried_again(run:
     cast("Any", run.loop._parts.board).update = lambda _, state, __, next_ms: seen.append(
         (state, next_ms)
     )
-    run.seat("a", RouteState.HALTED, error=AWAY, next_try_ms=1_795_176_000_000)
-    run.seat("b", RouteState.RUNNING)
+    run.route_slot("a", RouteState.HALTED, error=AWAY, next_try_ms=1_795_176_000_000)
+    run.route_slot("b", RouteState.RUNNING)
     run.ended_by_request()
     assert seen == [(RouteState.HALTED, None), (RouteState.RUNNING, None)]
 
 
 def test_job_whose_routes_have_halted_or_caught_up_ends_with_the_worst_reason(run: Run) -> None:
-    run.seat("a", RouteState.HALTED, error=AWAY)
-    run.seat("b", RouteState.HALTED, error=LedgerMismatchError("another ledger's table"))
-    run.seat("c", RouteState.CAUGHT_UP)
+    run.route_slot("a", RouteState.HALTED, error=AWAY)
+    run.route_slot("b", RouteState.HALTED, error=LedgerMismatchError("another ledger's table"))
+    run.route_slot("c", RouteState.CAUGHT_UP)
     assert AWAY.exit_code < LedgerMismatchError.exit_code
     with pytest.raises(LedgerMismatchError):
         run.ended_by_request()
 
 
 def test_route_that_has_halted_is_no_failure_of_a_job_in_which_another_one_runs(run: Run) -> None:
-    run.seat("a", RouteState.HALTED, error=DROPPED)
-    run.seat("b", RouteState.RUNNING)
+    run.route_slot("a", RouteState.HALTED, error=DROPPED)
+    run.route_slot("b", RouteState.RUNNING)
     run.ended_by_request()
     assert sorted(run.done) == ["a leaves", "b leaves", "b settles"]
 
@@ -245,6 +245,6 @@ def test_job_without_a_route_fails_when_nobody_has_told_its_topics(
 
 def test_topics_that_nobody_tells_are_no_failure_of_a_job_with_a_route(run: Run) -> None:
     run.discovery.failure = REFUSED
-    run.seat("a", RouteState.RUNNING)
+    run.route_slot("a", RouteState.RUNNING)
     run.ended_by_request()
     assert run.done == ["a settles", "a leaves"]

@@ -85,16 +85,16 @@ def test_epoch_follows_only_the_ends_that_it_was_planned_from() -> None:
 
 def test_one_epoch_ahead_and_no_more() -> None:
     fold = _fold()
-    seat = RouteSlot(placed_session("a"), RouteState.RUNNING)
-    assert seat.plannable()
-    seat.work = Future()
-    assert not seat.plannable()
-    seat.ahead = fold
-    assert seat.plannable()
-    seat.staged = StagedEpoch(_planned(fold), [])
-    assert not seat.plannable()
-    seat.staged, seat.topics = None, ("new",)
-    assert not seat.plannable()
+    route_slot = RouteSlot(placed_session("a"), RouteState.RUNNING)
+    assert route_slot.plannable()
+    route_slot.work = Future()
+    assert not route_slot.plannable()
+    route_slot.ahead = fold
+    assert route_slot.plannable()
+    route_slot.staged = StagedEpoch(_planned(fold), [])
+    assert not route_slot.plannable()
+    route_slot.staged, route_slot.topics = None, ("new",)
+    assert not route_slot.plannable()
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_one_epoch_ahead_and_no_more() -> None:
 def test_tasks_behind_a_failed_epoch_end_early_unless_the_route_halts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: SluicewayError | None, *, asked: bool
 ) -> None:
-    seat = RouteSlot(placed_session("a", tmp_path), RouteState.RUNNING)
+    route_slot = RouteSlot(placed_session("a", tmp_path), RouteState.RUNNING)
     told: list[int] = []
     monkeypatch.setattr(
-        type(seat.session), "end_epoch_early", lambda _, planned: told.append(planned.epoch)
+        type(route_slot.session), "end_epoch_early", lambda _, planned: told.append(planned.epoch)
     )
-    early = EarlyEnd([(seat, _planned(_fold()))], lambda: False, stderr_log())
-    seat.work = Future()
+    early = EarlyEnd([(route_slot, _planned(_fold()))], lambda: False, stderr_log())
+    route_slot.work = Future()
     early.check()
     assert told == []
     if error is None:
-        seat.work.set_result(None)
+        route_slot.work.set_result(None)
     else:
-        seat.work.set_exception(error)
+        route_slot.work.set_exception(error)
     early.check()
     early.check()
     assert told == ([1] if asked else [])

@@ -172,8 +172,8 @@ def counted(
 ) -> tuple[RouteReadiness, RecordQueue, Fold]:
     """What a driver begins with."""
     fold = table.log.fold()
-    desk = RecordQueue(table.log, fold.closed)
-    return RouteReadiness(rule, desk, fold, stderr_log(level="warning")), desk, fold
+    queue = RecordQueue(table.log, fold.closed)
+    return RouteReadiness(rule, queue, fold, stderr_log(level="warning")), queue, fold
 
 
 def mark(read_at_us: int, us: int | None = None) -> WatermarkRecord:
@@ -185,26 +185,34 @@ def test_hour_is_closed_once_the_watermark_has_passed_it_and_its_count_is_there(
 ) -> None:
     nine_us = EIGHT_US + HOUR
     table.rows(EIGHT, newest_us=nine_us, mark=mark(nine_us + S, nine_us))
-    made, desk, fold = counted(table)
+    made, queue, fold = counted(table)
     made.close_due(fold)
-    assert desk.closed() == ()
+    assert queue.closed() == ()
     commit_counts(table, h08=11)
-    made, desk, fold = counted(table)
+    made, queue, fold = counted(table)
     made.close_due(fold)
-    assert desk.closed() == ()
+    assert queue.closed() == ()
     commit_counts(table, h08=10)
-    made, desk, fold = counted(table)
+    made, queue, fold = counted(table)
     made.close_due(fold)
-    assert (desk.closed(), desk.counted, desk.bound_us) == ((EIGHT,), (EIGHT,), nine_us)
+    assert (queue.closed(), queue.counted, queue.bound_us) == (
+        (EIGHT,),
+        (EIGHT,),
+        nine_us,
+    )
 
 
 def test_counts_alone_close_before_the_watermark_and_without_one(table: TableOnDisk) -> None:
     alone = replace(COUNTED, counts=CountsRule(SideTopic((), "audit"), CountRule(alone=True)))
     table.rows(SEVEN, EIGHT, mark=mark(EIGHT_US))
     commit_counts(table, h07=10, h08=11)
-    made, desk, fold = counted(table, alone)
+    made, queue, fold = counted(table, alone)
     made.close_due(fold)
-    assert (desk.closed(), desk.counted, desk.bound_us) == ((SEVEN,), (SEVEN,), None)
+    assert (queue.closed(), queue.counted, queue.bound_us) == (
+        (SEVEN,),
+        (SEVEN,),
+        None,
+    )
 
 
 def test_watermark_of_an_idle_route_is_told_once_while_a_count_is_missing(
@@ -308,27 +316,27 @@ def test_more_rows_than_were_counted_are_told(
     nine_us = EIGHT_US + HOUR
     table.rows(EIGHT, newest_us=nine_us, mark=mark(nine_us + S, nine_us))
     commit_counts(table, h08=7)
-    made, desk, fold = counted(table)
+    made, queue, fold = counted(table)
     made.close_due(fold)
-    assert desk.closed() == (EIGHT,)
+    assert queue.closed() == (EIGHT,)
     assert "more_rows_than_counted" in capsys.readouterr().err
 
 
 def test_any_record_may_bring_the_count_or_the_rows_that_it_waits_for(table: TableOnDisk) -> None:
     nine_us = EIGHT_US + HOUR
     table.rows(EIGHT, newest_us=nine_us, mark=mark(nine_us + S, nine_us))
-    made, desk, fold = counted(table)
+    made, queue, fold = counted(table)
     made.close_due(fold)
     commit_counts(table, h08=12)
     made.update(table.log.fold())
-    assert desk.closed() == ()
+    assert queue.closed() == ()
     # As a replay of dirty rows: no epoch of the stream says that it has landed.
     table.rows(EIGHT, rows=2, mark=mark(nine_us + S))
     made.update(table.log.fold())
-    assert desk.closed() == (EIGHT,)
-    plain, desk, fold = counted(table, RULE)
+    assert queue.closed() == (EIGHT,)
+    plain, queue, fold = counted(table, RULE)
     plain.update(fold)
-    assert desk.closed() == ()
+    assert queue.closed() == ()
 
 
 ALONE = replace(COUNTED, counts=CountsRule(SideTopic((), "audit"), CountRule(alone=True)))
@@ -339,9 +347,9 @@ def test_hour_that_an_epoch_in_flight_has_begun_is_announced_before_the_one_clos
 ) -> None:
     table.rows(EIGHT, mark=mark(EIGHT_US))
     commit_counts(table, h08=10)
-    made, desk, fold = counted(table, ALONE)
+    made, queue, fold = counted(table, ALONE)
     made.close_due(fold)
-    assert desk.closed() == (EIGHT,)
+    assert queue.closed() == (EIGHT,)
     # It was planned when nothing was closed: its row of seven o'clock is in time.
     table.rows(SEVEN, mark=mark(EIGHT_US + S))
     table.rows(closed=(EIGHT,), mark=mark(EIGHT_US + 2 * S))

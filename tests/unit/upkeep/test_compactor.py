@@ -92,7 +92,7 @@ class FakeRewriter:
 
 
 class Route:
-    """A ledger with small files in two hours, a desk that is served, and a compactor.
+    """A ledger with small files in two hours, a record_queue that is served, and a compactor.
 
     Args:
         root: Of the table.
@@ -114,10 +114,10 @@ class Route:
             moved = replace(file, final=final, values=("20261120", hour))
             self.writer.commit(replace(body, files=(moved,)))
         self.writer.set_published()
-        self.desk = RecordQueue(self.log, ())
+        self.record_queue = RecordQueue(self.log, ())
         self.rewriter = FakeRewriter()
         self.lines = Lines()
-        self.compactor = Compactor(self.desk, self.rewriter, TARGET, self.lines)  # type: ignore[arg-type]
+        self.compactor = Compactor(self.record_queue, self.rewriter, TARGET, self.lines)  # type: ignore[arg-type]
         self.looks = 0
         self._over = threading.Event()
         self._driver = threading.Thread(target=self._serve)
@@ -125,7 +125,7 @@ class Route:
 
     def _serve(self) -> None:
         while not self._over.wait(0.001):
-            self.desk.serve(self._put)
+            self.record_queue.serve(self._put)
 
     def _put(self, build: Build) -> int | None:
         self.looks += 1
@@ -136,7 +136,7 @@ class Route:
     def leave(self) -> None:
         self._over.set()
         self._driver.join()
-        self.desk.end(FencedError("the route was left"))
+        self.record_queue.end(FencedError("the route was left"))
         self.compactor.close()
 
     def ask(self, *names: str) -> CompactRequest:

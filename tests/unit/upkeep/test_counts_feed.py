@@ -138,7 +138,7 @@ def feed(driver: Driver, topic: Topic, decide: CountRule | None = None) -> Count
     """Begun."""
     rule = CountsRule(SideTopic((), "audit"), decide or CountRule())
     return CountsFeed(
-        driver.desk,
+        driver.record_queue,
         rule,
         table="ods.orders",
         periods=PERIODS,
@@ -255,27 +255,27 @@ def test_counts_that_would_push_out_one_that_closes_wait_for_the_closing(
     topic = Topic({0: [count("2026-11-20T08:00:00Z", 1)]})
     reading = feed(driver, topic)
     wait_for(lambda: len(driver.put(CountsRecord)) == 1)
-    driver.desk.close_prefixes([EIGHT], None, [EIGHT])
+    driver.record_queue.close_prefixes([EIGHT], None, [EIGHT])
     topic.logs[0].append(count("2026-11-20T09:00:00Z", 1))
     asked: list[Build] = []
-    real = driver.desk.ask
+    real = driver.record_queue.ask
 
     def ask(build: Build) -> Future[int | None]:
         asked.append(build)
         return real(build)
 
-    monkeypatch.setattr(driver.desk, "ask", ask)
+    monkeypatch.setattr(driver.record_queue, "ask", ask)
     wait_for(lambda: len(asked) >= 2)
     assert len(driver.put(CountsRecord)) == 1
     closing = replace(data(1, 9), closed=(EIGHT,), counted=(EIGHT,))
-    driver.desk.ask(lambda _: closing).result()
+    driver.record_queue.ask(lambda _: closing).result()
     wait_for(lambda: len(driver.put(CountsRecord)) == 2)
     reading.close()
     assert driver.table.log.fold().counted.rows == {"dt=20261120/hr=09": 1}
 
 
 def test_count_of_what_the_driver_has_closed_is_left_out(driver: Driver) -> None:
-    driver.desk.close_prefixes([EIGHT], None, [EIGHT])
+    driver.record_queue.close_prefixes([EIGHT], None, [EIGHT])
     times = ("2026-11-20T08:00:00Z", "2026-11-20T09:00:00Z")
     reading = feed(driver, Topic({0: [count(each, 3) for each in times]}))
     wait_for(lambda: len(driver.put(CountsRecord)) == 1)
@@ -301,7 +301,7 @@ def test_topic_that_does_not_answer_is_told_and_tried_again(
 def test_route_that_was_left_ends_it_without_a_word(
     driver: Driver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    driver.desk.end(FencedError("the route was left"))
+    driver.record_queue.end(FencedError("the route was left"))
     reading = feed(driver, Topic({0: [count("2026-11-20T08:00:00Z", 1)]}))
     wait_for(lambda: not reading.pressing)
     reading.close()
@@ -313,22 +313,22 @@ def test_feeds_of_routes_that_nobody_serves_hold_no_thread_of_the_pool(driver: D
     rule = CountsRule(SideTopic((), "audit"), CountRule())
     feeds = [
         CountsFeed(
-            desk,
+            queue,
             rule,
             table="ods.orders",
             periods=PERIODS,
             topic=Topic({0: [count("2026-11-20T08:00:00Z", 1)]}),
             log=stderr_log(level="error"),
         )
-        for desk in waits
+        for queue in waits
     ]
     turned = threading.Event()
     other = process_pool().add(turned.set)
     other.wake()
     assert turned.wait(PATIENCE_S)
     assert all(each.pressing for each in feeds)
-    for desk, each in zip(waits, feeds, strict=True):
-        desk.end(FencedError("the route was left"))
+    for queue, each in zip(waits, feeds, strict=True):
+        queue.end(FencedError("the route was left"))
         each.close()
 
 
@@ -337,16 +337,16 @@ def test_counts_are_read_while_routes_that_nobody_serves_hold_the_pool_of_upkeep
 ) -> None:
     waits = [RecordQueue(driver.table.log, ()) for _ in range(MOST_THREADS + 4)]
     request = ForgetRequest(1, "l", "forget", "me@h", "too old", drop=False, partitions=())
-    expirers = [Expirer(desk, None, stderr_log(level="error")) for desk in waits]
+    expirers = [Expirer(queue, None, stderr_log(level="error")) for queue in waits]
     for each in expirers:
         each.enqueue(request)
-    wait_for(lambda: sum(desk.is_waited_for(Fold()) for desk in waits) >= MOST_THREADS)
+    wait_for(lambda: sum(queue.is_waited_for(Fold()) for queue in waits) >= MOST_THREADS)
     reading = feed(driver, Topic({0: [count("2026-11-20T08:00:00Z", 1)]}))
     try:
         wait_for(lambda: not reading.pressing)
     finally:
-        for desk, each in zip(waits, expirers, strict=True):
-            desk.end(FencedError("the route was left"))
+        for queue, each in zip(waits, expirers, strict=True):
+            queue.end(FencedError("the route was left"))
             each.close()
     reading.close()
     assert [each.rows for body in driver.put(CountsRecord) for each in body.counts] == [1]

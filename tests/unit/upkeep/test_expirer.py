@@ -34,7 +34,7 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
 
 @pytest.fixture
 def asked(driver: Driver) -> Iterator[Expirer]:
-    made = Expirer(driver.desk, None, stderr_log(level="error"))
+    made = Expirer(driver.record_queue, None, stderr_log(level="error"))
     yield made
     made.close()
 
@@ -90,12 +90,14 @@ def test_letter_of_a_driver_that_died_lets_go_of_no_rows_that_came_since(
 
 def test_partition_that_is_worked_on_goes_when_that_is_done(driver: Driver, asked: Expirer) -> None:
     request = request_for(driver, SEVEN, EIGHT)
-    seq = driver.desk.ask(lambda fold: intent_body(fold, SEVEN, "compact")).result(PATIENCE_S)
+    seq = driver.record_queue.ask(lambda fold: intent_body(fold, SEVEN, "compact")).result(
+        PATIENCE_S
+    )
     assert seq is not None
     asked.enqueue(request)
     wait_for(lambda: len(driver.put(ExpireRecord)) == 1)
     assert [each.partition for each in driver.put(ExpireRecord)[0].partitions] == [EIGHT]
-    driver.desk.ask(lambda fold: abandon_body(fold, seq, "over")).result(PATIENCE_S)
+    driver.record_queue.ask(lambda fold: abandon_body(fold, seq, "over")).result(PATIENCE_S)
     wait_for(lambda: request.id not in asked._taken)
     assert is_there(driver, request)
     (letter,) = read_requests(driver.table.log.storage, driver.table.log.layout)
@@ -152,7 +154,7 @@ def test_old_partitions_go_by_themselves_pass_by_pass(
     monkeypatch.setattr("sluiceway.config.retention.MOST_AT_ONCE", 1)
     columns = (("dt", "yyyyMMdd"), ("hr", "HH"))
     rule = RetentionRule(HOUR, "1h", drop=True, columns=columns, timezone="UTC", announced=False)
-    work = Expirer(driver.desk, rule, stderr_log(level="error"))
+    work = Expirer(driver.record_queue, rule, stderr_log(level="error"))
     try:
         with driver.turn:
             driver.table.rows(EIGHT, newest_us=EIGHT_US + HOUR + 1)
@@ -170,7 +172,7 @@ def test_old_partitions_go_by_themselves_pass_by_pass(
 def test_partition_that_is_forgotten_while_its_files_are_looked_up_ends_nothing(
     driver: Driver,
 ) -> None:
-    work = Expirer(driver.desk, None, stderr_log(level="error"))
+    work = Expirer(driver.record_queue, None, stderr_log(level="error"))
     try:
         found = work._live(["dt=20261120/hr=06", SEVEN])
     finally:

@@ -78,7 +78,7 @@ class _Route:
         self.begun = 2 + len(self.names)
         for name in self.names:
             self.commit_file(name)
-        self.desk = RecordQueue(self.log, ())
+        self.record_queue = RecordQueue(self.log, ())
         self.landed: Callable[[str], None] = lambda _: None
 
     def driver(self, name: str) -> LedgerWriter:
@@ -102,17 +102,17 @@ class _Route:
         """
         with ThreadPoolExecutor(1) as pool:
             asked = list(names or self.names)
-            moving = pool.submit(move_partitions, self.desk, asked, lambda *_: "", work)
+            moving = pool.submit(move_partitions, self.record_queue, asked, lambda *_: "", work)
             try:
                 while not moving.done():
-                    if self.desk.is_waited_for(self.writer.fold):
+                    if self.record_queue.is_waited_for(self.writer.fold):
                         between()
                         with suppress(StorageUnavailableError):
                             # A route whose store fails waits, and goes on.
-                            self.desk.serve(self.put)
+                            self.record_queue.serve(self.put)
                     time.sleep(0.001)
             finally:
-                self.desk.end(FencedError("the route was left"))
+                self.record_queue.end(FencedError("the route was left"))
             found = moving.result()
         assert [each.partition for each in found] == asked
         return {each.partition: each for each in found}
@@ -237,7 +237,7 @@ def test_group_has_its_records_put_together_and_each_its_own(tmp_path: Path) -> 
     route = _Route(tmp_path, EIGHT, NINE, TEN)
     moved = route.move()
     assert route.kinds() == ["INTENT"] * 3 + ["REPLACE"] * 3
-    assert route.desk.turns <= 3
+    assert route.record_queue.turns <= 3
     assert list(route.replaced()) == [EIGHT, NINE, TEN]
     for name, each in moved.items():
         assert (each.slot, each.left, each.failed) == (
@@ -330,7 +330,7 @@ def test_driver_that_dies_leaves_a_group_to_the_next_one_which_abandons_all_of_i
     route = _Route(tmp_path, EIGHT, NINE, TEN)
 
     def leave(staged: Sequence[Staging]) -> list[Sequence[FileRecord] | SluicewayError]:
-        route.desk.end(FencedError("the route was left"))
+        route.record_queue.end(FencedError("the route was left"))
         return rewrite(staged)
 
     with pytest.raises(FencedError):
@@ -380,7 +380,7 @@ def test_drivers_thread_carries_over_so_much_in_one_turn_and_the_rest_in_the_nex
 
     def note(*asked: Any) -> Any:
         if threading.current_thread() is threading.main_thread():
-            copies.append(route.desk.turns)
+            copies.append(route.record_queue.turns)
         return copy(*asked)
 
     monkeypatch.setattr(replacing, "copy_staged", note)
@@ -444,7 +444,7 @@ def test_damaged_record_keeps_only_those_from_moving_whose_files_it_names(tmp_pa
     path = Path(route.log.layout.record(first))
     whole = path.read_bytes()
     path.write_bytes(b"{}")
-    route.desk = RecordQueue(route.log, ())
+    route.record_queue = RecordQueue(route.log, ())
     moved = route.move()
     assert "rec" in moved[EIGHT].failed
     assert moved[NINE].slot is not None
@@ -459,7 +459,7 @@ def test_turn_that_takes_its_time_leaves_the_rest_to_the_next_one(
     monkeypatch.setattr(desks, "TURN_S", 0.0)
     route = _Route(tmp_path, EIGHT, NINE, TEN)
     turns: list[int] = []
-    route.landed = lambda _: turns.append(route.desk.turns)
+    route.landed = lambda _: turns.append(route.record_queue.turns)
     moved = route.move()
     assert {name: each.failed for name, each in moved.items()} == FOUND
     assert turns == [1, 2, 3, 4, 5, 6]

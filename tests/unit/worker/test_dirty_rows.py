@@ -65,7 +65,7 @@ def test_message_that_the_job_file_skips_is_noted_by_its_kind() -> None:
         {"op": "m", "message": {}},
         {"op": "m", "message": {}},
     ]
-    skips = FormatChoice("debezium", (("other", "skip"),))
+    skips = FormatChoice("debezium", (("other_messages", "skip"),))
     found = run_task([[made_batch(0, rows[:2])], [made_batch(0, rows[2:], first=2)]], format=skips)
     assert (found.written.notes, found.written.counts.skipped) == ({"message": 2}, 2)
 

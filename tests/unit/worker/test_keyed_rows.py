@@ -233,7 +233,7 @@ def test_with_one_partition_records_need_no_key_and_a_second_one_is_refused() ->
 def test_a_truncate_halts_a_keyed_route_and_no_other() -> None:
     with pytest.raises(SourceEmptiedError, match="TRUNCATE"):
         decode("debezium", change("t", None, None))
-    plain = open_decoder(FormatChoice("debezium", (("other", "skip"),)), SCHEMA)
+    plain = open_decoder(FormatChoice("debezium", (("other_messages", "skip"),)), SCHEMA)
     assert plain.decode([json.dumps(change("t", None, None)).encode()]).skipped == 1
     assert plain.decode([]).kinds is None
     assert pa.types.is_int64(plain.arrow_schema.field("id").type)
