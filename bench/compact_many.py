@@ -25,7 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.driver_cost import NO_SUM, CatalogCalls, MemorySink, MemorySource, job_text
-from sluiceway.config.compile import compile_routes
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -37,7 +38,6 @@ from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.route_session import RouteSession
 from sluiceway.schedule.source_view import read_source_view
 from sluiceway.sources.contract import SourcePartition
-from sluiceway.spec.loader import parse_job
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, decode
 from sluiceway.upkeep.compact_requests import COMPACT, CompactAnswer, CompactRequest

@@ -26,12 +26,13 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.spark_task import packed
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.observe.log import stderr_log
@@ -54,7 +55,6 @@ from sluiceway.sources.contract import (
     SourceIdentity,
     SourcePartition,
 )
-from sluiceway.spec.loader import parse_job
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, decode, encode
 from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult

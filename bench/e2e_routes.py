@@ -41,7 +41,7 @@ from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.lab.demo import process_tree
 from sluiceway.lab.lab import Lab, LabEndpoints
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.storage.local import LocalStorage

@@ -26,14 +26,14 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from numpy.typing import NDArray
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RouteConfig
 from sluiceway.formats.registry import open_decoder
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.sinks.files.parquet_file import ROW_GROUP_BYTES, dictionary_columns
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.native_consumer import NativeConsumer, native_consumer
 from sluiceway.sources.kafka.settings import consumer_settings
-from sluiceway.spec.loader import parse_job
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.worker.meta_columns import meta_fields
 

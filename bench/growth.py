@@ -35,12 +35,12 @@ from statistics import median
 from uuid import uuid4
 
 from bench.figures import growth_exponent
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.followers.desired import desired_partitions, moved_last
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.places import intent_folder

@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RouteConfig
 from sluiceway.job.status_board import MeasuredRoute, StatusBoard
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import PartitionState, SourceState
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.loader import load_job
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import PartitionState, SourceState
 from sluiceway.ledger.records import DataRecord, RangeRecord, RowCounts
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.route.epoch_report import EpochDone
@@ -32,7 +33,6 @@ from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.service.metrics_page import MetricsPage
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.sources.kafka.reader import KafkaBatch, MessageRows
-from sluiceway.spec.loader import load_job
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.figure_values import TaskFigures
 from sluiceway.worker.plan import TaskResult

@@ -29,10 +29,10 @@ from bench.ours import COMMAND, JobChoices, job_text
 from bench.standard_events import create_topic, produce_payloads
 from bench.workloads import Workload, expected_totals, workload_events
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.config.compile import compile_route
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.loader import load_job
 from sluiceway.lab.demo import process_tree
 from sluiceway.lab.lab import Lab
-from sluiceway.spec.loader import load_job
 
 TOPIC = "many_values"
 LOGS = 2

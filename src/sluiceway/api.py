@@ -9,12 +9,12 @@ from typing import Any
 from sluiceway.cli.job_file import load_checked_job, parse_checked_job
 from sluiceway.job.run import Observers, RunOptions, run_job
 from sluiceway.job.stop import StopSignal, listening
+from sluiceway.jobfile.blocks.values import parse_duration_ms
+from sluiceway.jobfile.loader import LoadedJob
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.route.status import RouteSummary, RunSummary
 from sluiceway.service.health import HttpAccess, health_served
-from sluiceway.spec.loader import LoadedJob
-from sluiceway.spec.values import parse_duration_ms
 
 __all__ = ["RouteSummary", "RunSummary", "run"]
 

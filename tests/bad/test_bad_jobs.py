@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.spec.document import MAX_BYTES
+from sluiceway.jobfile.document import MAX_BYTES
 
 JOBS = sorted((Path(__file__).parent / "jobs").glob("*.yaml"))
 EXPECTED = re.compile(r"^#! exit (\d) at (\d+:\d+): (.+)$", re.MULTILINE)

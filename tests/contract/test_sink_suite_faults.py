@@ -14,12 +14,13 @@ from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.contract import (
     DesiredPartition,
     ParkedPartition,
+    ShownPartition,
     TableIdentity,
     TableSink,
     TableState,
+    Values,
 )
 from sluiceway.sinks.hive.table import HiveTableSink, InspectedHiveTable
-from sluiceway.sinks.inspected import ShownPartition, Values
 from sluiceway.sinks.table_options import TableOptions
 from tools.hive_under_test import TABLE, HiveUnderTest
 from tools.raw_metastore import raw_client

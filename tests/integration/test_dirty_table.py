@@ -12,7 +12,7 @@ from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows, matching
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyProblem, VerifyReport
 from sluiceway.cli.app import run_command
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.dirty_stores import dirty_table_of

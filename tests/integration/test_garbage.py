@@ -13,8 +13,8 @@ import pytest
 from sluiceway.audit.pick_route import job_routes, pick_route
 from sluiceway.audit.run_gc import collect_route
 from sluiceway.cli.app import run_command
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import FencedError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger import lease
 from sluiceway.ledger.collect import Collected
 from sluiceway.observe.log import stderr_log

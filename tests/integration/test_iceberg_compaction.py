@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.observe.failpoints import Action, FailpointSpec
-from sluiceway.sinks.iceberg import lake_upkeep
+from sluiceway.sinks.iceberg.compact import lake_upkeep
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
 from tools.lake_orders import order

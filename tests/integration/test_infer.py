@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.cli.infer import infer
+from sluiceway.cli.commands.infer import infer
 from sluiceway.errors import TopicNotFoundError, WrongUsageError
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.spec.loader import load_job
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.loader import load_job
 from tools.canal_source import CANAL_COLUMNS, CanalSource
 from tools.change_source import tell
 from tools.driver_kills import drive, drive_until_killed

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from sluiceway.audit.run_verify import verify_route
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import DataRecord
 from sluiceway.upkeep import record_queue
 from sluiceway.upkeep.record_queue import RecordQueue

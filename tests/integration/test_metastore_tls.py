@@ -9,7 +9,7 @@ import pytest
 
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import MetastoreUnavailableError, UnhealthyEnvironmentError
-from sluiceway.sinks.iceberg.catalogs import open_catalog
+from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 from sluiceway.sinks.registry import CatalogAccess, open_sink
 from sluiceway.sinks.table_options import PartitionColumn, TableOptions
 from sluiceway.types.schema import Field, IntegerType, Schema

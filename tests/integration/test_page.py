@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.page_answers import JobFileAnswers
+from sluiceway.cli.views.page_answers import JobFileAnswers
 from sluiceway.console.contract import DirtyChoice
 from sluiceway.errors import WrongUsageError
 from sluiceway.observe.log import stderr_log

@@ -12,7 +12,7 @@ import pytest
 from sluiceway.followers import moved_partitions
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import RecordType
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep import record_queue

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.infer import infer
+from sluiceway.cli.commands.infer import infer
 from sluiceway.errors import (
     JobFileError,
     SchemaRegistryRefusedError,

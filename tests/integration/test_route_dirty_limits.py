@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.dirty_limits import PREPARED_AT
 from sluiceway.errors import DirtyLimitError
+from sluiceway.jobfile.compile.dirty_limits import PREPARED_AT
 from sluiceway.observe.steps import Step
 from sluiceway.route.prepare import prepare_record
 from tools.job_files import event, write_routes

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
 from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.route.status import RouteState

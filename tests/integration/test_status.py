@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.cli.app import run_command
-from sluiceway.config.compile import compile_routes
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.clients import open_sink

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from sluiceway.audit.planned_route import foresee_route
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import JobFileError, KeyNotToldError, TableMismatchError
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.loader import load_job
 from sluiceway.route.told_keys import with_told_key
-from sluiceway.spec.loader import load_job
 from tools.avro_change_source import KEY_SCHEMA, VALUE_SCHEMA, AvroChangeSource
 from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.lab_fixture import TopicFactory

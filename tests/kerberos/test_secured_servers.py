@@ -20,7 +20,7 @@ from sluiceway.errors import (
 from sluiceway.lab.kafka_topics import create_topic
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.lab.metastore import metastore_options
-from sluiceway.sinks.iceberg.catalogs import open_catalog
+from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 from sluiceway.storage.access import HDFS, StoreAccess, Stores
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.hdfs.client import PROXY_VARIABLE, hdfs_client

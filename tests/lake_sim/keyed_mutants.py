@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluiceway.sinks.iceberg import keyed_changes, keyed_publisher
-from sluiceway.sinks.iceberg.change_history import ChangeHistory
-from sluiceway.sinks.iceberg.key_index import KeyIndex
-from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
-from sluiceway.sinks.iceberg.table_head import HeadReader
-from sluiceway.sinks.iceberg.upsert_request import upsert_request
+from sluiceway.sinks.iceberg.keyed import keyed_changes, keyed_publisher
+from sluiceway.sinks.iceberg.keyed.change_history import ChangeHistory
+from sluiceway.sinks.iceberg.keyed.key_index import KeyIndex
+from sluiceway.sinks.iceberg.keyed.keyed_publisher import KeyedPublisher
+from sluiceway.sinks.iceberg.keyed.table_head import HeadReader
+from sluiceway.sinks.iceberg.keyed.upsert_request import upsert_request
 from sluiceway.types.row_kinds import RowKind
 
 _FIND = KeyIndex.find

@@ -30,10 +30,10 @@ from sluiceway.ledger.lane_records import (
     LaneRecord,
     LaneSpan,
 )
-from sluiceway.sinks.iceberg import keyed_upkeep
-from sluiceway.sinks.iceberg.change_history import ChangeHistory
-from sluiceway.sinks.iceberg.keyed_changes import ChangeColumns
-from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
+from sluiceway.sinks.iceberg.keyed import keyed_upkeep
+from sluiceway.sinks.iceberg.keyed.change_history import ChangeHistory
+from sluiceway.sinks.iceberg.keyed.keyed_changes import ChangeColumns
+from sluiceway.sinks.iceberg.keyed.keyed_publisher import KeyedPublisher
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.replayed_changes import judged

@@ -15,10 +15,10 @@ from pyiceberg.table import Table
 
 from lake_sim.violation import ViolationError
 from sluiceway.errors import MetastoreUnavailableError, StorageUnavailableError
-from sluiceway.sinks.iceberg import lent_catalogs
-from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog
+from sluiceway.sinks.iceberg.catalog import lent_catalogs
+from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LakeCatalog
+from sluiceway.sinks.iceberg.catalog.lent_catalogs import CatalogPool
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lent_catalogs import CatalogPool
 from tools.lake_under_test import FaultyCatalog, LakeUnderTest
 
 FAULTS = ("pass", "pass", "late", "late", "lost", "answer_lost", "twice", "down")

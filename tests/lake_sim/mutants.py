@@ -12,23 +12,18 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from lake_sim.keyed_mutants import KEYED_MUTANTS
 from lake_sim.lending_mutants import LENDING_MUTANTS
 from sluiceway.ledger.follower import LogView
-from sluiceway.sinks.iceberg import (
-    commit_request,
-    compaction,
-    expiring,
-    lake_table,
-    orphans,
-    publisher,
-)
-from sluiceway.sinks.iceberg.compaction import LakeCompaction
-from sluiceway.sinks.iceberg.expiring import due_expiry, unnamed_files
-from sluiceway.sinks.iceberg.lake_batch import LakeBatch, next_batch
-from sluiceway.sinks.iceberg.lake_table import LakeTable
+from sluiceway.sinks.iceberg import commit_request
+from sluiceway.sinks.iceberg.compact import compaction, expiring, orphans
+from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction
+from sluiceway.sinks.iceberg.compact.expiring import due_expiry, unnamed_files
+from sluiceway.sinks.iceberg.compact.orphans import MetadataFiles
+from sluiceway.sinks.iceberg.compact.replace_request import replace_request
+from sluiceway.sinks.iceberg.keyed.table_head import Head
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
-from sluiceway.sinks.iceberg.orphans import MetadataFiles
-from sluiceway.sinks.iceberg.publisher import LakePublisher
-from sluiceway.sinks.iceberg.replace_request import replace_request
-from sluiceway.sinks.iceberg.table_head import Head
+from sluiceway.sinks.iceberg.publish import lake_table, publisher
+from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch, next_batch
+from sluiceway.sinks.iceberg.publish.lake_table import LakeTable
+from sluiceway.sinks.iceberg.publish.publisher import LakePublisher
 from sluiceway.sinks.iceberg.through import property_name
 from tools.ledger_records import LEDGER
 from tools.mutant_fit import Patch, held

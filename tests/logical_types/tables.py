@@ -22,12 +22,12 @@ from logical_types.encodings import (
     proto_row,
     proto_schema,
 )
-from sluiceway.cli.proposed_columns import propose
-from sluiceway.config.compile import compile_route
+from sluiceway.cli.views.proposed_columns import propose
 from sluiceway.formats.recognise import TopicContents
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.formats.schema_registry.client import RegisteredSchema
 from sluiceway.formats.subject_columns import subject_columns
+from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.route.columns_to_add import ColumnsToAdd, merged_fields, state_with
 from sluiceway.sinks.contract import TableIdentity, TableState
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice

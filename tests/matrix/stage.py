@@ -13,12 +13,12 @@ from matrix.rules import QUEUES, Scene
 from matrix.stores import moved_onto, seen_locally
 from sluiceway.audit.dirty_choice import choose
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
-from sluiceway.config.compile import compile_route
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.loader import load_job
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.lane_records import PURGE, REPLAY
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.route.clients import open_sink
-from sluiceway.spec.loader import load_job
 from sluiceway.upkeep.requests import put_request, read_requests
 from tools.independent_reader import BrokerRecord, Report, broker_records, check, table_view
 from tools.job_files import COLUMNS, JobFile, event

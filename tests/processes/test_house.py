@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import VERBS
-from sluiceway.spec.block import Block
-from sluiceway.spec.columns import ColumnRules
-from sluiceway.spec.models import JobFileBlocks
+from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.columns import ColumnRules
+from sluiceway.jobfile.blocks.models import JobFileBlocks
 from sluiceway.types.dirty import DirtyReason
 from tools.source_trees import nodes_of, tree_of
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.garbage import Decided, EpochFiles, decide
 from sluiceway.ledger.records import Body, DataRecord, encode_record
 from tools.ledger_records import data, fence, record, sources, span

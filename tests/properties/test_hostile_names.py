@@ -9,12 +9,12 @@ import pytest
 from sluiceway.errors import JobFileError
 from sluiceway.expressions.tokens import MAX_TEXT_BYTES
 from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.sinks.partition_path import (
     partition_folder,
     partition_value_problem,
     resolve_within,
 )
-from sluiceway.spec.loader import parse_job
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.row_choices import RowChooser

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from sluiceway.cli.job_file import inspect_checked_job
-from sluiceway.cli.row_checks import unfit_rows
-from sluiceway.config.unnamed_routes import surely_fits
+from sluiceway.cli.views.row_checks import unfit_rows
+from sluiceway.jobfile.compile.unnamed_routes import surely_fits
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders.yaml"
 TYPES = st.sampled_from(

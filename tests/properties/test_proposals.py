@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sluiceway.cli.proposal_trial import tried
-from sluiceway.cli.proposed_columns import contents_block
+from sluiceway.cli.views.proposal_trial import tried
+from sluiceway.cli.views.proposed_columns import contents_block
 from sluiceway.formats.recognise import TopicContents
 
 TEXTS = ["", "x", "12", "2026-11-20", "2026-11-20T08:00:00Z", "2026-11-20 08:00:00", "0000-00-00"]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluiceway.errors import JobFileError, NotInThisVersionError
-from sluiceway.spec.loader import parse_job
-from sluiceway.spec.values import parse_duration_ms
+from sluiceway.jobfile.blocks.values import parse_duration_ms
+from sluiceway.jobfile.loader import parse_job
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "orders.yaml").read_bytes()
 ENVIRON = {"SLUICEWAY_KAFKA": "k1:9092", "SLUICEWAY_METASTORE": "thrift://hms:9083"}

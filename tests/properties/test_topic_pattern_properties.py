@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RouteTemplate
-from sluiceway.spec.loader import parse_job
-from sluiceway.spec.routes import is_route_name
-from sluiceway.spec.topic_pattern import compile_topic_pattern, groups_in, missing_groups
+from sluiceway.jobfile.blocks.routes import is_route_name
+from sluiceway.jobfile.blocks.topic_pattern import compile_topic_pattern, groups_in, missing_groups
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RouteTemplate
+from sluiceway.jobfile.loader import parse_job
 from tools.hang import ended_if_endless
 
 PIECES = st.sampled_from(

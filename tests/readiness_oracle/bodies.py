@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.operator_records import GAP, TWICE, ResetPartition, ResetRecord
 from sluiceway.ledger.records import (

@@ -10,10 +10,10 @@ from readiness_oracle.bodies import Plan
 from readiness_oracle.mutant import Mutant
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, OpenPrefixes
-from sluiceway.ledger import fold
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.fold_counts import apply_counts, check_counts
-from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.folding import fold
+from sluiceway.ledger.folding.fold_counts import apply_counts, check_counts
+from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.route import route_readiness
 from sluiceway.upkeep.record_queue import RecordQueue
 from tools.mutant_fit import Patch

@@ -17,8 +17,8 @@ from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import OpenPrefixes
 from sluiceway.eventtime.watermark import ObservedSource, SourceStatus, SourceVerdict, WatermarkRule
-from sluiceway.ledger import fold_counts, fold_sources, fold_watermark
-from sluiceway.ledger.fold_state import ClosedPrefix, SourceState
+from sluiceway.ledger.folding import fold_counts, fold_sources, fold_watermark
+from sluiceway.ledger.folding.fold_state import ClosedPrefix, SourceState
 from sluiceway.route import route_readiness
 from sluiceway.schedule.steady_clock import SteadyClock
 from sluiceway.worker.late_rows import LateJudge

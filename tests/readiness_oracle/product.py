@@ -1,7 +1,7 @@
 """The product's own code behind the judge's questions: what it decides is decided by it alone.
 
 The watermark, what is closed and what is announced come from the driver's `RouteReadiness`; every
-record goes through `sluiceway.ledger.fold`, which refuses an unlawful one; a new driver has
+record goes through `sluiceway.ledger.folding.fold`, which refuses an unlawful one; a new driver has
 nothing but the records' bytes. Only the order of the calls is written here, as in the driver.
 """
 
@@ -31,12 +31,12 @@ from readiness_oracle.bodies import (
 from readiness_oracle.decider import Announced, Batch, Fate, Outcome, RefusedError
 from readiness_oracle.history import SECOND, CountMessage, Look, Route
 from sluiceway.audit.partition_counts import counted_due
-from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.errors import InvariantError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import Body, DataRecord, Record, decode_record, encode_record
 from sluiceway.ledger.watermark_records import WatermarkRecord

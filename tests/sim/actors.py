@@ -12,7 +12,7 @@ from sim.background import BACKGROUND
 from sim.lives import Life
 from sim.scheduler import Process
 from sim.world import TOPIC, World
-from sluiceway.config.dirty_limits import DirtyLimits
+from sluiceway.jobfile.compile.dirty_limits import DirtyLimits
 
 _MOST_PARTITIONS = 4
 _MOST_DRIVERS = 2

@@ -13,9 +13,9 @@ from typing import Any
 from sluiceway.errors import SluicewayError
 from sluiceway.job.loop import JobLoop
 from sluiceway.job.route_slot import RouteSlot
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.route import ahead
-from sluiceway.spec.log_key import SourceKey
+from sluiceway.types.log_key import SourceKey
 
 
 def always(fold: Fold, planned: object) -> bool:

@@ -1,9 +1,9 @@
 """Which seeds announce their partitions, and by which job file."""
 
 from sim.readiness import IDLE_AFTER_US, OUT_OF_ORDERNESS_US, Timed
-from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
 from sluiceway.sources.side_topics import SideTopic
 
 

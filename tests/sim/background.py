@@ -14,7 +14,7 @@ from sim.tasks import RowsFile
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.live_files import LiveFiles
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord
@@ -27,7 +27,7 @@ from sluiceway.upkeep.rewriting import Rewritten
 
 if TYPE_CHECKING:
     from sim.world import World
-    from sluiceway.ledger.fold_state import PartitionState
+    from sluiceway.ledger.folding.fold_state import PartitionState
 
 _PAUSE_S = 6.0
 BACKGROUND = "background"

@@ -5,7 +5,7 @@ from typing import Any
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, OpenPrefixes
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.upkeep.partition_bodies import counts_body
 
 

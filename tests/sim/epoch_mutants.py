@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from sluiceway.errors import TaskFailedError
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.ledger.records import RangeRecord
 from sluiceway.schedule import pieces, planner
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit

@@ -35,11 +35,6 @@ from sluiceway.host.work_pool import WorkPool
 from sluiceway.job import loop
 from sluiceway.job.loop import JobLoop
 from sluiceway.ledger import (
-    fold_data,
-    fold_lanes,
-    fold_partitions,
-    fold_sources,
-    fold_watermark,
     forgetting,
     garbage,
     log,
@@ -51,8 +46,15 @@ from sluiceway.ledger import (
     upkeep,
 )
 from sluiceway.ledger.collect import GarbageCollector
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import FoldState, SourceState
+from sluiceway.ledger.folding import (
+    fold_data,
+    fold_lanes,
+    fold_partitions,
+    fold_sources,
+    fold_watermark,
+)
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import FoldState, SourceState
 from sluiceway.ledger.garbage import Decided
 from sluiceway.ledger.lane_state import LaneState, ReplayLanes
 from sluiceway.ledger.log import LedgerLog

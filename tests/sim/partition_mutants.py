@@ -13,8 +13,8 @@ from sluiceway.followers.files import Publisher
 from sluiceway.followers.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.ledger import placing
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, PartitionState
 from sluiceway.ledger.garbage import Decided, Decision, Staged
 from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import moved_prefix

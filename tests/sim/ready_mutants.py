@@ -17,7 +17,7 @@ from sluiceway.eventtime.watermark import (
     SourceVerdict,
     WatermarkRule,
 )
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.schedule import source_view
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.steady_clock import SteadyClock, _agrees

@@ -10,8 +10,8 @@ from sim.substitutes import scheduler
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.ledger import forgetting, snapshot
 from sluiceway.ledger.collect import GarbageCollector
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import WatermarkState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import WatermarkState
 from sluiceway.ledger.garbage import Decided, Epoch
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import SourceChangeRecord

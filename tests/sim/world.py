@@ -29,8 +29,6 @@ from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFormat, SimRunner, copy_late_files, run_lane_task
 from sim.watched import WatchedLocalStorage
 from sim.weather import Rates, Weather
-from sluiceway.config.config import CompiledJob, RouteConfig
-from sluiceway.config.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.errors import SluicewayError
 from sluiceway.followers import moved_partitions
 from sluiceway.followers.runner import FollowerRunner
@@ -40,6 +38,9 @@ from sluiceway.job import loop, run, status_board
 from sluiceway.job.lag_watch import LagWatch
 from sluiceway.job.run import Observers
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.blocks.start import EARLIEST, StartAt
+from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig
+from sluiceway.jobfile.compile.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.ledger import (
     forgetting,
     layout,
@@ -63,7 +64,6 @@ from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sinks.table_options import TableOptions
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
-from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local, probing
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.contract import Storage

@@ -25,7 +25,7 @@ from tools.topic_writer import TopicWriter
 _TESTS = Path(__file__).parents[1]
 _ORPHANS = """
 import sys
-from sluiceway.cli import maintain
+from sluiceway.cli.commands import maintain
 from sluiceway.cli.app import run_command
 maintain._LEAST_AGE_S = 0.0
 command = ["maintain", sys.argv[1], "--orphans", "--older-than", "2s", "--keep", "999d"]

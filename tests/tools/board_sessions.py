@@ -4,15 +4,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RouteConfig
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step
 from sluiceway.route.clients import open_sink, open_source
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.route_session import RouteSession
-from sluiceway.spec.loader import parse_job
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.local import LocalStorage
 

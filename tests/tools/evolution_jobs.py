@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sluiceway.spec.loader import parse_job
-from sluiceway.spec.models import RouteSpec
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.loader import parse_job
 
 JOB = """\
 version: 1

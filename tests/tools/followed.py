@@ -2,7 +2,7 @@
 
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.host.work_pool import WorkPool
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import Follower, LogView
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sluiceway.cli.answers import in_milliseconds
+from sluiceway.cli.views.answers import in_milliseconds
 from sluiceway.console.access import PageAccess
 from sluiceway.console.app import page_app
 from sluiceway.console.contract import DirtyChoice, Document, JobAnswers

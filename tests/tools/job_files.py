@@ -4,10 +4,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluiceway.config.compile import compile_route
-from sluiceway.config.config import RouteConfig
-from sluiceway.spec.loader import load_job
-from sluiceway.spec.models import JobSpec
+from sluiceway.jobfile.blocks.models import JobSpec
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.loader import load_job
 
 COLUMNS = """\
     - {name: id, type: bigint, required: true}

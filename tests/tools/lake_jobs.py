@@ -9,14 +9,14 @@ from pyiceberg.table import Table
 
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.config.compile import compile_routes
 from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.loader import load_job
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, ignore_step
-from sluiceway.sinks.iceberg.hive_catalog import HiveLakeCatalog
-from sluiceway.spec.loader import load_job
+from sluiceway.sinks.iceberg.catalog.hive_catalog import HiveLakeCatalog
 from tools.inline_runner import InlineRunner
 
 COLUMNS = """\

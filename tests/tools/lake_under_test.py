@@ -25,21 +25,21 @@ from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import Log, stderr_log
 from sluiceway.sinks.contract import FollowedRoute, TableState
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, LibraryCatalog
+from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LakeCatalog, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.compaction import LakeCompaction, Rewriting
+from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction, Rewriting
+from sluiceway.sinks.iceberg.compact.expiring import LakeExpiry
+from sluiceway.sinks.iceberg.compact.file_process import Answers
+from sluiceway.sinks.iceberg.compact.orphans import LakeOrphans
+from sluiceway.sinks.iceberg.compact.replace_request import replace_request
+from sluiceway.sinks.iceberg.compact.rewrite_live import LakeRewritePlan, rewrite_live
 from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer
-from sluiceway.sinks.iceberg.expiring import LakeExpiry
-from sluiceway.sinks.iceberg.file_process import Answers
-from sluiceway.sinks.iceberg.keyed_files import FilePlace
-from sluiceway.sinks.iceberg.lake_table import LakeTable, hashes_of
-from sluiceway.sinks.iceberg.orphans import LakeOrphans
-from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher
-from sluiceway.sinks.iceberg.replace_request import replace_request
-from sluiceway.sinks.iceberg.rewrite_live import LakeRewritePlan, rewrite_live
-from sluiceway.sinks.iceberg.table import IcebergTableSink
-from sluiceway.sinks.iceberg.table_head import HeadReader
-from sluiceway.sinks.iceberg.upsert_request import TableChange
+from sluiceway.sinks.iceberg.keyed.keyed_files import FilePlace
+from sluiceway.sinks.iceberg.keyed.table_head import HeadReader
+from sluiceway.sinks.iceberg.keyed.upsert_request import TableChange
+from sluiceway.sinks.iceberg.publish.lake_table import LakeTable, hashes_of
+from sluiceway.sinks.iceberg.publish.publisher import LakePlace, LakePublisher
+from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from sluiceway.sinks.lake_options import LakeField, LakeOptions
 from sluiceway.sinks.table_options import TableOptions
 from sluiceway.storage.local import LocalStorage

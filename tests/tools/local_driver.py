@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from sluiceway.cli.job_file import load_checked_job
-from sluiceway.config.compile import compile_routes
 from sluiceway.errors import SluicewayError
 from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.plugins import installed_plugins
@@ -56,7 +56,7 @@ _IMPORTED = (
     "sluiceway.sources.kafka.reader",
     "structlog",
 )
-_IMPORTED_FOR_LAKES = ("sluiceway.sinks.iceberg.table",)
+_IMPORTED_FOR_LAKES = ("sluiceway.sinks.iceberg.publish.table",)
 
 
 @dataclass(frozen=True, slots=True)

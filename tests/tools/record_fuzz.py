@@ -24,7 +24,7 @@ from typing import Any
 
 from sluiceway.errors import InvariantError, LedgerCorruptError
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import (
     MAX_RECORD_BYTES,

@@ -9,12 +9,12 @@ from typing import Any
 import typer
 
 from sluiceway.cli.app import GROUPS, VERBS
-from sluiceway.cli.messages import MessagePage, read_messages
+from sluiceway.cli.views.messages import MessagePage, read_messages
 from sluiceway.errors import SluicewayError
+from sluiceway.jobfile.json_schema import job_file_schema
 from sluiceway.lab import demo  # noqa: F401 - defines SW490
 from sluiceway.observe.metrics import METRICS
 from sluiceway.service.board_files import ALERTS
-from sluiceway.spec.json_schema import job_file_schema
 
 _MADE = "<!-- `make docs` writes this page. -->\n"
 _DEFINITION = "#/definitions/"

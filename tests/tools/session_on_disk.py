@@ -11,9 +11,10 @@ from uuid import uuid4
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import SourceUnavailableError
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.ledger.records import RowCounts
@@ -39,7 +40,6 @@ from sluiceway.sources.contract import (
     SourceIdentity,
     SourcePartition,
 )
-from sluiceway.spec.loader import parse_job
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_route
 from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.loader import load_job
 from sluiceway.lab.demo_files import orders_job
 from sluiceway.lab.demo_store import DemoStore, demo_table
 from sluiceway.lab.hdfs import HdfsEndpoint
 from sluiceway.lab.lab import Lab, LabEndpoints
 from sluiceway.lab.s3 import S3Endpoint
-from sluiceway.spec.loader import load_job
 
 SECRET = "hush-hush"  # noqa: S105 - of no store
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.job_file import parse_checked_job
-from sluiceway.config.compile import compile_route
 from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
 from sluiceway.formats.registry import FormatChoice, open_decoder
+from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.plugins import PluginGroup, find_implementation, installed_plugins, plugin_names
 from sluiceway.sinks.registry import CatalogAccess, open_sink
 from sluiceway.sinks.table_options import TableOptions

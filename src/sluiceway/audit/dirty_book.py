@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from sluiceway.ledger.dirty_files import CommittedDirty, committed_dirty
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import PURGE, LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import Record

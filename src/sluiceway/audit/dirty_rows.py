@@ -13,12 +13,12 @@ from sluiceway.errors import StorageUnavailableError
 from sluiceway.ledger.dirty_files import dirty_sources
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import PURGE, LaneDataRecord, LaneRange, LaneRecord
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import EpochRecord, Record
-from sluiceway.spec.log_key import SourceKey
+from sluiceway.types.log_key import SourceKey
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_reader import read_dirty_rows
 

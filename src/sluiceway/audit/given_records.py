@@ -8,14 +8,14 @@ from tempfile import TemporaryDirectory
 
 from sluiceway.audit.planned_route import PlannedRoute, foresee_route
 from sluiceway.audit.row_preview import Preview, preview_batches
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import WrongUsageError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.sinks.registry import ICEBERG, CatalogAccess
 from sluiceway.sinks.table_options import FOLDER
 from sluiceway.sources.contract import Headers, RawRecords, SourceBatch, SourcePartition, Split
 from sluiceway.sources.registry import has_text_keys
-from sluiceway.spec.log_key import LogKey
 from sluiceway.storage.access import NO_STORES
+from sluiceway.types.log_key import LogKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ from uuid import uuid4
 from sluiceway.audit.plain_counts import counted
 from sluiceway.audit.planned_route import PlannedRoute, foresee_route, foresee_source
 from sluiceway.audit.row_preview import newest_splits
-from sluiceway.config.config import RouteConfig
-from sluiceway.config.schema_formats import named_registry
 from sluiceway.errors import SluicewayError
 from sluiceway.host.java import JAVA_HOME, find_java
 from sluiceway.host.machine import (
@@ -28,12 +26,14 @@ from sluiceway.host.machine import (
 )
 from sluiceway.host.native_module import native_module
 from sluiceway.host.spark_master import STANDALONE, reachable_master
+from sluiceway.jobfile.blocks.models import JobSpec, RouteSpec
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.schema_formats import named_registry
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import read_subject
 from sluiceway.sinks.registry import METASTORE, read_metastore
 from sluiceway.sources.contract import Split
 from sluiceway.sources.topic_sample import read_splits
-from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.storage.contract import Storage
 
 _MIB = 1 << 20

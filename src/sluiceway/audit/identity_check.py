@@ -1,12 +1,12 @@
 """Do OWNER, the table's property, the log and the table itself belong together?"""
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import SluicewayError
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.route.ownership import check_ledger
-from sluiceway.sinks.inspected import InspectedTable
+from sluiceway.sinks.contract import InspectedTable
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode
 

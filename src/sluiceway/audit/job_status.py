@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from sluiceway.audit.format_times import span
 from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
 from sluiceway.audit.pick_route import FoundRoutes, found_routes, pick_route
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RefusedTopic, RouteConfig
 from sluiceway.errors import (
     Fatal,
     LedgerMismatchError,
@@ -21,7 +19,10 @@ from sluiceway.errors import (
     TableNotFoundError,
 )
 from sluiceway.host.process import is_alive
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.blocks.models import JobSpec
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RefusedTopic, RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
@@ -32,7 +33,6 @@ from sluiceway.route.status import RouteState, RouteStatus, decode_status
 from sluiceway.schedule.oldest_waiting import oldest_waiting_ms, waiting_ends
 from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
 from sluiceway.sources.contract import LogBounds, SourcePartition
-from sluiceway.spec.models import JobSpec
 
 if TYPE_CHECKING:
     from sluiceway.sources.registry import SourceAccess

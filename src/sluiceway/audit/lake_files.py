@@ -1,11 +1,11 @@
 """Which files readers of a lake table have to read, as its newest snapshot says."""
 
 from sluiceway.audit.table_files import ListedTableFile, TableFiles
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import NotInThisVersionError, TableNotFoundError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.places import is_below
-from sluiceway.sinks.iceberg.catalogs import open_catalog
-from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY
+from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
+from sluiceway.sinks.iceberg.publish.lake_table import LEDGER_PROPERTY
 from sluiceway.sinks.iceberg.through import read_through
 from sluiceway.storage.locations import normalise_location
 

@@ -11,15 +11,15 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.config.config import RouteConfig
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord, RangeRecord
-from sluiceway.sinks.iceberg.catalogs import open_catalog
+from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 from sluiceway.sinks.iceberg.held_key import identifier_names
-from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
+from sluiceway.sinks.iceberg.publish.lake_table import LEDGER_PROPERTY
 from sluiceway.sinks.iceberg.through import (
     SUMMARY_COMPACTION,
     SUMMARY_FROM,

@@ -19,8 +19,8 @@ from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import is_late_place, late_folder
 from sluiceway.ledger.places import partition_in
 from sluiceway.ledger.records import Record
-from sluiceway.spec.log_key import SourceKey
 from sluiceway.storage.contract import Storage
+from sluiceway.types.log_key import SourceKey
 from sluiceway.worker.dirty_reader import read_dirty_rows
 
 Origins = dict[SourceKey, str]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from sluiceway.ledger.dirty_files import late_sources
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.log import LedgerLog

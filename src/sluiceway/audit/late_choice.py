@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sluiceway.ledger.dirty_files import late_sources
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LATE, LaneRange
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.log import LedgerLog

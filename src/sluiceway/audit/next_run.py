@@ -13,8 +13,8 @@ from sluiceway.audit.planned_route import (
     foresee_source,
 )
 from sluiceway.audit.row_preview import NOTHING, Preview, newest_splits, preview_rows
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import Fatal, SluicewayError
+from sluiceway.jobfile.compile.config import RouteConfig
 
 _SHOWN = 5
 

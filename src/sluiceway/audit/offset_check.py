@@ -16,8 +16,8 @@ from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import DataRecord
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.reading import read_columns
-from sluiceway.spec.log_key import LogKey, SourceKey, read_log_key
 from sluiceway.storage.contract import Storage
+from sluiceway.types.log_key import LogKey, SourceKey, read_log_key
 
 DIRTY_COLUMNS = ("topic", "partition", "offset")
 

@@ -4,19 +4,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import (
     LedgerMismatchError,
     NotInThisVersionError,
     SluicewayError,
     StateConflictError,
 )
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.owned_ledger import Owner
-from sluiceway.sinks.contract import TableSink
-from sluiceway.sinks.inspected import InspectedTable
+from sluiceway.sinks.contract import InspectedTable, TableSink
 from sluiceway.sinks.registry import find_table, open_sink
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import normalise_location

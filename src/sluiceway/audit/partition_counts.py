@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import CountedDue, OpenPrefixes
-from sluiceway.ledger.fold_state import FoldState
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.ledger.folding.fold_state import FoldState
 
 
 @dataclass(frozen=True, slots=True)

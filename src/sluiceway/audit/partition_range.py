@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sluiceway.audit.partition_states import ObservedPrefix, TimeRule
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.jobfile.blocks.values import instant_us
 from sluiceway.sinks.partition_path import requested_folder
-from sluiceway.spec.values import instant_us
 
 
 @dataclass(frozen=True, slots=True)

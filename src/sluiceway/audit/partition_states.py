@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import OpenPrefixes
 from sluiceway.eventtime.time_kind import TimeKind
-from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, PartitionState
 
 _US_PER_S = 1_000_000
 _EPOCHS = 2

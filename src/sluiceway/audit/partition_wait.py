@@ -16,7 +16,6 @@ from sluiceway.audit.partition_why import (
     with_driver,
     with_told,
 )
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import (
     LedgerCorruptError,
     RequestRefusedError,
@@ -26,6 +25,7 @@ from sluiceway.errors import (
 )
 from sluiceway.followers.announcements import announced_through
 from sluiceway.host.process import is_alive
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.sealing import NEVER_CLOSED

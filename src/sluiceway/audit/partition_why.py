@@ -17,7 +17,6 @@ from sluiceway.audit.partition_states import (
     observed_prefixes,
     stand_without_rows,
 )
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import Holder, holders_of, next_to_announce
 from sluiceway.eventtime.watermark import (
@@ -26,12 +25,13 @@ from sluiceway.eventtime.watermark import (
     WatermarkRule,
     route_watermark,
 )
-from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, SourceState
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.route.ready_order import open_before_first
 from sluiceway.sinks.partition_path import requested_folder
-from sluiceway.spec.log_key import SourceKey
+from sluiceway.types.log_key import SourceKey
 
 _MOST_NAMED = 3
 _CLOSING = "the next epoch is planned with it closed"

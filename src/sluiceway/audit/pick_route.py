@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RefusedTopic, RouteConfig
 from sluiceway.errors import WrongUsageError
 from sluiceway.job.discovery import Discovery
+from sluiceway.jobfile.blocks.models import JobSpec
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RefusedTopic, RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route.clients import open_source
-from sluiceway.spec.models import JobSpec
 
 if TYPE_CHECKING:
     from sluiceway.sources.contract import SourceClient

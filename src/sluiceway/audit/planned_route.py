@@ -6,16 +6,16 @@ Nothing is written, created or reported to anybody.
 from dataclasses import dataclass
 
 from sluiceway.audit.open_table import FoundLedger, read_ledger
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import SluicewayError
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import registry_columns
 from sluiceway.schedule.planner import new_partitions
 from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.schedule.start_offsets import resolve_start
-from sluiceway.sinks.planned_table import PlannedTable
+from sluiceway.sinks.contract import PlannedTable
 from sluiceway.sinks.registry import open_sink
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage

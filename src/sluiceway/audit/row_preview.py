@@ -17,7 +17,7 @@ from sluiceway.sinks.files.field_ids import FIELD_IDS
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourceBatch, Split
 from sluiceway.sources.topic_sample import read_splits
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline, Written

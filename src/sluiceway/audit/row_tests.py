@@ -14,12 +14,12 @@ from typing import Any
 from sluiceway.audit.given_records import GivenRecord, records_of_lines
 from sluiceway.audit.row_preview import Preview, PreviewDirty, PreviewRow
 from sluiceway.errors import WrongUsageError
+from sluiceway.jobfile import document
+from sluiceway.jobfile.blocks.values import instant_us
+from sluiceway.jobfile.document import Node, Scalar, read_document
+from sluiceway.jobfile.loader import read_job_file
+from sluiceway.jobfile.problems import JobFileProblem, job_file_error, quoted
 from sluiceway.sinks.partition_path import requested_folder
-from sluiceway.spec import document
-from sluiceway.spec.document import Node, Scalar, read_document
-from sluiceway.spec.loader import read_job_file
-from sluiceway.spec.problems import JobFileProblem, job_file_error, quoted
-from sluiceway.spec.values import instant_us
 
 PARTITION, CHANGE = "$partition", "$change"
 """Of a wanted row: its folder, and what it does to the row of its key."""

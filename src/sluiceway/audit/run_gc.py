@@ -1,7 +1,7 @@
 """`gc` of one route: what may go under its stage folder goes."""
 
 from sluiceway.audit.open_table import open_ledger
-from sluiceway.config.config import RouteConfig
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.collect import Collected, garbage_of
 
 _ALL = 1 << 62

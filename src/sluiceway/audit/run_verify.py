@@ -9,18 +9,18 @@ from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_tab
 from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.plain_counts import counted
 from sluiceway.audit.verify import Verifier, VerifyReport
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import SluicewayError
 from sluiceway.followers.late_follow import late_table_of
+from sluiceway.jobfile.blocks.models import JobSpec
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.clients import open_source
 from sluiceway.route.dirty_stores import dirty_table_of
-from sluiceway.sinks.inspected import ShownPartition
+from sluiceway.sinks.contract import ShownPartition
 from sluiceway.sinks.partition_path import catalog_values
 from sluiceway.sinks.side_tables import LateRowsTable
-from sluiceway.spec.models import JobSpec
 from sluiceway.storage.access import Stores
 from sluiceway.storage.locations import normalise_location, same_location
 from sluiceway.storage.registry import open_storage

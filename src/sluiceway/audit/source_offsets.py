@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 from sluiceway.audit.identity_check import identity_problems
 from sluiceway.audit.open_table import OpenTable, open_place, open_table, read_ledger
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import OffsetsLostError, Retriable, SluicewayError
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.route.clients import open_source
 from sluiceway.schedule.planner import new_partitions, readable_start, way_out_of
 from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sources.contract import SourceClient, SourcePartition
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 
 
 def table_reasons(table: OpenTable, fold: Fold) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sluiceway.audit.open_table import OpenLedger
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.live_files import LiveFiles, readers_of
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import is_below, prefixes

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sluiceway.audit.partition_states import PartitionProgress, TimeRule, observed_prefixes
 from sluiceway.audit.partition_why import explain
-from sluiceway.config.config import RouteConfig
-from sluiceway.ledger.fold_state import FoldState
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold_state import FoldState
 
 MOST_EXPLAINED = 5
 """Times of one table that are told with their reasons; the others are counted."""

@@ -13,9 +13,9 @@ from sluiceway.followers.desired import is_to_be_shown
 from sluiceway.followers.ready_effects import SUCCESS
 from sluiceway.ledger.file_names import file_origin
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_partitions import name_of
-from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_partitions import name_of
+from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout, is_late_place
 from sluiceway.ledger.log import LedgerLog

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sluiceway import __version__
-from sluiceway.cli.errors_told import (
+from sluiceway.cli.views.errors_told import (
     EXIT_BROKEN_PIPE,
     EXIT_FAILED,
     drop_output,
     print_error,
 )
-from sluiceway.cli.typed_commands import JOB_FILE
+from sluiceway.cli.views.typed_commands import JOB_FILE
 from sluiceway.errors import WrongUsageError
 
 EXIT_USAGE = 2
@@ -44,52 +44,58 @@ class Verb:
     Attributes:
         name: As typed.
         help: One line.
-        module: Holds its Typer application under the name `app`.
         stops_gracefully: It ends by SIGTERM and SIGINT in good order, from its first moment on;
             it finds the `StopSignal` that listens as its context's `obj`.
+        own_module: Holds its Typer application under the name `app`; empty for the module of
+            `cli/commands` that has the command's name.
     """
 
     name: str
     help: str
-    module: str
     stops_gracefully: bool = False
+    own_module: str = ""
+
+    @property
+    def module(self) -> str:
+        """Where the command's Typer application is."""
+        return self.own_module or f"sluiceway.cli.commands.{self.name}"
 
 
 VERBS = (
-    Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run", stops_gracefully=True),
-    Verb("init", "Write a job file for a topic and a table.", "sluiceway.cli.init"),
-    Verb("validate", "Check a job file; needs no network.", "sluiceway.cli.validate"),
-    Verb("infer", "Propose columns from records of a topic.", "sluiceway.cli.infer"),
-    Verb("doctor", "Check all that a job needs; say how to mend it.", "sluiceway.cli.doctor"),
-    Verb("plan", "Say what the next run would do.", "sluiceway.cli.plan"),
-    Verb("preview", "Show rows of some records; write nothing.", "sluiceway.cli.preview"),
-    Verb("test", "Try a job on sample records, without servers.", "sluiceway.cli.test"),
-    Verb("status", "Show how each route is.", "sluiceway.cli.status"),
-    Verb("ledger", "Show what was committed.", "sluiceway.cli.ledger"),
-    Verb("verify", "Check the ledger against files and broker.", "sluiceway.cli.verify"),
-    Verb("gc", "Remove what dead attempts left behind.", "sluiceway.cli.gc"),
-    Verb("offsets", "Show committed ends; move them.", "sluiceway.cli.offsets"),
-    Verb("partitions", "Show partitions; wait for them.", "sluiceway.cli.partitions"),
-    Verb("files", "List the files of a table.", "sluiceway.cli.files"),
-    Verb("dirty", "Show rows that could not be converted; replay them.", "sluiceway.cli.dirty"),
-    Verb("late", "Bring late rows into their partitions.", "sluiceway.cli.late"),
-    Verb("compact", "Merge small files of partitions.", "sluiceway.cli.compact"),
-    Verb("maintain", "Merge small files, expire old snapshots.", "sluiceway.cli.maintain"),
-    Verb("serve", "Show jobs, hours and dirty rows in a browser.", "sluiceway.cli.serve"),
-    Verb("submit", "Start a job that goes on by itself.", "sluiceway.cli.submit"),
-    Verb("list", "List the submitted jobs.", "sluiceway.cli.list"),
-    Verb("logs", "Show the log of a submitted job.", "sluiceway.cli.logs"),
-    Verb("stop", "End a submitted job.", "sluiceway.cli.stop"),
-    Verb("restart", "End a submitted job and start it anew.", "sluiceway.cli.restart"),
-    Verb("pack", "Pack this Python environment for a cluster.", "sluiceway.cli.pack"),
-    Verb("k8s", "Write what Kubernetes needs to run a job.", "sluiceway.cli.k8s"),
-    Verb("dashboards", "Write boards and alert rules.", "sluiceway.cli.dashboards"),
-    Verb("lab", "Start, show and stop real servers to try it on.", "sluiceway.cli.lab"),
-    Verb("demo", "Show the whole product on this machine.", "sluiceway.cli.demo"),
-    Verb("explain", "Say what a message means and what to do.", "sluiceway.cli.explain"),
-    Verb("completion", "Print a script that completes commands.", "sluiceway.cli.completion"),
-    Verb("schema", "Print the JSON Schema of job files.", "sluiceway.cli.schema"),
-    Verb("version", "Show versions.", "sluiceway.cli.version"),
+    Verb("run", "Keep a table filled from its topics.", stops_gracefully=True),
+    Verb("init", "Write a job file for a topic and a table."),
+    Verb("validate", "Check a job file; needs no network."),
+    Verb("infer", "Propose columns from records of a topic."),
+    Verb("doctor", "Check all that a job needs; say how to mend it."),
+    Verb("plan", "Say what the next run would do."),
+    Verb("preview", "Show rows of some records; write nothing."),
+    Verb("test", "Try a job on sample records, without servers."),
+    Verb("status", "Show how each route is."),
+    Verb("ledger", "Show what was committed."),
+    Verb("verify", "Check the ledger against files and broker."),
+    Verb("gc", "Remove what dead attempts left behind."),
+    Verb("offsets", "Show committed ends; move them."),
+    Verb("partitions", "Show partitions; wait for them."),
+    Verb("files", "List the files of a table."),
+    Verb("dirty", "Show rows that could not be converted; replay them."),
+    Verb("late", "Bring late rows into their partitions."),
+    Verb("compact", "Merge small files of partitions."),
+    Verb("maintain", "Merge small files, expire old snapshots."),
+    Verb("serve", "Show jobs, hours and dirty rows in a browser."),
+    Verb("submit", "Start a job that goes on by itself."),
+    Verb("list", "List the submitted jobs."),
+    Verb("logs", "Show the log of a submitted job."),
+    Verb("stop", "End a submitted job."),
+    Verb("restart", "End a submitted job and start it anew."),
+    Verb("pack", "Pack this Python environment for a cluster."),
+    Verb("k8s", "Write what Kubernetes needs to run a job."),
+    Verb("dashboards", "Write boards and alert rules."),
+    Verb("lab", "Start, show and stop real servers to try it on."),
+    Verb("demo", "Show the whole product on this machine."),
+    Verb("explain", "Say what a message means and what to do."),
+    Verb("completion", "Print a script that completes commands."),
+    Verb("schema", "Print the JSON Schema of job files."),
+    Verb("version", "Show versions."),
 )
 
 GROUPS = (
@@ -211,7 +217,7 @@ def _run(verb: Verb, args: list[str]) -> int:
 def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     import typer  # noqa: PLC0415 - not needed for help and mistakes
 
-    from sluiceway.cli.help_layout import lay_out_help  # noqa: PLC0415
+    from sluiceway.cli.views.help_layout import lay_out_help  # noqa: PLC0415
 
     command = without_completion(typer.main.get_command(import_module(verb.module).app))
     lay_out_help(command)

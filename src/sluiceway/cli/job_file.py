@@ -8,20 +8,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sluiceway.cli.typed_commands import JOB_FILE
-from sluiceway.config.choices import ReadColumns, problems_of, unread_policies
-from sluiceway.config.unnamed_routes import surely_fits
+from sluiceway.cli.views.typed_commands import JOB_FILE
 from sluiceway.errors import JobFileError
+from sluiceway.jobfile.blocks.columns import ColumnSpec
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.blocks.table import FROM_REGISTRY
+from sluiceway.jobfile.blocks.values import revealed
+from sluiceway.jobfile.blocks.written_columns import COLUMNS, written_columns, written_name
+from sluiceway.jobfile.compile.choices import ReadColumns, problems_of, unread_policies
+from sluiceway.jobfile.compile.unnamed_routes import surely_fits
+from sluiceway.jobfile.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
+from sluiceway.jobfile.positions import Path, Positions
+from sluiceway.jobfile.problems import JobFileProblem, job_file_error
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
-from sluiceway.spec.columns import ColumnSpec
-from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
-from sluiceway.spec.models import RouteSpec
-from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import JobFileProblem, job_file_error
-from sluiceway.spec.table import FROM_REGISTRY
-from sluiceway.spec.values import revealed
-from sluiceway.spec.written_columns import COLUMNS, written_columns, written_name
 from sluiceway.types.hive_types import parse_hive_type
 
 
@@ -88,7 +88,7 @@ def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Jo
         read = replace(_read_columns(tuple(column for _, column in told)), complete=False)
         written = [path for path, _ in told]
     for found in problems_of(read, where if isinstance(where, str) else None):
-        from sluiceway.config.subject_changes import where_written  # noqa: PLC0415 - seldom needed
+        from sluiceway.jobfile.compile.subject_changes import where_written  # noqa: PLC0415 - seldom needed
 
         choice = where_written(found, written)
         text = f"expected {choice.expected}, got {positions.came(choice.path)}"
@@ -143,7 +143,7 @@ def _route_problems(job: LoadedJob) -> Iterator[JobFileProblem]:
 def _unfit_routes(job: LoadedJob) -> Iterator[JobFileProblem]:
     for number, route in enumerate(job.spec.routes):
         if not surely_fits(route):
-            from sluiceway.cli.row_checks import unfit_rows  # noqa: PLC0415 - loads Arrow
+            from sluiceway.cli.views.row_checks import unfit_rows  # noqa: PLC0415 - loads Arrow
 
             yield from unfit_rows(job, number, route)
 
@@ -154,7 +154,7 @@ def _refused_by_plugin(
     if name not in plugin_names(PluginGroup.SOURCES):
         # A connection of another kind; that is told where it is named.
         return
-    from sluiceway.config.compile import source_access  # noqa: PLC0415 - seldom needed
+    from sluiceway.jobfile.compile.compile import source_access  # noqa: PLC0415 - seldom needed
 
     try:
         source_access(route)

@@ -62,8 +62,8 @@ def over_folder(args: Sequence[str], place: int, run: Run, answer_as: str) -> in
             code = run(told)
         codes.append(code)
     if answer_as:
-        from sluiceway.cli.answers import write_plain  # noqa: PLC0415
         from sluiceway.cli.options import OutputFormat  # noqa: PLC0415
+        from sluiceway.cli.views.answers import write_plain  # noqa: PLC0415
 
         write_plain({"ok": not any(codes), "jobs": answers}, OutputFormat(answer_as))
     return max((code for code in codes if code != _EXIT_CHANGES), default=0) or max(codes)

@@ -33,7 +33,7 @@ def named_job(text: str) -> str:
 
 def grace_s(text: str) -> float:
     """Seconds of `--grace`."""
-    from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
+    from sluiceway.jobfile.blocks.values import parse_duration_ms  # noqa: PLC0415
 
     try:
         return parse_duration_ms(text) / 1000

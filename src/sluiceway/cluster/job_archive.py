@@ -16,7 +16,7 @@ from pathlib import Path
 from sluiceway.errors import SubmissionError
 from sluiceway.host.carried import carry
 from sluiceway.host.kerberos import KerberosLogin
-from sluiceway.spec.references import REFERENCE
+from sluiceway.jobfile.references import REFERENCE
 
 _PROGRAM = '''\
 """The driver of the job {job}; holds its secrets, so keep it private."""

@@ -23,7 +23,7 @@ from sluiceway.errors import SubmissionError, WrongUsageError
 from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.spark_master import STANDALONE, reachable_master
-from sluiceway.spec.values import Secret, revealed
+from sluiceway.jobfile.blocks.values import Secret, revealed
 
 NO_ENVIRONMENT = "none"
 _KUBERNETES = "k8s://"

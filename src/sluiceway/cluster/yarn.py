@@ -19,7 +19,7 @@ from sluiceway.errors import SubmissionError
 from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin, log_in, realm_flag
 from sluiceway.job.spark_login import login_settings
-from sluiceway.spec.values import is_secret_key
+from sluiceway.jobfile.blocks.values import is_secret_key
 
 _SUBMIT_TIMEOUT_S = 600.0
 _ASK_TIMEOUT_S = 120.0

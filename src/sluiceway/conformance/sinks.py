@@ -15,8 +15,7 @@ from sluiceway.errors import (
     TableMismatchError,
     TableNotFoundError,
 )
-from sluiceway.sinks.contract import DesiredPartition, TableSink, TableState
-from sluiceway.sinks.inspected import ShownPartition
+from sluiceway.sinks.contract import DesiredPartition, ShownPartition, TableSink, TableState
 from sluiceway.sinks.partition_path import partition_folder, resolve_within
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from sluiceway.convert.json_values import described
-from sluiceway.spec.key_path import step_text
 from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow
+from sluiceway.types.key_path import step_text
 
 _NO_VALUE = object()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.watermark import SourceStatus, SourceVerdict, WatermarkRule
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 
 MOST_EMPTY = 10_000
 """Prefixes without a row that are closed in one stretch: 416 days of hours."""

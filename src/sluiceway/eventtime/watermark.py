@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sluiceway.spec.log_key import SourceKey
+from sluiceway.types.log_key import SourceKey
 
 ALL_IDLE = "all_idle"
 """How a watermark came about that no row has moved (commit rule 12)."""

@@ -12,7 +12,7 @@ from bisect import insort
 from dataclasses import dataclass
 
 from sluiceway.errors import LedgerCorruptError, Retriable, SluicewayError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog

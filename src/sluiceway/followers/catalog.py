@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import Follower, LogView
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log

@@ -2,8 +2,8 @@
 
 from collections.abc import Container
 
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.places import moved_prefix, prefixes
 from sluiceway.sinks.contract import DesiredPartition

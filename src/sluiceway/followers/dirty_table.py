@@ -13,9 +13,9 @@ from uuid import uuid4
 
 import pyarrow.compute as pc
 
-from sluiceway.config.dirty_limits import prepared_ms
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.followers.dirty_feed import DirtyPlace, DirtyStore
+from sluiceway.jobfile.compile.dirty_limits import prepared_ms
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.records import Record

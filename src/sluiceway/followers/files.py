@@ -7,7 +7,7 @@ from collections import deque
 from sluiceway.errors import FileLostError, StorageUnavailableError
 from sluiceway.host.store_calls import process_calls
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ReplaceRecord

@@ -5,7 +5,7 @@ tells it anew.
 """
 
 from sluiceway.errors import Retriable, SluicewayError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import Follower, LogView
 from sluiceway.sources.contract import SourceClient, SourcePartition
 

@@ -12,8 +12,8 @@ from email.message import Message
 from functools import partial
 from typing import IO, Any
 
-from sluiceway.config.http_receiver import HttpReceiver
 from sluiceway.errors import Retriable
+from sluiceway.jobfile.compile.http_receiver import HttpReceiver
 
 _LOOK_S = 0.5
 

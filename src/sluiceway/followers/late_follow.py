@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import TableMismatchError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog

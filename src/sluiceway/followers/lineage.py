@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from sluiceway.config.http_receiver import HttpReceiver
-from sluiceway.config.lineage_rule import LineageRule
 from sluiceway.errors import Retriable
 from sluiceway.followers.http_post import post_json
 from sluiceway.followers.lineage_events import LineageRoute, RunState, Totals, run_event
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.http_receiver import HttpReceiver
+from sluiceway.jobfile.compile.lineage_rule import LineageRule
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout

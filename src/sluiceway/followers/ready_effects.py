@@ -7,18 +7,18 @@ the partition finds the file too; on_commit the partition is there before.
 
 from collections.abc import Iterable, Sequence
 
-from sluiceway.config.http_receiver import HttpReceiver
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import Retriable
 from sluiceway.followers.announcements import Announcement, Announcer, Receiver
 from sluiceway.followers.http_post import post_json
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.blocks.webhook_body import fill_body
+from sluiceway.jobfile.compile.http_receiver import HttpReceiver
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.failpoints import edge
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 from sluiceway.sources.side_registry import open_message_sender
 from sluiceway.sources.side_topics import SideTopic
-from sluiceway.spec.webhook_body import fill_body
 from sluiceway.storage.contract import Storage
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from sluiceway.errors import Fatal, FencedError, InvariantError, Retriable, SluicewayError
 from sluiceway.host.work_pool import Work, WorkPool, process_pool
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import Follower, LogView
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log

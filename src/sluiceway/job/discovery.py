@@ -4,13 +4,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluiceway.config.config import CompiledJob, RefusedTopic, RouteConfig, RouteTemplate
 from sluiceway.errors import Fatal, SluicewayError, WrongUsageError
+from sluiceway.jobfile.blocks.start import EARLIEST
+from sluiceway.jobfile.blocks.topic_pattern import meant_as_glob
+from sluiceway.jobfile.compile.config import CompiledJob, RefusedTopic, RouteConfig, RouteTemplate
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.registry import SourceAccess
-from sluiceway.spec.start import EARLIEST
-from sluiceway.spec.topic_pattern import meant_as_glob
 
 MAX_ROUTES = 5000
 """Tables of one job; a pattern that matches more than was meant ends here."""

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.host.store_calls import MOST_THREADS as STORE_THREADS
 from sluiceway.host.work_pool import MOST_THREADS as WORK_THREADS
 from sluiceway.job.route_pool import PLACES as ROUTE_THREADS
 from sluiceway.job.spark_replays import MOST_AT_ONCE as REPLAY_THREADS
 from sluiceway.job.spark_rewrites import MOST_AT_ONCE as REWRITE_THREADS
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.lease_renewal import MAX_LANE_THREADS as LEASE_THREADS
 
 HEAP = "spark.driver.memory"

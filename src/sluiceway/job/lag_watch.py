@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import SluicewayError
 from sluiceway.job.status_board import StatusBoard
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route.route_meter import Bounds, Ends
 from sluiceway.route.route_session import RouteSession

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import (
     Fatal,
     InvariantError,
@@ -30,6 +29,7 @@ from sluiceway.job.route_slot import RouteSlot, StagedEpoch
 from sluiceway.job.status_board import StatusBoard, StatusFiles
 from sluiceway.job.stop import StopSignal
 from sluiceway.job.template_start import knows_start
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.route.halt_report import halt_report

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluiceway.errors import Fatal, SluicewayError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.route.route_session import RouteSession
 from sluiceway.route.status import RouteState
 from sluiceway.schedule.planner import PlannedEpoch

@@ -10,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import CompiledJob, RouteConfig
-from sluiceway.config.kerberos import job_login
 from sluiceway.errors import SluicewayError, WrongUsageError
 from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import NOT_RENEWED, log_in, observe_tickets
@@ -23,6 +20,11 @@ from sluiceway.job.lag_watch import LagWatch
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.blocks.models import JobSpec
+from sluiceway.jobfile.blocks.values import revealed
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig
+from sluiceway.jobfile.compile.kerberos import job_login
 from sluiceway.observe.log import Log
 from sluiceway.observe.profile import ProcessCpu
 from sluiceway.observe.progress import Progress
@@ -37,8 +39,6 @@ from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.schedule.slot_target import SlotBounds, SlotTarget
-from sluiceway.spec.models import JobSpec
-from sluiceway.spec.values import revealed
 from sluiceway.worker.plan import TaskResult
 from sluiceway.worker.read_tally import read_tally
 

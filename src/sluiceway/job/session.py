@@ -22,7 +22,7 @@ from sluiceway.host.private_folder import private_folder
 from sluiceway.job.class_archive import QUICK_START, archive_options
 from sluiceway.job.spark_errors import why_not_started
 from sluiceway.job.spark_login import DRIVER_OPTIONS, EXECUTOR_OPTIONS, login_settings
-from sluiceway.spec.values import HIDDEN_KEYS, is_secret_key
+from sluiceway.jobfile.blocks.values import HIDDEN_KEYS, is_secret_key
 
 _LOCAL_RETRIES = 4
 _YARN = "yarn"

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.route_slot import RouteSlot
+from sluiceway.jobfile.blocks.start import EARLIEST
 from sluiceway.route.status import RouteState
-from sluiceway.spec.start import EARLIEST
 
 
 def knows_start(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.garbage import (
     Decided,
     Decision,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from uuid import uuid4
 
-from sluiceway.spec.file_name_parts import PREFIX, SUFFIX
+from sluiceway.types.file_name_parts import PREFIX, SUFFIX
 
 
 @dataclass(frozen=True, slots=True)

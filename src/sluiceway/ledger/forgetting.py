@@ -3,7 +3,7 @@
 Every reader forgets the same ones in the same slot, so that all test later records alike.
 """
 
-from sluiceway.ledger.fold_state import FoldState, PartitionState
+from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
 
 MAX_PARTITIONS = 10_000
 """Table partitions that are kept in any case: those touched last. One that is forgotten and comes

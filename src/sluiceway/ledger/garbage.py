@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import intent_of
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from sluiceway.errors import InvariantError, LedgerCorruptError
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import RemovedFile, ReplaceRecord
 from sluiceway.ledger.places import add_sums, file_sum

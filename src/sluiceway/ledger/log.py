@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from sluiceway.errors import LedgerCorruptError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import Record, decode_record

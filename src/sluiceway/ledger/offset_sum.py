@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 
 ZERO = "0" * 32
 _SEEDS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))

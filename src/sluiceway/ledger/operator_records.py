@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 
 GAP = "gap"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import LeaseKeeper
 from sluiceway.ledger.log import LedgerLog

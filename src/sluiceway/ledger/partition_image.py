@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from sluiceway.ledger.fold_state import (
+from sluiceway.ledger.folding.fold_state import (
     ClosedPrefix,
     FoldState,
     LeftFolder,

@@ -6,7 +6,7 @@ from functools import partial
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ReplaceRecord

@@ -23,7 +23,7 @@ from sluiceway.ledger.partition_records import (
     ReplaceRecord,
 )
 from sluiceway.ledger.watermark_records import WatermarkRecord
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import (
     BigInt,
     StrictJsonError,

@@ -12,8 +12,13 @@ from uuid import uuid4
 
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import CountedState, SourceState, Subscription, WatermarkState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import (
+    CountedState,
+    SourceState,
+    Subscription,
+    WatermarkState,
+)
 from sluiceway.ledger.lane_records import NO_LANE_ROWS, LaneCounts, LaneRange
 from sluiceway.ledger.lane_state import LaneState, ReplayLanes
 from sluiceway.ledger.late_records import LateRows
@@ -25,8 +30,8 @@ from sluiceway.ledger.partition_image import (
 )
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
 from sluiceway.ledger.watermark_records import HeldByRecord
-from sluiceway.spec.log_key import LogKey, SourceKey
 from sluiceway.storage.contract import Storage
+from sluiceway.types.log_key import LogKey, SourceKey
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 
 MAX_HELD_BY = 8

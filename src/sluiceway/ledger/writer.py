@@ -14,7 +14,7 @@ from sluiceway.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import (

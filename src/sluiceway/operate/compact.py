@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import LeaseHeldError, RequestRefusedError
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lease import read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import NotInThisVersionError, SluicewayError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.places import is_below
 from sluiceway.observe.log import Log
 from sluiceway.operate.compact import PlannedCompaction, Watch
-from sluiceway.sinks.iceberg.compaction import LakeCompaction
-from sluiceway.sinks.iceberg.small_files import SmallFiles, in_one_go
-from sluiceway.sinks.iceberg.table import IcebergTableSink
+from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction
+from sluiceway.sinks.iceberg.compact.small_files import SmallFiles, in_one_go
+from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.compact_requests import CompactAnswer, CompactionOutcome, PartitionDone
 from sluiceway.upkeep.compaction_choice import ideal_files

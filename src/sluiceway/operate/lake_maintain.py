@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import InvariantError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.operate.lake_compact import FencedLog, compact_lake, foresee_lake
 from sluiceway.route.told_keys import with_told_key
-from sluiceway.sinks.iceberg.expiring import Expired
-from sluiceway.sinks.iceberg.orphans import Orphans
-from sluiceway.sinks.iceberg.table import IcebergTableSink
+from sluiceway.sinks.iceberg.compact.expiring import Expired
+from sluiceway.sinks.iceberg.compact.orphans import Orphans
+from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from sluiceway.upkeep.compact_requests import CompactionOutcome
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sluiceway.errors import ResetRefusedError, SourceUnavailableError
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.ledger.operator_records import (
     GAP,
     TWICE,

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import Body
 from sluiceway.observe.steps import ignore_step
 from sluiceway.route.clients import open_sink

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import LeaseHeldError, RequestRefusedError, StateConflictError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.dirty_files import find_lane_files
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LaneRange
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.lease import read_lease

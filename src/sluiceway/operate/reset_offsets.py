@@ -1,7 +1,7 @@
 """`offsets reset`: an operator moves committed ends of a route that nobody runs."""
 
-from sluiceway.config.config import RouteConfig
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.operate.offset_moves import (
     OffsetMove,

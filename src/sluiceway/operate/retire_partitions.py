@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import ResetRefusedError, TopicNotFoundError
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.operate.operator_record import put_operator_record
 from sluiceway.schedule.source_view import SourceView, read_source_view

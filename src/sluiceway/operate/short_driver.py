@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.host.process import is_alive
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress

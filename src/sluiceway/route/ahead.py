@@ -8,7 +8,7 @@ and read again from the committed ends (commit rule 3).
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.worker.plan import TaskResult
 

@@ -1,6 +1,6 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
-from sluiceway.config.config import RouteConfig
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
 from sluiceway.route.held_route import OwnedRoute

@@ -1,6 +1,6 @@
 """A route's clients: the driver's view of its source, and of its table."""
 
-from sluiceway.config.config import RouteConfig
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sinks.registry import open_sink as open_catalog_sink
 from sluiceway.sources.contract import SourceClient

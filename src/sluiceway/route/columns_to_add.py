@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.convert.infer_types import UntypedError, common_type, is_field_name
 from sluiceway.errors import InvariantError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.sinks.added_columns import PATH_MARK, added_field, added_properties
 from sluiceway.sinks.contract import ColumnToHave, TableState
 from sluiceway.types.evolution import CLOCK_ZONE, with_field

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from sluiceway.config.config import RouteConfig
-from sluiceway.config.lineage_rule import LineageRule
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.followers.catalog import CatalogFollower
 from sluiceway.followers.dirty_feed import DirtyFeeder
@@ -16,6 +14,8 @@ from sluiceway.followers.lineage_events import LineageRoute, source_namespace
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
 from sluiceway.followers.runner import FollowerRunner
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.lineage_rule import LineageRule
 from sluiceway.observe.log import Log
 from sluiceway.route.dirty_stores import feeders_of
 from sluiceway.route.route_parts import RouteParts

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.followers.dirty_feed import DirtyFeeder, DirtyStore
 from sluiceway.followers.dirty_table import DirtyTable, dirty_columns
 from sluiceway.followers.dirty_topic import DirtyTopic
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.observe.log import Log

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluiceway.config.dirty_limits import PREPARED_AT
+from sluiceway.jobfile.compile.dirty_limits import PREPARED_AT
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord

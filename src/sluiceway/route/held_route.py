@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from sluiceway.config.dirty_limits import DirtyWatch
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import UnpublishedError
 from sluiceway.followers.catalog import CatalogFollower
 from sluiceway.followers.desired import (
@@ -17,7 +15,9 @@ from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.followers.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.followers.ready_effects import ReadyEffects
 from sluiceway.followers.runner import FollowerRunner
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.dirty_limits import DirtyWatch
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.ledger.upkeep import LogUpkeep

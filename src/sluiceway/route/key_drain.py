@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition
 from sluiceway.worker.keyed_rows import several_partitions

@@ -8,7 +8,7 @@ is told from a loss: OWNER, fence in slot 0, property; SOURCES and DATA come aft
 from uuid import uuid4
 
 from sluiceway.errors import LedgerCorruptError, LedgerMismatchError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.owned_ledger import Owner, ledger_property
 from sluiceway.ledger.records import TableIdentityRecord

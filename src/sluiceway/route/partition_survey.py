@@ -4,10 +4,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import OpenPrefixes
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import Figures, Labels
 from sluiceway.observe.metrics import PartitionPhase

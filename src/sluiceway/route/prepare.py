@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.late_records import NO_LATE_ROWS
 from sluiceway.ledger.offset_sum import add_sums
 from sluiceway.ledger.records import NO_ROWS, DataRecord, RangeRecord, RowCounts
@@ -15,7 +15,7 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import SplitResult, TaskResult
 
 if TYPE_CHECKING:
-    from sluiceway.spec.log_key import SourceKey
+    from sluiceway.types.log_key import SourceKey
 
 
 def prepare_record(

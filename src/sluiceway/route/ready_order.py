@@ -1,7 +1,7 @@
 """The order of announcements, where an epoch brings rows of an hour before the first closed one."""
 
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
-from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.sealing import NEVER_CLOSED
 
 

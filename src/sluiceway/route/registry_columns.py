@@ -2,30 +2,30 @@
 
 from dataclasses import replace
 
-from sluiceway.config.choices import choice_problems
-from sluiceway.config.compile import compile_route
-from sluiceway.config.config import RouteConfig
-from sluiceway.config.schema_formats import named_registry, registry_settings
-from sluiceway.config.subject_changes import (
+from sluiceway.errors import JobFileError, SchemaRegistryRefusedError
+from sluiceway.formats.schema_columns import NoColumnsError
+from sluiceway.formats.schema_registry.client import RegistryClient, SubjectVersion
+from sluiceway.formats.subject_columns import KINDS, subject_columns
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.blocks.table import SubjectSpec
+from sluiceway.jobfile.blocks.type_text import is_nested
+from sluiceway.jobfile.blocks.written_columns import COLUMNS
+from sluiceway.jobfile.checks.key_columns import key_column_problems
+from sluiceway.jobfile.compile.choices import choice_problems
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.schema_formats import named_registry, registry_settings
+from sluiceway.jobfile.compile.subject_changes import (
     MadeColumns,
     Misfit,
     gone_names,
     made_columns,
     where_written,
 )
-from sluiceway.errors import JobFileError, SchemaRegistryRefusedError
-from sluiceway.formats.schema_columns import NoColumnsError
-from sluiceway.formats.schema_registry.client import RegistryClient, SubjectVersion
-from sluiceway.formats.subject_columns import KINDS, subject_columns
+from sluiceway.jobfile.positions import Path
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.told_keys import with_told_key
 from sluiceway.sinks.registry import open_sink
-from sluiceway.spec.key_columns import key_column_problems
-from sluiceway.spec.models import RouteSpec
-from sluiceway.spec.positions import Path
-from sluiceway.spec.table import SubjectSpec
-from sluiceway.spec.type_text import is_nested
-from sluiceway.spec.written_columns import COLUMNS
 from sluiceway.types.evolution import Evolution
 
 _SHOWN = 10

@@ -10,8 +10,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sluiceway.config.config import RouteConfig
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord
 from sluiceway.observe import metrics

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sluiceway.followers.runner import FollowerState
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import PartitionKey
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import PartitionKey
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.status import RouteNumbers

@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import JobFileError, TableMismatchError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.sinks.contract import TableState

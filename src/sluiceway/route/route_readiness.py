@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import DuePrefixes, OpenPrefixes, next_to_announce
 from sluiceway.eventtime.watermark import (
@@ -19,8 +18,9 @@ from sluiceway.eventtime.watermark import (
     SourceStatus,
     route_watermark,
 )
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import PartitionKey, SourceState
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import PartitionKey, SourceState
 from sluiceway.ledger.records import RangeRecord
 from sluiceway.ledger.watermark_records import (
     MAX_HELD_BY,

@@ -12,8 +12,6 @@ from functools import partial
 from itertools import count
 from uuid import uuid4
 
-from sluiceway.config.config import RouteConfig
-from sluiceway.config.dirty_limits import DirtyWatch
 from sluiceway.errors import (
     FencedError,
     InvariantError,
@@ -24,8 +22,10 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.followers.ready_effects import ready_effects
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import Subscription
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.dirty_limits import DirtyWatch
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import all_files, placed
 from sluiceway.ledger.records import DataRecord, EpochRecord, SourcesRecord

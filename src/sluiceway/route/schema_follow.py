@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import SchemaChangedError, TableMismatchError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route.columns_to_add import (
     ColumnsToAdd,
@@ -24,13 +24,13 @@ from sluiceway.route.route_meter import RouteMeter
 from sluiceway.route.route_plan import route_plan
 from sluiceway.route.takeover import OwnedTable
 from sluiceway.sinks.contract import ColumnsRefused, TableSink, TableState
-from sluiceway.spec.key_path import path_text
 from sluiceway.types.dirty import shown
 from sluiceway.types.evolution import (
     ColumnChanges,
     Evolution,
     column_changes,
 )
+from sluiceway.types.key_path import path_text
 from sluiceway.types.schema import Field
 from sluiceway.worker.plan import ObservedField, RoutePlan, TaskResult
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sluiceway.config.config import RouteConfig
-from sluiceway.config.ready_rule import ReadyRule
-from sluiceway.config.retention import RetentionRule
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.followers.ready_effects import ReadyEffects
-from sluiceway.ledger.fold_state import FoldState
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.jobfile.compile.retention import RetentionRule
+from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.sealing import MaySeal
 from sluiceway.worker.plan import LatePolicy, LateRule
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.partition_records import AbandonRecord, ReplaceRecord
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord

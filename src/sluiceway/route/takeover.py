@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from uuid import uuid4
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import (
     LeaseHeldError,
     LedgerCorruptError,
@@ -16,9 +15,10 @@ from sluiceway.errors import (
     StorageRefusedError,
 )
 from sluiceway.host.process import ProcessIdentity, own_identity
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.file_names import file_origin
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog

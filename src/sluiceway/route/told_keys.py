@@ -7,9 +7,6 @@ a topic that is empty by now, or a registry that is down, keeps no route from go
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sluiceway.config.compile import compile_route
-from sluiceway.config.config import RouteConfig
-from sluiceway.config.schema_formats import key_registry, registry_settings
 from sluiceway.errors import (
     JobFileError,
     KeyNotToldError,
@@ -18,11 +15,14 @@ from sluiceway.errors import (
 )
 from sluiceway.formats.record_keys import MAXWELL_PREFIX, key_fields, schema_fields
 from sluiceway.formats.schema_registry.client import RegistryClient
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.blocks.table import FROM_REGISTRY
+from sluiceway.jobfile.checks.key_columns import key_column_problems
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.schema_formats import key_registry, registry_settings
 from sluiceway.sources.topic_sample import sample_keys
-from sluiceway.spec.key_columns import key_column_problems
-from sluiceway.spec.key_path import path_keys
-from sluiceway.spec.models import RouteSpec
-from sluiceway.spec.table import FROM_REGISTRY
+from sluiceway.types.key_path import path_keys
 
 _SAMPLE = 200
 _HINT = "list the columns: `key: [id]`"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sluiceway.eventtime.time_kind import TimeKind
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import DataRecord
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import SourcePartition, Split

@@ -5,7 +5,7 @@ Their rows wait where they are. Their committed ends stay, and they hold the wat
 
 from typing import TYPE_CHECKING
 
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.schedule.planner import way_out_of
 from sluiceway.schedule.source_view import SourceView, undescribed

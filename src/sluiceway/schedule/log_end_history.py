@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluiceway.errors import SourceUnavailableError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.sources.contract import LogBounds, SourcePartition
 
 RECHECK_AFTER_S = 3.0

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import SourceState, Subscription
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import SourceState, Subscription
 from sluiceway.ledger.records import PinnedPartition, RangeRecord, SourcesRecord
 from sluiceway.schedule.epoch_times import UNDATED, EpochDates
 from sluiceway.schedule.source_view import undescribed
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import RoutePlan, TaskPlan
 

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluiceway.config.config import RouteConfig
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
 
 

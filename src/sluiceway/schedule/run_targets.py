@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.schedule.planner import Bounds, Targets, check_described
 from sluiceway.schedule.source_view import undescribed
 from sluiceway.sources.contract import SourcePartition

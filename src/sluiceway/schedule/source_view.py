@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import Fatal, SourceUnavailableError, TopicNotFoundError
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import (
     DiscoveredPartition,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sluiceway.errors import OffsetsLostError
+from sluiceway.jobfile.blocks.start import StartAt
 from sluiceway.sources.contract import LogBounds, SourceClient, SourcePartition
-from sluiceway.spec.start import StartAt
 
 
 @dataclass(frozen=True, slots=True)

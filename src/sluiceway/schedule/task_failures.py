@@ -9,7 +9,7 @@ from sluiceway.errors import (
     TaskDiedError,
     TaskFailedError,
 )
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.schedule.planner import (
     PlannedEpoch,
     PlannedSplit,

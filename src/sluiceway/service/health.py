@@ -25,13 +25,13 @@ from io import BytesIO
 from socketserver import TCPServer
 from typing import Any
 
-from sluiceway.config.compile import figure_limits
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.job.status_board import StatusBoard
+from sluiceway.jobfile.blocks.models import JobSpec
+from sluiceway.jobfile.compile.compile import figure_limits
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
 from sluiceway.observe.log import Log
 from sluiceway.service.metrics_page import MetricsPage
-from sluiceway.spec.models import JobSpec
 
 LOOPBACK = "127.0.0.1"
 OWN_NAMES = frozenset({LOOPBACK, "localhost", "[::1]"})

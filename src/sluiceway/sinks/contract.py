@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from sluiceway.ledger.follower import Follower
     from sluiceway.ledger.log import LedgerLog
     from sluiceway.observe.log import Log
-    from sluiceway.sinks.inspected import InspectedTable
-    from sluiceway.sinks.planned_table import PlannedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,3 +315,84 @@ def _not_looked_at(method: str) -> NotInThisVersionError:
         "the plug-in of this table's catalog cannot be asked without a driver",
         hint=f"`run` works; its sink has to give `{method}` (docs/contributors/plugins.md)",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """A table as it is, or as it would be made.
+
+    Attributes:
+        name: `database.table`.
+        home: Folder of the ledger, a guess while the table is missing; empty where only its
+            catalog knows, once it is created.
+        state: What the route would make of it.
+        exists: Whether it is there.
+        statement: That would make the table, or the columns that it lacks; empty when it is whole.
+        home_to_be: The same folder for people, where a part of its name is known only once the
+            table is created, as `/wh/_sluiceway/orders-<uuid>`; empty where `home` is true.
+    """
+
+    name: str
+    home: str
+    state: TableState
+    exists: bool
+    statement: str
+    home_to_be: str = ""
+
+    @property
+    def shown_home(self) -> str:
+        """Folder of the ledger, as it is told to people."""
+        return self.home_to_be or self.home
+
+
+Values = tuple[str, ...]
+"""Of a partition, as the catalog writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPartition:
+    """A partition as readers find it.
+
+    Attributes:
+        location: Folder, as the catalog writes it.
+        differences: From how the table says that rows are read, in words.
+    """
+
+    location: str
+    differences: tuple[str, ...] = ()
+
+
+class InspectedTable(ABC):
+    """A table that exists, as it was when it was asked for. Used until its sink is closed.
+
+    Attributes:
+        identity: Which table, and where its ledger lies.
+        ledger: Value of its property `sluiceway.ledger`; None when absent.
+    """
+
+    identity: TableIdentity
+    ledger: str | None
+
+    @abstractmethod
+    def state(self) -> TableState:
+        """The table as a driver's start would take it.
+
+        Raises:
+            TableMismatchError: It would not: the table is not what the job file says.
+        """
+
+    def files(self) -> FileChoice:
+        """How its files are written; also of a table that a start would refuse."""
+        return PARQUET_FILES
+
+    @abstractmethod
+    def partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
+        """Those of the wanted partitions that the catalog has; it is asked at each call.
+
+        Raises:
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+
+    @abstractmethod
+    def other_partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
+        """All partitions that the catalog has beside these; as `partitions`."""

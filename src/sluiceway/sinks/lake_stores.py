@@ -5,7 +5,7 @@ from sluiceway.types.strict_json import decode, encode
 
 FILE_ACCESS_PROPERTY = "py-io-impl"
 """By which the client of a catalog finds its file access."""
-FILE_ACCESS = "sluiceway.sinks.iceberg.store_files.StoreFileIO"
+FILE_ACCESS = "sluiceway.sinks.iceberg.catalog.store_files.StoreFileIO"
 STORES_PROPERTY = "sluiceway.stores"
 
 

@@ -40,7 +40,7 @@ class CatalogAccess:
 
 _BUILT_IN = {
     METASTORE: "sluiceway.sinks.hive.table:open_hive_table",
-    ICEBERG: "sluiceway.sinks.iceberg.table:open_iceberg_table",
+    ICEBERG: "sluiceway.sinks.iceberg.publish.table:open_iceberg_table",
 }
 
 

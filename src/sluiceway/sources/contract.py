@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from sluiceway.errors import InvariantError
-from sluiceway.spec.log_key import LogKey
+from sluiceway.types.log_key import LogKey
 
 if TYPE_CHECKING:
     import numpy as np

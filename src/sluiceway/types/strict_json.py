@@ -7,7 +7,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sluiceway.spec.log_key import LogKey, is_key_text
+from sluiceway.types.log_key import LogKey, is_key_text
 
 BigInt = NewType("BigInt", int)
 """An integer that can pass 2^53; a decimal string in JSON."""

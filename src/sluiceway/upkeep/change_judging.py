@@ -23,8 +23,8 @@ def judging(route: RoutePlan, log: LedgerLog) -> Iterator[ChangeJudge | None]:
         yield None
         return
     # Clients of lake catalogs take a second to import, and most routes need none.
-    from sluiceway.sinks.iceberg.change_history import ChangeHistory  # noqa: PLC0415
-    from sluiceway.sinks.iceberg.keyed_changes import ChangeColumns  # noqa: PLC0415
+    from sluiceway.sinks.iceberg.keyed.change_history import ChangeHistory  # noqa: PLC0415
+    from sluiceway.sinks.iceberg.keyed.keyed_changes import ChangeColumns  # noqa: PLC0415
 
     ids = {name.lower(): number for name, number in json.loads(_ids(route)).items()}
     named = {each.part: each.column for each in route.meta}

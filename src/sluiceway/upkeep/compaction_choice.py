@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sluiceway.ledger.fold_state import FoldState, PartitionState
+from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
 
 
 def ideal_files(size_bytes: int, target_bytes: int) -> int:

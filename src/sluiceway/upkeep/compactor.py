@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sluiceway.errors import SluicewayError
 from sluiceway.host.work_pool import process_upkeep
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.types.strict_json import BigInt, encode
 from sluiceway.upkeep.compact_requests import (

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from sluiceway.config.config import RouteConfig
-from sluiceway.config.ready_rule import CountsRule
 from sluiceway.errors import FencedError, SluicewayError
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.host.work_pool import process_pool
+from sluiceway.jobfile.blocks.values import instant_us
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.ready_rule import CountsRule
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.side_registry import open_topic_tail
 from sluiceway.sources.side_topics import TailMessage, TopicTail
-from sluiceway.spec.values import instant_us
 from sluiceway.types.strict_json import StrictJsonError, loads
 from sluiceway.upkeep.partition_bodies import CountsLog, counts_body
 from sluiceway.upkeep.record_queue import BackgroundWork, Build, RecordQueue

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from sluiceway.config.dirty_limits import prepared_ms
 from sluiceway.errors import StorageUnavailableError
+from sluiceway.jobfile.compile.dirty_limits import prepared_ms
 from sluiceway.ledger.dirty_files import (
     CommittedDirty,
     committed_dirty,
@@ -21,8 +21,8 @@ from sluiceway.ledger.dirty_files import (
     records_of,
 )
 from sluiceway.ledger.dirty_sources import DirtySource, LateSource
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_lanes import source_kind
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_lanes import source_kind
 from sluiceway.ledger.lane_records import LATE, PURGE, LaneRange, LaneRecord
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sluiceway.config.retention import RetentionRule, expired_by_age
 from sluiceway.errors import LedgerCorruptError, SluicewayError
 from sluiceway.host.work_pool import process_upkeep
+from sluiceway.jobfile.compile.retention import RetentionRule, expired_by_age
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import FoldState, PartitionState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
 from sluiceway.ledger.live_files import readers_of
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.observe.log import Log

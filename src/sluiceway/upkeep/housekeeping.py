@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sluiceway.errors import SluicewayError, StorageUnavailableError
 from sluiceway.host.work_pool import process_upkeep
 from sluiceway.ledger.collect import GarbageCollector, garbage_of
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log

@@ -29,8 +29,8 @@ from sluiceway.errors import (
 from sluiceway.ledger.dirty_files import find_lane_files
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_lanes import check_opening, source_kind
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_lanes import check_opening, source_kind
 from sluiceway.ledger.lane_records import (
     LATE,
     NO_LANE_ROWS,

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
 from sluiceway.errors import SluicewayError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Body
 

@@ -22,8 +22,8 @@ from sluiceway.errors import (
     TaskFailedError,
 )
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.live_files import LiveFiles, readers_of
 from sluiceway.ledger.partition_records import AbandonRecord, IntentRecord, ReplaceRecord
 from sluiceway.ledger.places import intent_folder

@@ -15,10 +15,10 @@ from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
-from sluiceway.spec.key_path import path_text
-from sluiceway.spec.log_key import LogKey
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.contract import NO_REQUESTS, RequestCount
+from sluiceway.types.key_path import path_text
+from sluiceway.types.log_key import LogKey
 from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.figure_values import NO_FIGURES, TaskFigures

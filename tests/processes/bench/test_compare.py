@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sluiceway.jobfile.blocks.start import EARLIEST
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.lab.lab import LabEndpoints
-from sluiceway.spec.loader import parse_job
-from sluiceway.spec.start import EARLIEST
 from tools import independent_reader as reader
 from tools import row_oracle as oracle
 from tools.payload_rules import BrokenPayloadError

@@ -38,7 +38,7 @@ def failing_verb(monkeypatch: pytest.MonkeyPatch) -> type[BaseException]:
     def fail(kind: str) -> None:
         raise raised[kind]
 
-    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", "failing"),))
+    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", own_module="failing"),))
     monkeypatch.setitem(sys.modules, "failing", SimpleNamespace(app=app))
     return SluicewayError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.lab import _print_endpoints
+from sluiceway.cli.commands.lab import _print_endpoints
 from sluiceway.cli.own_command import own_command
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.process import identity_of

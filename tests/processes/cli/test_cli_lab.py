@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sluiceway.cli.lab import app, progress_on_stderr
+from sluiceway.cli.commands.lab import app, progress_on_stderr
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.process import own_identity
 from sluiceway.lab.progress import LabProgress
@@ -69,7 +69,7 @@ def test_progress_without_terminal_prints_each_quarter_once(
 
 def test_cli_lab_import_loads_nothing_heavy() -> None:
     script = (
-        "import sys, sluiceway.cli.lab\n"
+        "import sys, sluiceway.cli.commands.lab\n"
         "print([name for name in ('confluent_kafka', 'pymetastore', 'pyarrow', 'pyspark') "
         "if name in sys.modules])"
     )

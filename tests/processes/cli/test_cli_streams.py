@@ -28,7 +28,7 @@ import os, signal, sys
 
 class Signalling:
     def find_spec(self, name, path=None, target=None):
-        if name == "sluiceway.cli.run":
+        if name == "sluiceway.cli.commands.run":
             os.kill(os.getpid(), signal.{name})
         return None
 
@@ -82,7 +82,7 @@ def test_broken_pipe_that_is_not_the_output_is_not_hidden(
         def fail() -> None:
             raise RuntimeError("lost") from error
 
-        monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", "failing"),))
+        monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", own_module="failing"),))
         monkeypatch.setitem(sys.modules, "failing", SimpleNamespace(app=app))
         return run_command(["fail"])
 
@@ -137,7 +137,7 @@ def test_refusal_of_the_operating_system_is_no_bug(
     def fail() -> None:
         raise raised
 
-    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", "failing"),))
+    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", own_module="failing"),))
     monkeypatch.setitem(sys.modules, "failing", SimpleNamespace(app=app))
     assert run_command(["fail"]) == 5
     first, hint = capsys.readouterr().err.splitlines()

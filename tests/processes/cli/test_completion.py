@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import VERBS, run_command
-from sluiceway.cli.completion import all_commands
+from sluiceway.cli.commands.completion import all_commands
 
 VERB_NAMES = [verb.name for verb in VERBS]
 

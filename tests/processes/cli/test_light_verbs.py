@@ -14,7 +14,7 @@ CLIENTS = {
 }
 ARROW = {"pyarrow", "numpy"}
 # Whole modules: what reads a ledger, and what writes Parquet.
-PARTS = {"sluiceway.ledger.log", "sluiceway.ledger.fold", "sluiceway.ledger.snapshot"} | {
+PARTS = {"sluiceway.ledger.log", "sluiceway.ledger.folding.fold", "sluiceway.ledger.snapshot"} | {
     *("sluiceway.sinks.files.parquet_file", "pyarrow.parquet", "sluiceway.observe.log"),
 }
 SCRIPT = """\
@@ -78,7 +78,7 @@ BLOCKS = """\
 import sys
 from sluiceway.cli.app import run_command
 code = run_command(["validate", sys.argv[1]])
-from sluiceway.spec.block import Block
+from sluiceway.jobfile.blocks.block import Block
 def below(kind):
     return {kind}.union(*map(below, kind.__subclasses__()))
 print(code, *(kind.__name__ for kind in below(Block) if kind.__pydantic_complete__))

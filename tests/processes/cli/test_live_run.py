@@ -3,13 +3,13 @@
 import signal
 import termios
 
-from sluiceway.cli.live_run import _farewell
-from sluiceway.cli.live_screen import Message
+from sluiceway.cli.views.live_run import _farewell
+from sluiceway.cli.views.live_screen import Message
 from tools.terminals import plain, terminal
 
 _PROGRAM = """
 import sys, time
-from sluiceway.cli.live_run import LiveRun, shows_screen
+from sluiceway.cli.views.live_run import LiveRun, shows_screen
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 assert shows_screen(plain=False) and not screen_wanted(plain=True)

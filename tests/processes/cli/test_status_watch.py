@@ -2,14 +2,14 @@ import time
 
 import pytest
 
-from sluiceway.cli import status_watch
 from sluiceway.cli.app import run_command
-from sluiceway.cli.status_watch import watch
+from sluiceway.cli.views import status_watch
+from sluiceway.cli.views.status_watch import watch
 from tools.terminals import terminal
 
 _PROGRAM = """
 from itertools import count
-from sluiceway.cli.status_watch import watch
+from sluiceway.cli.views.status_watch import watch
 numbers = count()
 watch(lambda: "look %d\\n%s" % (next(numbers), "x" * 300), every_s=0.1)
 print("over", flush=True)
@@ -30,7 +30,7 @@ def test_watch_on_a_terminal_shows_anew_in_place_until_q() -> None:
 
 
 _LONG = """
-from sluiceway.cli.status_watch import watch
+from sluiceway.cli.views.status_watch import watch
 reason = "  [SW102] " + " ".join("word%d" % each for each in range(40)) + " because of the end"
 watch(lambda: "ROUTE  STATE\\n" + reason, every_s=0.1)
 """

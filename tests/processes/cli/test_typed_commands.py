@@ -15,7 +15,7 @@ import typer
 import sluiceway
 from sluiceway.cli.app import VERBS, run_command
 from sluiceway.cli.own_command import own_command
-from sluiceway.cli.typed_commands import JOB_FILE, quoted, typed, typed_fields, typed_text
+from sluiceway.cli.views.typed_commands import JOB_FILE, quoted, typed, typed_fields, typed_text
 from sluiceway.observe.log import LogFormat, stderr_log
 
 SOURCE = Path(sluiceway.__file__).parent

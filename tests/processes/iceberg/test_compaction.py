@@ -10,13 +10,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, TimeType
 
 from sluiceway.errors import StorageUnavailableError, TableHistoryError
-from sluiceway.sinks.iceberg.compaction import LakeCompaction
-from sluiceway.sinks.iceberg.expiring import LakeExpiry
-from sluiceway.sinks.iceberg.file_process import FileProcess
-from sluiceway.sinks.iceberg.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
+from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction
+from sluiceway.sinks.iceberg.compact.expiring import LakeExpiry
+from sluiceway.sinks.iceberg.compact.file_process import FileProcess
+from sluiceway.sinks.iceberg.compact.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
+from sluiceway.sinks.iceberg.compact.small_files import why_left
+from sluiceway.sinks.iceberg.keyed.table_head import Head
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
-from sluiceway.sinks.iceberg.small_files import why_left
-from sluiceway.sinks.iceberg.table_head import Head
 from sluiceway.sinks.iceberg.through import read_through
 from tools.lake_under_test import BY_APP, LakeUnderTest
 from tools.ledger_records import LEDGER

@@ -19,11 +19,15 @@ from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailed
 from sluiceway.observe.log import stderr_log
 from sluiceway.operate import lake_compact
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.compaction import Compacted, LakeCompaction
-from sluiceway.sinks.iceberg.file_process import Answers, FileProcess
-from sluiceway.sinks.iceberg.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
-from sluiceway.sinks.iceberg.put_off import FIRST_PAUSE_S, LONGEST_PAUSE_S, CompactionBackoff
-from sluiceway.sinks.iceberg.rewrite_live import (
+from sluiceway.sinks.iceberg.compact.compaction import Compacted, LakeCompaction
+from sluiceway.sinks.iceberg.compact.file_process import Answers, FileProcess
+from sluiceway.sinks.iceberg.compact.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
+from sluiceway.sinks.iceberg.compact.put_off import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    CompactionBackoff,
+)
+from sluiceway.sinks.iceberg.compact.rewrite_live import (
     LakeRewritePlan,
     LiveFile,
     RewriteGroup,

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.errors import FileLostError, TaskFailedError
-from sluiceway.sinks.iceberg.file_process import _MOST_IDLE, WarmProcesses
-from sluiceway.sinks.iceberg.merge_files import MergeGroup, MergePlan, MergeSource
-from sluiceway.sinks.iceberg.plan_frames import framed, read_frame, write_frame
+from sluiceway.sinks.iceberg.compact.file_process import _MOST_IDLE, WarmProcesses
+from sluiceway.sinks.iceberg.compact.merge_files import MergeGroup, MergePlan, MergeSource
+from sluiceway.sinks.iceberg.compact.plan_frames import framed, read_frame, write_frame
 from sluiceway.storage.access import NO_STORES
 
 

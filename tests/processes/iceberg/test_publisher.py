@@ -18,9 +18,9 @@ from sluiceway.errors import (
 from sluiceway.ledger.follower import LogView
 from sluiceway.sinks.iceberg.column_types import iceberg_schema
 from sluiceway.sinks.iceberg.commit_request import SlotBatch, append_request
-from sluiceway.sinks.iceberg.file_process import WarmProcesses
-from sluiceway.sinks.iceberg.lake_batch import LakeBatch
-from sluiceway.sinks.iceberg.merging import merge_groups
+from sluiceway.sinks.iceberg.compact.file_process import WarmProcesses
+from sluiceway.sinks.iceberg.compact.merging import merge_groups
+from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch
 from sluiceway.sinks.iceberg.through import property_name
 from tools.lake_under_test import BY_APP, NAME, LakeUnderTest
 from tools.ledger_records import LEDGER
@@ -134,7 +134,7 @@ def test_slots_without_rows_make_no_snapshot(lake: LakeUnderTest) -> None:
 def test_rows_behind_more_empty_slots_than_a_batch_holds_are_published(
     lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.sinks.iceberg.lake_batch.MOST_SLOTS", 3)
+    monkeypatch.setattr("sluiceway.sinks.iceberg.publish.lake_batch.MOST_SLOTS", 3)
     publisher = lake.publisher()
     for _ in range(5):
         lake.commit()
@@ -348,7 +348,7 @@ def test_files_that_cannot_be_merged_are_linked(
     lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
-    monkeypatch.setattr("sluiceway.sinks.iceberg.merging.warm_processes", WarmProcesses)
+    monkeypatch.setattr("sluiceway.sinks.iceberg.compact.merging.warm_processes", WarmProcesses)
     publisher = lake.publisher()
     lake.commit(1)
     lake.commit(2)
@@ -472,7 +472,7 @@ def test_a_table_with_many_snapshots_is_told(
     lake.commit(1)
     lake.publisher().publish()
     assert lake.sink.open().warnings == ()
-    monkeypatch.setattr("sluiceway.sinks.iceberg.table_checks._MANY_SNAPSHOTS", 0)
+    monkeypatch.setattr("sluiceway.sinks.iceberg.publish.table_checks._MANY_SNAPSHOTS", 0)
     assert "1 snapshots" in lake.sink.open().warnings[0]
 
 

@@ -12,13 +12,13 @@ from sluiceway.errors import FencedError, MetastoreUnavailableError, TableHistor
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.sinks.iceberg import merging
-from sluiceway.sinks.iceberg import publisher as publisher_module
-from sluiceway.sinks.iceberg.catalogs import Identifier, LibraryCatalog
+from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import append_request
-from sluiceway.sinks.iceberg.lake_batch import LakeBatch
-from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan
-from sluiceway.sinks.iceberg.publisher import LakePublisher
+from sluiceway.sinks.iceberg.compact import merging
+from sluiceway.sinks.iceberg.compact.merge_files import MergedOne, MergePlan
+from sluiceway.sinks.iceberg.publish import publisher as publisher_module
+from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch
+from sluiceway.sinks.iceberg.publish.publisher import LakePublisher
 from tools.lake_under_test import BY_APP, LakeUnderTest, PublisherUnderTest
 from tools.ledger_records import fence, sources
 

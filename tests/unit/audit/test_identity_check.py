@@ -9,7 +9,7 @@ import pytest
 from sluiceway.audit import identity_check
 from sluiceway.audit.identity_check import identity_problems
 from sluiceway.errors import LedgerMismatchError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.storage.local import LocalStorage

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sluiceway.audit.job_status import _measured
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.route.status import RouteState, RouteStatus
 from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import LogBounds, SourcePartition

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluiceway.audit.job_status import MOST_DIRTY, ObservedRoute
-from sluiceway.cli.status import _cells
+from sluiceway.cli.commands.status import _cells
 from sluiceway.observe import metrics
 from sluiceway.route.status import EpochTold, RouteState, RouteStatus
 from sluiceway.service.board_files import ALERTS

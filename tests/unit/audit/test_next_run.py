@@ -7,7 +7,7 @@ from typing import Any, cast
 from sluiceway.audit.next_run import _row_risks
 from sluiceway.audit.row_preview import NOTHING
 from sluiceway.cli.job_file import load_checked_job
-from sluiceway.config.compile import compile_routes
+from sluiceway.jobfile.compile.compile import compile_routes
 from tools.table_on_disk import table_on_disk
 
 

@@ -10,14 +10,15 @@ from sluiceway.audit.open_table import OpenTable
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.source_offsets import RouteOffsets, route_offsets
 from sluiceway.catalog.hive_table import HiveColumn
-from sluiceway.cli.offsets import _code, _print_route
-from sluiceway.config.config import RouteConfig
+from sluiceway.cli.commands.offsets import _code, _print_route
 from sluiceway.errors import (
     Fatal,
     LedgerMismatchError,
     SourceUnavailableError,
     TopicNotFoundError,
 )
+from sluiceway.jobfile.blocks.start import StartAt
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
@@ -30,7 +31,6 @@ from sluiceway.sources.contract import (
     SourceIdentity,
     SourcePartition,
 )
-from sluiceway.spec.start import StartAt
 from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Schema

@@ -3,7 +3,7 @@
 import pytest
 
 from sluiceway.audit.source_offsets import PartitionOffsets, _offsets
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.sources.contract import (
     DiscoveredPartition,

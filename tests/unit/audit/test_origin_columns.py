@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.audit.offset_check import OriginColumns, add_origins, origin_columns, table_origins
 from sluiceway.ledger.offset_sum import offset_sum
-from sluiceway.spec.log_key import LogKey, SourceKey
+from sluiceway.types.log_key import LogKey, SourceKey
 from sluiceway.worker.plan import PlannedMetaColumn
 
 

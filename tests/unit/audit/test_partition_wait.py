@@ -9,15 +9,15 @@ import pytest
 
 from sluiceway.audit import partition_wait
 from sluiceway.audit.partition_wait import PartitionWatch
-from sluiceway.config.compile import compile_route
-from sluiceway.config.config import RouteConfig
-from sluiceway.config.http_receiver import HttpReceiver
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import RequestRefusedError, StorageUnavailableError, WrongUsageError
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.http_receiver import HttpReceiver
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.jobfile.loader import load_job
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.watermark_records import WatermarkRecord
-from sluiceway.spec.loader import load_job
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import expire_body, ready_body
 from tools.table_on_disk import TableOnDisk, table_on_disk

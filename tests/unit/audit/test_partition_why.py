@@ -9,10 +9,10 @@ from sluiceway.audit.format_times import moment
 from sluiceway.audit.partition_counts import ObservedCounts
 from sluiceway.audit.partition_states import TimeRule, observed_prefixes
 from sluiceway.audit.partition_why import NEVER, Reason, WaitExplanation, explain, with_driver
-from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.watermark_records import HeldByRecord, SourceName, WatermarkRecord
 from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt

@@ -8,12 +8,11 @@ import pytest
 from sluiceway.audit import row_preview
 from sluiceway.audit.planned_route import PlannedRoute
 from sluiceway.audit.row_preview import Preview, _rows, preview_rows
-from sluiceway.config.compile import compile_route
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.sinks.contract import PlannedTable, TableIdentity, TableState
 from sluiceway.sinks.files.contract import PARQUET_FILES
-from sluiceway.sinks.planned_table import PlannedTable
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind

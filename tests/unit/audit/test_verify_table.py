@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.audit.verify import Verifier, VerifyReport
-from sluiceway.cli.verify import _print
+from sluiceway.cli.commands.verify import _print
 from sluiceway.ledger.records import DataRecord
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileStatus

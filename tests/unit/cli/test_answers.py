@@ -11,7 +11,9 @@ import pytest
 import typer
 from ruamel.yaml import YAML
 
-from sluiceway.cli.answers import (
+from sluiceway.cli.app import VERBS, run_command
+from sluiceway.cli.options import OutputFormat
+from sluiceway.cli.views.answers import (
     error_fields,
     in_milliseconds,
     print_document,
@@ -19,8 +21,6 @@ from sluiceway.cli.answers import (
     read_each,
     route_answers,
 )
-from sluiceway.cli.app import VERBS, run_command
-from sluiceway.cli.options import OutputFormat
 from sluiceway.errors import LedgerCorruptError, SluicewayError
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"

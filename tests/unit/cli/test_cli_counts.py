@@ -3,7 +3,7 @@
 import pytest
 
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.cli import compact, gc, verify
+from sluiceway.cli.commands import compact, gc, verify
 from sluiceway.ledger.collect import Collected, GarbagePlace
 
 

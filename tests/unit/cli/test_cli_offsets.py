@@ -18,7 +18,9 @@ _ANOTHER = OffsetMove(_ZERO, 10, 0, 0, 25, 1, "identity", 0, SourceIdentity("c1"
 def moves(monkeypatch: pytest.MonkeyPatch) -> list[OffsetMove]:
     """What the plan comes to."""
     planned: list[OffsetMove] = []
-    monkeypatch.setattr("sluiceway.cli.offsets._reset", lambda *_, **__: (tuple(planned), None))
+    monkeypatch.setattr(
+        "sluiceway.cli.commands.offsets._reset", lambda *_, **__: (tuple(planned), None)
+    )
     return planned
 
 

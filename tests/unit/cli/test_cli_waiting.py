@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sluiceway.cli import waiting
-from sluiceway.cli.waiting import printed_while_waiting, servers_of
-from sluiceway.spec.loader import load_job
+from sluiceway.cli.views import waiting
+from sluiceway.cli.views.waiting import printed_while_waiting, servers_of
+from sluiceway.jobfile.loader import load_job
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
 

@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.dirty import row_text
-from sluiceway.cli.dirty_lanes import carry_out_and_tell, print_plan
+from sluiceway.cli.commands.dirty import row_text
 from sluiceway.cli.options import OutputFormat
+from sluiceway.cli.views.dirty_lanes import carry_out_and_tell, print_plan
 
 
 @pytest.mark.parametrize(

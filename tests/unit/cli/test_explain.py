@@ -10,7 +10,7 @@ import pytest
 from sluiceway.audit.dirty_rows import DirtyState
 from sluiceway.audit.partition_states import PartitionProgress
 from sluiceway.cli.app import run_command
-from sluiceway.cli.messages import MessagePage, pages_by_name, read_messages
+from sluiceway.cli.views.messages import MessagePage, pages_by_name, read_messages
 from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
 from sluiceway.route.status import RouteState
 from sluiceway.service.board_files import ALERTS

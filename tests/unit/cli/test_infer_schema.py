@@ -9,7 +9,7 @@ import fastavro
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.proposal_trial import tried
+from sluiceway.cli.views.proposal_trial import tried
 from tools.protobuf_types import add_field, descriptor_set, file_of
 from tools.registry_server import Registry, registry_server
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.init_checks import check_text
+from sluiceway.cli.views.init_checks import check_text
 from sluiceway.errors import WrongUsageError
 
 USUAL = {"--bootstrap-servers": "127.0.0.1:1", "--metastore": "thrift://127.0.0.1:1"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.ledger import _describe_data, _describe_lane_data, describe
+from sluiceway.cli.commands.ledger import _describe_data, _describe_lane_data, describe
 from sluiceway.ledger.lane_records import (
     LATE,
     LaneCounts,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from sluiceway.cli.live_screen import Message, Scene, draw
+from sluiceway.cli.views.live_screen import Message, Scene, draw
 from sluiceway.followers.runner import FollowerState
 from sluiceway.job.status_board import MeasuredRoute
 from sluiceway.observe import metrics

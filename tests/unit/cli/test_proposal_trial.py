@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.proposal_trial import tried
-from sluiceway.cli.proposed_columns import contents_block
+from sluiceway.cli.views.proposal_trial import tried
+from sluiceway.cli.views.proposed_columns import contents_block
 from sluiceway.formats.recognise import TopicContents
 
 CONNECT = "org.apache.kafka.connect.data."

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.run_summary import log_unannounced
-from sluiceway.config.compile import compile_routes
+from sluiceway.cli.views.run_summary import log_unannounced
 from sluiceway.job.status_board import StatusBoard
-from sluiceway.ledger.fold import Fold
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.loader import load_job
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.status import RouteState
-from sluiceway.spec.loader import load_job
 from sluiceway.upkeep.partition_bodies import ready_body
 from tools.board_sessions import placed_session
 from tools.table_on_disk import TableOnDisk, table_on_disk

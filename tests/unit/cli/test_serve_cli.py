@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.cli import serve
 from sluiceway.cli.app import run_command
+from sluiceway.cli.commands import serve
 from sluiceway.errors import WrongUsageError
 
 

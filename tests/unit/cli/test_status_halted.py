@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.audit.job_status import ObservedJob, ObservedRoute
-from sluiceway.cli.status import _table, status_document
-from sluiceway.cli.typed_commands import typed_fields
+from sluiceway.cli.commands.status import _table, status_document
+from sluiceway.cli.views.typed_commands import typed_fields
 from sluiceway.cluster.applications import Application, ApplicationFolder
 from sluiceway.errors import TableMismatchError
 from sluiceway.host.process import own_identity

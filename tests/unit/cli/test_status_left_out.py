@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from sluiceway.audit.job_status import ObservedJob, ObservedRoute
-from sluiceway.cli.status import _table, status_document
-from sluiceway.cli.typed_commands import typed_fields
+from sluiceway.cli.commands.status import _table, status_document
+from sluiceway.cli.views.typed_commands import typed_fields
 from sluiceway.followers.runner import FollowerState
 from sluiceway.route.status import RouteState, RouteStatus, decode_status, encode_status
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.cli import tables
-from sluiceway.cli.tables import print_table, table_lines
+from sluiceway.cli.views import tables
+from sluiceway.cli.views.tables import print_table, table_lines
 
 
 def test_table_aligns_by_what_is_seen_and_shows_control_characters() -> None:

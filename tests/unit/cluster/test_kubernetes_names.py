@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.k8s import _write
+from sluiceway.cli.commands.k8s import _write
 from sluiceway.cluster.job_archive import JobArchive
 from sluiceway.cluster.kubernetes import PodChoices, objects
 

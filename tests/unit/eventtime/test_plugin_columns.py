@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sluiceway.config.compile import compile_route
 from sluiceway.errors import SourceUnavailableError, UnhealthyEnvironmentError
 from sluiceway.eventtime.partition_values import NO_TIMES
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.partitioners import registry
 from sluiceway.partitioners.contract import Partitioner, PartitionTexts
 from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.plugins import PluginGroup, installed_plugins
-from sluiceway.spec.loader import parse_job
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.worker.plan import PartitionRule
 from sluiceway.worker.row_check import row_problem

@@ -20,10 +20,10 @@ from sluiceway.sinks.files.avro_schema import SCHEMA_LITERAL
 from sluiceway.sinks.files.contract import FileChoice, FileFormat, WrittenFile
 from sluiceway.sinks.files.reading import count_rows, has_footer, read_columns
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.spec.file_formats import COMPRESSIONS
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.file_formats import COMPRESSIONS
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
 

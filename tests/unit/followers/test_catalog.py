@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import (
     FencedError,
     MetastoreUnavailableError,
@@ -19,6 +18,7 @@ from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.followers.catalog import CatalogFollower
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog

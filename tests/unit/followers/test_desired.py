@@ -3,8 +3,8 @@
 import pytest
 
 from sluiceway.followers.desired import is_to_be_shown
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import ClosedPrefix, PartitionState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import ClosedPrefix, PartitionState
 
 
 @pytest.mark.parametrize(

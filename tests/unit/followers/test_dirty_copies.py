@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 import google_crc32c
 import pytest
 
-from sluiceway.config.dirty_limits import PREPARED_AT
 from sluiceway.errors import FileLostError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.followers.dirty_feed import DirtyPlace
 from sluiceway.followers.dirty_table import DirtyTable
+from sluiceway.jobfile.compile.dirty_limits import PREPARED_AT
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord

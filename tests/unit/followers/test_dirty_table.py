@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.dirty_limits import PREPARED_AT
 from sluiceway.errors import JobFileError, StorageUnavailableError
 from sluiceway.followers.dirty_table import DIRTY_COLUMNS, day_of
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.dirty_limits import PREPARED_AT
+from sluiceway.jobfile.loader import load_job
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.records import DataRecord, Record
-from sluiceway.spec.loader import load_job
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.hive_types import parse_hive_type

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
 from sluiceway.followers.lineage_columns import ColumnOrigins, Origin, column_origins
 from sluiceway.followers.lineage_events import LineageRoute, RunState, Totals, run_event
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.sinks.contract import TableIdentity, TableState
-from sluiceway.spec.loader import parse_job
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from tools.ledger_records import LEDGER
 from tools.lineage_client import through_the_client

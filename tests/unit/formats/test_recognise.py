@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from sluiceway.cli.proposed_columns import contents_block
+from sluiceway.cli.views.proposed_columns import contents_block
 from sluiceway.errors import WrongUsageError
 from sluiceway.formats.recognise import TopicContents
 

@@ -7,7 +7,7 @@ import pytest
 
 from sluiceway.errors import MetastoreUnavailableError, TableMismatchError
 from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableState
-from sluiceway.sinks.iceberg.table import IcebergTableSink
+from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from sluiceway.types.hive_types import format_hive_type
 from tools.lake_under_test import NAME, FaultyCatalog, LakeUnderTest
 

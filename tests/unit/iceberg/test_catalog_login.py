@@ -3,7 +3,7 @@
 import pytest
 
 from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
-from sluiceway.sinks.iceberg.catalogs import open_catalog
+from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 
 SECRET = "geheim"  # noqa: S105 - of no database
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sluiceway.errors import MetastoreUnavailableError
-from sluiceway.sinks.iceberg.catalogs import telling
+from sluiceway.sinks.iceberg.catalog.catalogs import telling
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from sluiceway.ledger.lane_records import LaneSpan as Span
 from sluiceway.ledger.operator_records import ResetPartition, ResetRecord
 from sluiceway.ledger.records import DataRecord
 from sluiceway.sinks.change_judge import Verdict
-from sluiceway.sinks.iceberg.change_history import ChangeHistory, origin_slot
-from sluiceway.sinks.iceberg.keyed_changes import ChangeColumns
-from sluiceway.sinks.iceberg.staged_names import OpenDirty
+from sluiceway.sinks.iceberg.keyed.change_history import ChangeHistory, origin_slot
+from sluiceway.sinks.iceberg.keyed.keyed_changes import ChangeColumns
+from sluiceway.sinks.iceberg.publish.staged_names import OpenDirty
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.replayed_changes import judged

@@ -11,7 +11,7 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, StringType, UUIDT
 from sluiceway.errors import TableMismatchError
 from sluiceway.observe.log import stderr_log
 from sluiceway.sinks.contract import ColumnToHave, FollowedRoute, TableState
-from sluiceway.sinks.iceberg.table import IcebergTableSink
+from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from tools.lake_under_test import LakeUnderTest
 from tools.ledger_records import LEDGER
 

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluiceway.sinks.iceberg import key_index
-from sluiceway.sinks.iceberg.key_index import KeyIndex, canonical_keys, key_hashes
+from sluiceway.sinks.iceberg.keyed import key_index
+from sluiceway.sinks.iceberg.keyed.key_index import KeyIndex, canonical_keys, key_hashes
 
 CHANCE = Random(11)  # noqa: S311 - a game
 KEYS = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
-from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
-from sluiceway.sinks.iceberg.table_head import Head, HeadReader, grouped, living
+from sluiceway.sinks.iceberg.keyed.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
+from sluiceway.sinks.iceberg.keyed.table_head import Head, HeadReader, grouped, living
 from tools.keyed_lake import ALL, KEYED, KEYED_BY_APP, LOST, KeyedLake, TopicsLake
 from tools.ledger_records import sources
 from tools.test_plan import slow_after
@@ -403,7 +403,7 @@ def test_truncates_among_requests_that_go_astray(tmp_path: Path, seed: int) -> N
 def test_a_long_backlog_is_published_in_pieces(
     lake: KeyedLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.sinks.iceberg.keyed_publisher.KeyedPublisher.most_rows", 4)
+    monkeypatch.setattr("sluiceway.sinks.iceberg.keyed.keyed_publisher.KeyedPublisher.most_rows", 4)
     for number in range(4):
         lake.commit(1, 2, number + 3, app=f"v{number}")
     publisher = lake.publisher()
@@ -416,7 +416,7 @@ def test_a_long_backlog_is_published_in_pieces(
 def test_a_table_that_is_published_more_slowly_than_rows_come_holds_up_the_route(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.sinks.iceberg.keyed_publisher.KeyedPublisher.most_rows", 1)
+    monkeypatch.setattr("sluiceway.sinks.iceberg.keyed.keyed_publisher.KeyedPublisher.most_rows", 1)
     lake = KeyedLake(tmp_path, replace(KEYED, max_lag_s=100.0))
     publisher = lake.publisher()
     now = [0.0]

@@ -13,7 +13,7 @@ from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.files.field_ids import FIELD_IDS
 from sluiceway.sinks.iceberg.column_types import find_column
 from sluiceway.sinks.iceberg.partition_fields import spec_to_create
-from sluiceway.sinks.iceberg.table import IcebergTableSink
+from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from sluiceway.sinks.lake_options import LakeField, LakeOptions
 from sluiceway.sinks.table_options import TableOptions
 from sluiceway.types.schema import Field, IntegerType, Schema

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.errors import MetastoreUnavailableError
-from sluiceway.sinks.iceberg.catalogs import LakeCatalog
+from sluiceway.sinks.iceberg.catalog.catalogs import LakeCatalog
+from sluiceway.sinks.iceberg.catalog.lent_catalogs import MOST_CLIENTS, CatalogPool
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lent_catalogs import MOST_CLIENTS, CatalogPool
 
 NAME = ("ods", "t")
 OPTIONS = {"kind": "rest", "uri": "http://c"}

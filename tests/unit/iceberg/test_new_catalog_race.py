@@ -11,7 +11,8 @@ from pyiceberg.types import LongType, NestedField
 from sqlalchemy import create_engine
 
 from sluiceway.errors import MetastoreUnavailableError
-from sluiceway.sinks.iceberg.catalogs import LakeCatalog, LibraryCatalog, NewTable, open_catalog
+from sluiceway.sinks.iceberg.catalog.catalogs import LakeCatalog, LibraryCatalog, NewTable
+from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 
 COLUMNS = Schema(NestedField(1, "id", LongType()))
 

@@ -14,7 +14,7 @@ FORBIDDEN = frozenset(
         *("expire_snapshots", "commit_table_request", "_do_commit"),
     ]
 )
-COMMITTERS = {"commit_table": frozenset({"sinks/iceberg/catalogs.py"})}
+COMMITTERS = {"commit_table": frozenset({"sinks/iceberg/catalog/catalogs.py"})}
 MODULES = frozenset({"pyiceberg.table.update.snapshot", "pyiceberg.table.maintenance"})
 
 

@@ -11,10 +11,10 @@ from pyiceberg.table import Table
 from sluiceway.errors import SluicewayError
 from sluiceway.ledger.collect import garbage_of
 from sluiceway.ledger.follower import LogView
-from sluiceway.sinks.iceberg import publisher as publishing
-from sluiceway.sinks.iceberg.lake_batch import LakeBatch
-from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan, merge_files
-from sluiceway.sinks.iceberg.orphans import LakeOrphans, TableNames
+from sluiceway.sinks.iceberg.compact.merge_files import MergedOne, MergePlan, merge_files
+from sluiceway.sinks.iceberg.compact.orphans import LakeOrphans, TableNames
+from sluiceway.sinks.iceberg.publish import publisher as publishing
+from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.local import LocalStorage
 from tools.lake_under_test import LakeUnderTest

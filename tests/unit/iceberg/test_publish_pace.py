@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.sinks.iceberg.publisher import PublishPace
+from sluiceway.sinks.iceberg.publish.publisher import PublishPace
 
 
 def published(gap_s: float, interval_s: float, until_s: float) -> list[tuple[float, float]]:

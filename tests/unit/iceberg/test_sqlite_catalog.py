@@ -9,7 +9,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from sluiceway.errors import MetastoreUnavailableError
-from sluiceway.sinks.iceberg.catalogs import LakeCatalog, NewTable, open_catalog
+from sluiceway.sinks.iceberg.catalog.catalogs import LakeCatalog, NewTable
+from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 
 NAME = ("ods", "orders")
 

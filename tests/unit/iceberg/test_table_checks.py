@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.errors import TableMismatchError
-from sluiceway.sinks.iceberg.table_checks import check_writable
+from sluiceway.sinks.iceberg.publish.table_checks import check_writable
 
 
 def _refusal(properties: dict[str, str], version: int = 2) -> str:

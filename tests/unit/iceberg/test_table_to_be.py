@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from sluiceway.sinks.iceberg.table import IcebergTableSink, open_iceberg_table
+from sluiceway.sinks.iceberg.publish.table import IcebergTableSink, open_iceberg_table
 from sluiceway.sinks.table_options import TableOptions
 from tools.lake_under_test import BY_APP, COLUMNS, NAME, LakeUnderTest
 

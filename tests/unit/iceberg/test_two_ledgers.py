@@ -9,8 +9,8 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from sluiceway.errors import LedgerMismatchError
 from sluiceway.observe.log import stderr_log
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY
-from sluiceway.sinks.iceberg.table import IcebergTableSink
+from sluiceway.sinks.iceberg.publish.lake_table import LEDGER_PROPERTY
+from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from tools.lake_under_test import LakeUnderTest
 from tools.ledger_records import LEDGER
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import RouteConfig
 from sluiceway.job.driver_bounds import driver_bounds, memory_mib
 from sluiceway.job.session import default_settings
-from sluiceway.spec.loader import parse_job
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.loader import parse_job
 
 JOB = """\
 version: 1

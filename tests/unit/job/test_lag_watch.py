@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import (
     FencedError,
     LeaseHeldError,
@@ -15,6 +14,7 @@ from sluiceway.errors import (
 )
 from sluiceway.job.lag_watch import LagWatch
 from sluiceway.job.status_board import StatusBoard
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe import metrics
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.route_session import RouteSession

@@ -13,7 +13,7 @@ from sluiceway.job import loop as loop_module
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.route_slot import RouteSlot
 from sluiceway.job.stop import StopSignal
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import LogFormat, stderr_log
 from sluiceway.route.status import RouteState
 from sluiceway.schedule.planner import PlannedEpoch

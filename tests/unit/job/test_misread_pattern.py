@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
 from sluiceway.errors import WrongUsageError
 from sluiceway.job.run import Observers, run_routes
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
-from sluiceway.spec.loader import parse_job
 from tools.inline_runner import InlineRunner
 
 JOB = """\

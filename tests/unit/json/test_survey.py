@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.proposed_columns import contents_block
-from sluiceway.config.choices import row_columns
+from sluiceway.cli.views.proposed_columns import contents_block
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
 from sluiceway.formats.recognise import TopicContents
-from sluiceway.spec.loader import parse_job
+from sluiceway.jobfile.compile.choices import row_columns
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.types.schema import Schema
 from sluiceway.worker.row_rules import payload_fields
 

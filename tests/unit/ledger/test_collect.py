@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.collect import find_epoch, garbage_of
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, read_lease
 from sluiceway.ledger.log import LedgerLog

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import Body, DataRecord, encode_record
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, fence, fold_of, record, sources, span

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd, CountsRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding import fold_counts
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import Body, DataRecord, decode_record, encode_record
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file

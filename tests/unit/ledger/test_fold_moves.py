@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.operator_records import (
     ChangedSource,
     ResetPartition,

@@ -8,8 +8,8 @@ import pytest
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import (
     AbandonRecord,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.forgetting import forget
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.placing import placed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError, LedgerCorruptError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import (
     FORMAT,
     RecordType,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.partition_image import packed_states, unpacked_states
 from sluiceway.types.strict_json import StrictJsonError
 

@@ -7,8 +7,8 @@ import pytest
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger import sealing
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import LeftFolder
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import LeftFolder
 from sluiceway.ledger.lane_records import LaneCounts, LaneDataRecord
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.layout import LedgerLayout

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import span
 

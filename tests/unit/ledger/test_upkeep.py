@@ -21,7 +21,7 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger import forgetting, snapshot, upkeep
 from sluiceway.ledger import layout as layouts
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import RecordType, SnapshotRecord
 from sluiceway.ledger.upkeep import LogUpkeep

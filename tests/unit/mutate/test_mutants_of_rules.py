@@ -20,7 +20,7 @@ from mutate.servers import cheap_files, named_with_servers
 ALL = subjects(read_rules())
 MADE = {mutant.name for mutant in mutants_of(ALL)}
 PARTS = 4
-FOLD = "sluiceway/ledger/fold.py"
+FOLD = "sluiceway/ledger/folding/fold.py"
 TERM = "record.term == self.term"
 
 
@@ -99,7 +99,9 @@ def test_rule_that_names_code_and_tests_that_are_gone_fails_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     table = read_rules()
-    gone = replace(table[0], code=("ledger.fold.Fold.forgotten",), tests=("test_of_nothing",))
+    gone = replace(
+        table[0], code=("ledger.folding.fold.Fold.forgotten",), tests=("test_of_nothing",)
+    )
     monkeypatch.setattr("mutate.__main__.read_rules", lambda: [gone, *table[1:]])
     code, closing = run(tmp_path / "none.jsonl")
     assert (code, closing["not_applied"]) == (1, 2)

@@ -3,7 +3,7 @@
 import pytest
 
 from sluiceway.errors import OffsetsLostError, ResetRefusedError, SourceUnavailableError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.records import encode_record
 from sluiceway.operate.offset_moves import (

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.errors import LeaseHeldError, ResetRefusedError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import Body
 from sluiceway.operate import operator_record
 from sluiceway.operate.operator_record import put_operator_record

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.ledger import describe
+from sluiceway.cli.commands.ledger import describe
 from sluiceway.errors import (
     InvariantError,
     ResetRefusedError,
     TopicNotFoundError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import Body, SourcesRecord, decode_record, encode_record
 from sluiceway.operate.retire_partitions import (
     Retirement,
@@ -137,7 +137,7 @@ def test_operators_record_retires_and_does_nothing_else_behind_a_fence_of_its_ow
 def test_command_says_what_it_would_do_and_what_it_wants(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sluiceway.cli.offsets._retire", lambda *_, **__: ((GONE,), None))
+    monkeypatch.setattr("sluiceway.cli.commands.offsets._retire", lambda *_, **__: ((GONE,), None))
     command = ["offsets", "retire", "job.yaml", "--reason", "why"]
     assert run_command(command) == 7
     shown = capsys.readouterr()
@@ -146,6 +146,6 @@ def test_command_says_what_it_would_do_and_what_it_wants(
     assert "add --accept-gap" in shown.err
     assert run_command([*command, "--accept-gap"]) == 0
     assert "repeat it with --execute" in capsys.readouterr().out
-    monkeypatch.setattr("sluiceway.cli.offsets._retire", lambda *_, **__: ((), None))
+    monkeypatch.setattr("sluiceway.cli.commands.offsets._retire", lambda *_, **__: ((), None))
     assert run_command(command) == 0
     assert "the cluster has all partitions" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import pytest
 from sluiceway.errors import FencedError, SluicewayError, TaskFailedError
 from sluiceway.job.early_end import EarlyEnd
 from sluiceway.job.route_slot import RouteSlot, StagedEpoch
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.observe.log import stderr_log

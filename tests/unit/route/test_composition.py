@@ -8,7 +8,7 @@ import pytest
 from sluiceway.ledger.follower import Follower, LogView
 from sluiceway.observe.log import stderr_log
 from sluiceway.route import composition
-from sluiceway.sinks.iceberg.lake_upkeep import LakeUpkeep
+from sluiceway.sinks.iceberg.compact.lake_upkeep import LakeUpkeep
 
 
 class Named(Follower):

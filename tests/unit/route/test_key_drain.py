@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import SourceOrderError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.key_drain import KeyOrderGuard
 from sluiceway.sources.contract import (

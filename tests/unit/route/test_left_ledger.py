@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from sluiceway.errors import FencedError, LedgerCorruptError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.route.takeover import ReleasedLedger
 from tools.ledger_records import LEDGER, data, fence, fold_of, sources, span
 

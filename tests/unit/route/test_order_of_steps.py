@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sluiceway.config.dirty_limits import DirtyWatch
 from sluiceway.errors import TaskFailedError
+from sluiceway.jobfile.compile.dirty_limits import DirtyWatch
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.route import route_session
 from sluiceway.route.held_route import OwnedRoute

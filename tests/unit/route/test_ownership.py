@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import LedgerCorruptError, LedgerMismatchError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.owned_ledger import ledger_property
 from sluiceway.route.ownership import check_ledger, claim_table, table_identity

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import Figures
 from sluiceway.route.partition_survey import PartitionSurvey

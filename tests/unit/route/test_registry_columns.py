@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from sluiceway.config.compile import compile_route
-from sluiceway.config.config import RouteConfig
 from sluiceway.errors import JobFileError
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.route.registry_columns import registry_columns
 from sluiceway.types.hive_types import format_hive_type
 from tools.registry_server import registry_server
-from unit.spec.test_spec_loader import load
-from unit.spec.test_spec_subject import job
+from unit.jobfile.test_spec_loader import load
+from unit.jobfile.test_spec_subject import job
 
 AVRO = "{avro: {registry: reg}}"
 JSON = "{json: {registry: reg}}"

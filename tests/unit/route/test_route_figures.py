@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluiceway.ledger.fold_state import ClosedPrefix, PartitionState, SourceState
+from sluiceway.ledger.folding.fold_state import ClosedPrefix, PartitionState, SourceState
 from sluiceway.ledger.records import NO_ROWS, DataRecord, RowCounts
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.observe.metrics import RecoveryKind

@@ -1,4 +1,4 @@
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import DataRecord, encode_record
 from sluiceway.route.route_meter import RouteMeter, lag_records
 from sluiceway.sources.contract import LogBounds, SourcePartition

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import ClosedPrefix
+from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import ClosedPrefix
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.observe.log import stderr_log

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.http_receiver import HttpReceiver
-from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import (
     StorageRefusedError,
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.jobfile.compile.http_receiver import HttpReceiver
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.observe import metrics
 from sluiceway.route import route_session
 from sluiceway.route.held_route import OwnedRoute

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from sluiceway.config.compile import compile_route
 from sluiceway.errors import SchemaChangedError, TableMismatchError
+from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.columns_to_add import MOST_COLUMNS
 from sluiceway.route.route_meter import RouteMeter

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sluiceway.config.ready_rule import ReadyRule
-from sluiceway.config.retention import RetentionRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState, SourceState
+from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.jobfile.compile.retention import RetentionRule
+from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, PartitionState, SourceState
 from sluiceway.route.seal_rule import RouteSealing
 from sluiceway.worker.plan import IN_TIME_ALWAYS, LatePolicy, LateRule
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord

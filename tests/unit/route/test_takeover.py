@@ -14,7 +14,7 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.ledger import tenure
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lease import Lease, wait_until_free
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.steps import Step, ignore_step
@@ -33,7 +33,7 @@ from sluiceway.types.schema import Schema
 from tools.ledger_records import sources
 
 if TYPE_CHECKING:
-    from sluiceway.config.config import RouteConfig
+    from sluiceway.jobfile.compile.config import RouteConfig
     from sluiceway.ledger.owned_ledger import OwnedLedger
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import CompiledJob
 from sluiceway.errors import WrongUsageError
 from sluiceway.job.run import Observers, RunOptions, run_job
 from sluiceway.job.stop import StopSignal
+from sluiceway.jobfile.blocks.models import JobSpec
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import CompiledJob
+from sluiceway.jobfile.loader import load_job
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
-from sluiceway.spec.loader import load_job
-from sluiceway.spec.models import JobSpec
 
 _JOBS = Path(__file__).parents[3] / "examples"
 _ENVIRON = {"SLUICEWAY_KAFKA": "127.0.0.1:1", "SLUICEWAY_METASTORE": "thrift://127.0.0.1:1"}

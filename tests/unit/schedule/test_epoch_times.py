@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.schedule.epoch_times import EpochClock, late_before_us, watermark_us
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.worker.plan import LateRule
 
 if TYPE_CHECKING:
-    from sluiceway.spec.log_key import SourceKey
+    from sluiceway.types.log_key import SourceKey
 
 NOW_US = 1_795_176_000_000_000
 HOUR_US = 3_600_000_000

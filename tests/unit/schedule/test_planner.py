@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import Subscription
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.ledger.records import encode_record
 from sluiceway.schedule.planner import (
     check_identities,

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_routes
-from sluiceway.config.config import CompiledJob, RouteConfig
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.schedule.demand import ReadAhead
 from sluiceway.schedule.planner import PlannedSplit
 from sluiceway.schedule.rate_limit import RateLimit, RouteSplits
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
-from sluiceway.spec.loader import parse_job
 
 JOB = """
 version: 1

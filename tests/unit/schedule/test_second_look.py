@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sluiceway.errors import SourceUnavailableError
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.schedule import log_end_history
 from sluiceway.schedule.log_end_history import RECHECK_AFTER_S, LogEndHistory
 from sluiceway.sources.contract import LogBounds, SourcePartition

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from sluiceway.errors import OffsetsLostError
+from sluiceway.jobfile.blocks.start import EARLIEST, LATEST, StartAt
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sources.contract import (
     DiscoveredPartition,
@@ -12,7 +13,6 @@ from sluiceway.sources.contract import (
     SourceClient,
     SourcePartition,
 )
-from sluiceway.spec.start import EARLIEST, LATEST, StartAt
 
 P0, P1 = SourcePartition("orders", 0), SourcePartition("orders", 1)
 BOUNDS = {P0: LogBounds(5, 100, 110), P1: LogBounds(0, 7, 7)}

@@ -13,7 +13,7 @@ from sluiceway.errors import (
     TaskDiedError,
     TaskFailedError,
 )
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.schedule.planner import PlannedEpoch, plan_splits
 from sluiceway.schedule.task_failures import failures_of

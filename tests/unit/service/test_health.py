@@ -12,11 +12,11 @@ import pytest
 from sluiceway.cli.app import run_command
 from sluiceway.errors import JobFileError, TableMismatchError, UnhealthyEnvironmentError
 from sluiceway.job.status_board import StatusBoard
+from sluiceway.jobfile.loader import parse_job
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.status import RouteState
 from sluiceway.service import health
 from sluiceway.service.health import HealthServer, HttpAccess, health_served
-from sluiceway.spec.loader import parse_job
 from tools.board_sessions import placed_session
 from tools.ledger_records import fence, fold_of
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_route
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.spec.loader import load_job
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.loader import load_job
 from sluiceway.storage.local import LocalStorage
 from sluiceway.storage.place import refuse_missing_parent
 from tools.table_on_disk import table_on_disk

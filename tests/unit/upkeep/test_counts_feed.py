@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.ready_rule import CountsRule
 from sluiceway.errors import FencedError, SourceUnavailableError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.host.work_pool import MOST_THREADS, process_pool
-from sluiceway.ledger import fold_counts
+from sluiceway.jobfile.compile.ready_rule import CountsRule
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding import fold_counts
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.side_topics import SideTopic, TailMessage

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from sluiceway.config.dirty_limits import PREPARED_AT
+from sluiceway.jobfile.compile.dirty_limits import PREPARED_AT
 from sluiceway.ledger.dirty_files import CommittedDirty, dirty_sources
 from sluiceway.ledger.dirty_sources import LateSource
 from sluiceway.ledger.lane_records import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.retention import RetentionRule
+from sluiceway.jobfile.compile.retention import RetentionRule
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.operate.forget import foresee, request_of
@@ -151,7 +151,7 @@ def test_old_partitions_go_by_themselves_pass_by_pass(
 ) -> None:
     for name in ("_FIRST_S", "_EVERY_S", "_AGAIN_S"):
         monkeypatch.setattr(expirer, name, 0.01)
-    monkeypatch.setattr("sluiceway.config.retention.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("sluiceway.jobfile.compile.retention.MOST_AT_ONCE", 1)
     columns = (("dt", "yyyyMMdd"), ("hr", "HH"))
     rule = RetentionRule(HOUR, "1h", drop=True, columns=columns, timezone="UTC", announced=False)
     work = Expirer(driver.record_queue, rule, stderr_log(level="error"))

@@ -9,7 +9,7 @@ import pytest
 
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.ledger.collect import Collected, GarbageCollector
-from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import encode_record

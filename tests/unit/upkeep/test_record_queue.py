@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import FencedError
-from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import ClosedPrefix
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import ClosedPrefix
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.storage.local import LocalStorage

@@ -10,10 +10,10 @@ from sluiceway.convert.exact_rows import parse_object
 from sluiceway.convert.infer_types import is_field_name
 from sluiceway.convert.json_values import NonFiniteText, NumberText
 from sluiceway.convert.typed_values import Day, Instant, LocalTime, TimeOfDay, exact_text
-from sluiceway.spec.key_path import path_text
 from sluiceway.types.dirty import shown
 from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.iso_time import parse_iso_date, parse_iso_wall_time
+from sluiceway.types.key_path import path_text
 
 MOST_KEYS = 100
 """An object that has more has data for keys."""

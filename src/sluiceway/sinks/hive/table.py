@@ -18,10 +18,14 @@ from sluiceway.sinks.contract import (
     ColumnsRefused,
     ColumnToHave,
     DesiredPartition,
+    InspectedTable,
     ParkedPartition,
+    PlannedTable,
+    ShownPartition,
     TableIdentity,
     TableSink,
     TableState,
+    Values,
 )
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.parquet_settings import INT96, MICROS
@@ -43,15 +47,13 @@ from sluiceway.sinks.hive.table_format import (
     file_settings,
     format_warnings,
 )
-from sluiceway.sinks.inspected import InspectedTable, ShownPartition, Values
 from sluiceway.sinks.partition_path import catalog_values
-from sluiceway.sinks.planned_table import PlannedTable
 from sluiceway.sinks.table_options import TableOptions, table_not_found
-from sluiceway.spec.file_formats import compression_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.storage.place import refuse_missing_parent
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.evolution import Columns, is_extension
+from sluiceway.types.file_formats import compression_problem
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.iso_time import parse_iso_timestamp
 from sluiceway.types.schema import LocalTimestampType, Schema, TimestampType, leaves

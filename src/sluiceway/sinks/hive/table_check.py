@@ -19,10 +19,10 @@ from sluiceway.sinks.hive.table_format import (
     unreadable_names,
 )
 from sluiceway.sinks.table_options import FOLDER, TableOptions
-from sluiceway.spec.values import is_hidden_folder, partition_name_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.types.evolution import extended, is_wider
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.reader_names import is_hidden_folder, partition_name_problem
 from sluiceway.types.schema import DataType, Field, Schema
 
 _PROVIDER = "spark.sql.sources.provider"

@@ -18,7 +18,7 @@ from sluiceway.sinks.files.hive_text import ESCAPE_DELIM, TEXT_SETTINGS
 from sluiceway.sinks.files.parquet_settings import INT96, TIMESTAMPS
 from sluiceway.sinks.files.type_check import blank_names, format_problem, name_problem
 from sluiceway.sinks.table_options import FOLDER, TableOptions
-from sluiceway.spec.file_formats import COMPRESSIONS, compression_problem
+from sluiceway.types.file_formats import COMPRESSIONS, compression_problem
 from sluiceway.types.schema import Schema
 
 _QL = "org.apache.hadoop.hive.ql.io"

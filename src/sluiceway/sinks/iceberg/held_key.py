@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 
-from sluiceway.sinks.iceberg.catalogs import open_catalog
+from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 from sluiceway.sinks.table_options import TableOptions
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sluiceway.errors import JobFileError
-from sluiceway.spec.kafka_options import OWN_KAFKA_OPTIONS
+from sluiceway.sources.kafka.own_options import OWN_KAFKA_OPTIONS
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

@@ -1,0 +1,88 @@
+"""`files`: which files of a table to read, for readers that ask no metastore."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
+from sluiceway.cli.views.answers import print_document
+from sluiceway.cli.views.tables import print_table, printable
+from sluiceway.cli.views.typed_commands import typed_text
+
+if TYPE_CHECKING:
+    from sluiceway.audit.table_files import TableFiles
+    from sluiceway.jobfile.compile.config import RouteConfig
+
+app = typer.Typer(add_completion=False)
+
+_HEADS = ("PARTITION", "ROWS", "BYTES", "PATH")
+_NUMBERS = (1, 2)
+
+
+@app.command()
+def files(
+    job_file: JobFile,
+    partition: Annotated[
+        str, typer.Argument(help="A partition's folder, or one above some, as dt=20261120.")
+    ] = "",
+    route: OneRoute = None,
+    unannounced: Annotated[
+        bool,
+        typer.Option("--unannounced", help="With `visible: on_ready`: what is not complete, too."),
+    ] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """List the files of a table, or of a part of it, by its ledger: all rows, each once.
+
+    Of a lake table, those of its newest snapshot.
+
+    A pattern as dt=*/hr=*/*.parquet misses compacted partitions. What is listed stays for an hour
+    at least after it was replaced: list anew before each query that begins later.
+
+    $ sluiceway files orders.yaml
+    $ sluiceway files orders.yaml dt=20261120 -o json
+    """
+    from sluiceway.audit.pick_route import (  # noqa: PLC0415
+        pick_route,
+        routes_without_brokers,
+        table_name,
+    )
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    spec = load_checked_job(job_file).spec
+    config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
+    found, hidden = _look(config, partition, unannounced=unannounced)
+    if not found.files:
+        from sluiceway.cli.views.no_files import why_no_files  # noqa: PLC0415
+
+        told = why_no_files(config, partition.strip("/"), hidden)
+        sys.stderr.write(f"note: {printable(typed_text(told, str(job_file)))}\n")
+    if output.is_document:
+        answer = {"table": table_name(config), "as_of_slot": found.as_of_slot}
+        print_document({**answer, "files": found.files}, output)
+        return
+    rows = [
+        (each.partition, f"{each.rows:,}", f"{each.size_bytes:,}", each.path)
+        for each in found.files
+    ]
+    print_table([_HEADS, *rows], numbers=_NUMBERS)
+
+
+def _look(config: "RouteConfig", partition: str, *, unannounced: bool) -> "tuple[TableFiles, int]":
+    """The files, and how many there are that are not announced where there is nothing else."""
+    from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
+    from sluiceway.audit.table_files import table_files  # noqa: PLC0415
+
+    if config.hive.lake is not None:
+        # Clients of lake catalogs take a second to import.
+        from sluiceway.audit.lake_files import lake_files  # noqa: PLC0415
+
+        return lake_files(config, partition), 0
+    on_ready = config.ready is not None and config.ready.on_ready and not unannounced
+    ledger = read_ledger(find_ledger(config))
+    found = table_files(ledger, partition, on_ready=on_ready)
+    if found.files or not on_ready:
+        return found, 0
+    return found, len(table_files(ledger, partition).files)

@@ -1,0 +1,103 @@
+"""How many files a route will make, as far as its job file tells: for `validate`."""
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sluiceway.jobfile.blocks.models import RouteSpec
+
+MANY_FILES = 1_000
+_HOUR_MS = 3_600_000
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileForecast:
+    """What is to be expected in an hour in which rows come all the time.
+
+    Attributes:
+        per_task: Files of one task and one value of all partition columns that are no times.
+        tasks: That may run at once; None when the job file does not say.
+        values: Partition columns that multiply the files by their values.
+        target_bytes: Size of a merged file.
+        compacted: Whether partitions are merged before readers see them.
+        remedy: What in the job file would have them merged.
+        snapshot_s: Of a lake table, whose files are merged as they are published: from one
+            snapshot to the next; None of a Hive table.
+    """
+
+    per_task: int
+    tasks: int | None
+    values: tuple[str, ...]
+    target_bytes: int
+    compacted: bool
+    remedy: str = ""
+    snapshot_s: float | None = None
+
+    @property
+    def per_hour(self) -> int:
+        """Files that are written, of one value, at the most; of one task where it is not known."""
+        return self.per_task * (self.tasks or 1)
+
+    def words(self) -> str:
+        """For people."""
+        each = ", for each value of " + ", ".join(f"`{name}`" for name in self.values)
+        each = each if self.values else ""
+        tasks = "each task" if self.tasks is None else f"{self.tasks} tasks"
+        if self.tasks == 1:
+            tasks = "1 task"
+        written = f"up to {self.per_hour:,} an hour from {tasks}{each}"
+        if self.compacted:
+            size = f"{self.target_bytes / _MIB:g} MiB"
+            return f"{written}; merged into 1 for each {size} of a partition before it is ready"
+        if self.snapshot_s is not None:
+            return f"{written}; small ones of a partition are merged before their snapshot"
+        return f"{written}; merged by the command `compact` only"
+
+    def warning(self) -> str | None:
+        """What readers would suffer from; None when it is no more than usual."""
+        if self.snapshot_s is not None:
+            snapshots = round(3600 / self.snapshot_s)
+            if snapshots <= MANY_FILES:
+                return None
+            return f"{snapshots:,} snapshots an hour: raise table.iceberg.publish_interval"
+        if self.compacted or self.per_hour <= MANY_FILES:
+            return None
+        return (
+            f"more than {MANY_FILES:,} files an hour stay: {self.remedy}, raise run.interval, or "
+            "run `sluiceway compact JOB --all-closed`"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "per_hour": self.per_hour,
+            "tasks": self.tasks,
+            "for_each_value_of": list(self.values),
+            "compacted_before_ready": self.compacted,
+            "target_bytes": self.target_bytes,
+            "warning": self.warning(),
+        }
+
+
+def file_forecast(spec: "RouteSpec") -> FileForecast:
+    """Of a route of a valid job file."""
+    ready = spec.ready
+    announced = ready is not None and ready.visible == "on_ready"
+    remedy = "take `files.compact: never` away"
+    if ready is None:
+        remedy = "let partitions be announced and merged (block `ready`)"
+    elif not announced:
+        remedy = "show partitions when they are merged (`ready.visible: on_ready`)"
+    lake = spec.table.iceberg
+    slots = re.fullmatch(r"local\[(\d+)\]", str(spec.run.master))
+    return FileForecast(
+        per_task=max(1, round(_HOUR_MS / spec.run.interval_ms)),
+        tasks=int(slots[1]) if slots else None,
+        values=tuple(part.name for part in spec.table.partition_by if part.column is not None),
+        target_bytes=spec.files.target_size_bytes,
+        compacted=announced and spec.files.compact == "before_ready",
+        remedy=remedy,
+        snapshot_s=None if lake is None else lake.publish_interval_ms / 1000,
+    )

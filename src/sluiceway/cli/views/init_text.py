@@ -1,0 +1,204 @@
+"""A job file as text, with comments: of what a look at a topic and a table told."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sluiceway.cli.views.columns_text import as_comment, column_line
+from sluiceway.cli.views.proposed_columns import column_settings, proposed_line, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluiceway.cli.views.proposed_columns import Proposal
+    from sluiceway.formats.json.survey import ProposedColumn
+
+_PATTERNS = (
+    (r"\d{8}", "yyyyMMdd"),
+    (r"\d{4}-\d{2}-\d{2}", "yyyy-MM-dd"),
+    (r"\d{10}", "yyyyMMddHH"),
+    (r"\d{4}-\d{2}-\d{2} \d{2}", "yyyy-MM-dd HH"),
+    (r"\d{6}", "yyyyMM"),
+    (r"\d{4}-\d{2}", "yyyy-MM"),
+    (r"\d{4}", "yyyy"),
+    (r"\d{2}", "HH"),
+)
+_USUAL = {
+    **dict.fromkeys(("dt", "ds", "day", "date", "pt", "p_date"), "yyyyMMdd"),
+    **dict.fromkeys(("hr", "hour", "hh", "h", "p_hour"), "HH"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """The column that says when a row happened.
+
+    Attributes:
+        field: Its name, or the path to it inside of a column.
+        unit: Of a number since 1970; empty for a time as text or of the record itself.
+    """
+
+    field: str
+    unit: str = ""
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether it is inside of a column."""
+        return "." in self.field
+
+
+RECORD_TIME = EventTime("$record_time")
+"""The queue's own time of a record."""
+
+
+def time_columns(columns: "Sequence[ProposedColumn]") -> list[EventTime]:
+    """Columns whose values are times, but for a few: those that all rows have first."""
+    found = []
+    for column in columns:
+        units = [time.unit for time in column.times if time.sure and not time.path]
+        if units:
+            found.append((column.nulls, -column.rows, EventTime(column.name, units[0])))
+    return [each for *_, each in sorted(found, key=lambda one: one[:2])]
+
+
+def column_lines(found: "Proposal", time: EventTime) -> list[str]:
+    """The items of a `columns` block; doubts as comments, and what would be dirty."""
+    lines = list(found.before)
+    for column in found.columns:
+        if column.name != time.field:
+            lines.append(proposed_line(column, found.rows))
+            continue
+        unit = [f"unit: {time.unit}"] if time.unit else []
+        settings = [*unit, *column_settings(column), "required: true"]
+        notes = ["When a row happened.", *time_doubts(column)]
+        lines.append(column_line(column.name, "timestamp", notes, settings))
+    return found.noted(lines)
+
+
+def time_doubts(column: "ProposedColumn") -> list[str]:
+    """Of a column that says when a row happened: what of it is dirty, or a guess."""
+    said = ("may be ", "times as text; ")
+    return [f"DOUBT: {each}" for each in column.doubts if not each.startswith(said)]
+
+
+def time_pattern(name: str, value: str | None) -> str | None:
+    """The pattern behind a partition column, by one of its values or by its name; None for none."""
+    for form, pattern in _PATTERNS:
+        if value is not None and re.fullmatch(form, value):
+            return pattern
+    return _USUAL.get(name.lower()) if value is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """What a job file says of where its table is.
+
+    Attributes:
+        sink: The block below `table`: `hive` or `iceberg`.
+        connection: Its name.
+        catalog: What stands in it, without its braces.
+    """
+
+    sink: str
+    connection: str
+    catalog: str
+
+
+def hive_place(metastore: str) -> TablePlace:
+    """A table of a Hive Metastore, `thrift://host:port`."""
+    return TablePlace("hive", "hms", f"metastore: {{uri: {quoted(metastore)}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class JobText:
+    """What goes into the file; texts are YAML already.
+
+    Attributes:
+        place: Where the table is.
+        format_line: `format: ...`.
+        columns: Lines of the block below `table`, without indent.
+        partitions: Items of `partition_by`.
+        time: When rows happened; None without partitions by time.
+        notes: Comments at the file's head.
+        registry: URL of a schema registry; empty without one.
+        announce: Whether an hour is shown when it is complete.
+        meta: What the queue has beside the payload, in columns.
+        key: Lines about a table's key, without indent; none without one.
+    """
+
+    name: str
+    bootstrap_servers: str
+    place: TablePlace
+    topic: str
+    table: str
+    format_line: str
+    columns: tuple[str, ...]
+    partitions: tuple[str, ...]
+    time: EventTime | None
+    notes: tuple[str, ...] = ()
+    registry: str = ""
+    announce: bool = False
+    meta: tuple[str, ...] = ("topic", "partition", "offset", "timestamp")
+    key: tuple[str, ...] = ()
+
+    def with_notes(self, *notes: str) -> "JobText":
+        """The same with further comments."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    def text(self) -> str:
+        """The whole file."""
+        lines = [
+            as_comment(
+                f"{self.topic} into {self.table}. Each key is in docs/reference/job-file.md."
+            ),
+            *map(as_comment, self.notes),
+            "version: 1",
+            f"name: {self.name}",
+            "",
+            "connections: # Addresses and secrets may be ${env:NAME} or ${file:/path}.",
+            f"  main: {{kafka: {{bootstrap_servers: {quoted(self.bootstrap_servers)}}}}}",
+            f"  {self.place.connection}: {{{self.place.catalog}}}",
+        ]
+        if self.registry:
+            lines.append(f"  registry: {{schema_registry: {{url: {quoted(self.registry)}}}}}")
+        lines += [
+            "",
+            "# Where a new source partition begins: earliest, latest, {timestamp: }, {group: }.",
+            f"source: {{connection: main, topics: [{quoted(self.topic)}], start: earliest}}",
+            self.format_line,
+            "",
+            "table:",
+            f"  {self.place.sink}: {{connection: {self.place.connection}, name: {self.table}, "
+            "create: if_missing}",
+            *(f"  {line}" for line in self.key),
+            *(f"  {line}" for line in self.columns),
+            *self._partition_lines(),
+        ]
+        if self.meta:
+            lines.append(f"  meta: [{', '.join(self.meta)}] # Where each row came from.")
+        return "\n".join([*lines, *self._time_lines(), *_LAST]) + "\n"
+
+    def _partition_lines(self) -> list[str]:
+        if not self.partitions:
+            return ["  partition_by: []"]
+        return ["  partition_by: # In path order.", *(f"    - {each}" for each in self.partitions)]
+
+    def _time_lines(self) -> list[str]:
+        if self.time is None:
+            return []
+        unit = f", unit: {self.time.unit}" if self.time.unit else ""
+        shown = "success_file: true" if self.place.sink == "hive" else "property: true"
+        return [
+            "",
+            "# Rows may be so much out of order; then an hour is closed, and later rows are late.",
+            f"event_time: {{field: {self.time.field}{unit}, timezone: UTC, out_of_orderness: 5m}}",
+            "# Readers see an hour when it is complete; without the block, at once.",
+            f"{'' if self.announce else '# '}ready: {{{shown}}}",
+        ]
+
+
+_LAST = (
+    "# Halt when more than a tenth of the rows does not fit (docs/guides/dirty-rows.md).",
+    "dirty: {max_rate: {ratio: 0.1, window: 10m}}",
+    "run: {interval: 10s} # From one commit to the next.",
+)

@@ -1,0 +1,227 @@
+"""What columns a look at records proposes, and what about them a person has to decide."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sluiceway.cli.views.columns_text import column_line, columns_text
+from sluiceway.errors import WrongUsageError
+from sluiceway.types.key_path import path_text
+
+if TYPE_CHECKING:
+    from sluiceway.cli.views.proposal_trial import Trial
+    from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
+    from sluiceway.formats.recognise import TopicContents
+
+_MOST_NAMED = 3
+_WHAT_HAPPENED = {
+    "debezium": (
+        ("op", "  - {name: op, type: string, path: $.op}"),
+        ("changed_at", "  - {name: changed_at, type: timestamp, unit: ms, path: $.source.ts_ms}"),
+    ),
+    "maxwell": (
+        ("op", "  - {name: op, type: string, path: $.type}"),
+        ("changed_at", "  - {name: changed_at, type: timestamp, unit: s, path: $.ts}"),
+    ),
+    "canal": (),
+}
+"""Columns for what happened and when: name -> line."""
+READS = "infer reads JSON, and the schemas of Avro, Protobuf and JSON"
+CHANGE_LOGS = tuple(_WHAT_HAPPENED)
+"""Formats that are read without a schema, beside JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a job file could say of a topic.
+
+    Attributes:
+        format_options: As `json: {registry: REGISTRY}`; empty for plain JSON.
+        heading: What was looked at, and doubts about it.
+        before: Lines of columns that the format brings.
+        columns: Of the payloads.
+        rows: In which they were looked for.
+        payloads: Records that it was made of, to try it on.
+    """
+
+    format_options: str
+    heading: tuple[str, ...]
+    before: tuple[str, ...]
+    columns: "tuple[ProposedColumn, ...]"
+    rows: int
+    payloads: "Sequence[bytes | None]" = ()
+
+    def trials(self, lines: Sequence[str]) -> "Mapping[str, Trial]":
+        """What lines of a `columns` block make of the records."""
+        from sluiceway.cli.views.proposal_trial import tried  # noqa: PLC0415 - loads Arrow
+
+        # A registry's header is taken off already.
+        form = self.format_options.partition(": {registry")[0] or "json"
+        form = form if form.endswith("}") else f"{form}: {{}}"
+        return tried(form, lines, self.payloads)
+
+    def noted(self, lines: Sequence[str]) -> list[str]:
+        """These lines, each with what it makes dirty where it does not say so."""
+        from sluiceway.cli.views.proposal_trial import with_trials  # noqa: PLC0415 - loads Arrow
+
+        return list(with_trials(lines, self.trials(lines)))
+
+    def lines(self) -> list[str]:
+        """The items of a `columns` block."""
+        return self.noted(
+            [*self.before, *(proposed_line(each, self.rows) for each in self.columns)]
+        )
+
+
+def contents_block(contents: "TopicContents", topics: Sequence[str]) -> str:
+    """The block as text: the format where it is no plain JSON, one line a column, doubts.
+
+    Raises:
+        WrongUsageError: As `propose`.
+    """
+    found = propose(contents, topics)
+    form = f"format: {{{found.format_options}}}\n" if found.format_options else ""
+    return form + columns_text(found.heading, found.lines())
+
+
+def propose(contents: "TopicContents", topics: Sequence[str]) -> Proposal:
+    """What the records of a topic say.
+
+    Raises:
+        WrongUsageError: There is nothing to see, or no columns can be told from the records.
+    """
+    survey, named = contents.plain, _named(topics)
+    if not contents.records:
+        raise WrongUsageError(
+            f"{named} is empty: there is no record to look at",
+            hint="write some and repeat it; or tell the columns by a schema: --registry URL",
+        )
+    if contents.is_binary:
+        raise _binary(contents, topics)
+    if not survey.rows:
+        raise WrongUsageError(
+            f"no record holds a JSON object: {survey.empty} empty, {survey.broken} other",
+            hint=f"{READS}; CSV and other text tell no names: write the job file by hand, with "
+            "`format: {csv: {}}` and your columns, see docs/guides/formats.md",
+        )
+    if contents.change_log is not None:
+        return _that_works(_changes(contents, named, contents.change_log))
+    heading = [f"{survey.rows:,} JSON objects of {named}", *_survey_doubts(survey)]
+    options = ""
+    if contents.framed:
+        heading.append(f"{_framed(contents)}; REGISTRY is the connection of the registry")
+        options = "json: {registry: REGISTRY}"
+    columns = tuple(survey.columns())
+    return _that_works(Proposal(options, tuple(heading), (), columns, survey.rows, contents.kept))
+
+
+def _that_works(found: Proposal) -> Proposal:
+    """The proposal, text in place of a type that records do not fit; what is dirty anyhow is said.
+
+    A type that a few records do not fit stays; its line says how many.
+    """
+    lines = [proposed_line(column, found.rows) for column in found.columns]
+    trials = found.trials(lines)
+    heading = found.heading
+    if "" in trials and found.format_options:
+        heading = (*heading, trials[""].doubt)
+    columns = tuple(_or_text(found, column, trials.get(column.name)) for column in found.columns)
+    return replace(found, heading=heading, columns=columns)
+
+
+def _or_text(found: Proposal, column: "ProposedColumn", trial: "Trial | None") -> "ProposedColumn":
+    """The column, or one of text where too many records do not fit it and all fit that."""
+    from sluiceway.formats.json.survey import WINS  # noqa: PLC0415 - keeps `--help` quick
+
+    few = trial is None or trial.dirty * 100 <= (100 - WINS) * trial.rows
+    if trial is None or few or column.as_text:
+        return column
+    doubts = (f"kept as text: as {column.type} {trial.text}",)
+    text = replace(column, type="string", as_text=True, zoned=False, times=(), doubts=doubts)
+    return column if found.trials([proposed_line(text, found.rows)]).get(column.name) else text
+
+
+def _named(topics: Sequence[str]) -> str:
+    return ", ".join(topics[:_MOST_NAMED]) + (", ..." if len(topics) > _MOST_NAMED else "")
+
+
+def _survey_doubts(survey: "JsonSurvey") -> list[str]:
+    doubts = []
+    if survey.empty or survey.broken:
+        doubts.append(f"DOUBT: {survey.empty:,} records were empty, {survey.broken:,} no object")
+    if survey.keys_are_data:
+        doubts.append("DOUBT: more keys than are told here; are they data?")
+    return doubts
+
+
+def _framed(contents: "TopicContents") -> str:
+    ids = sorted(contents.schema_ids)
+    shown = ", ".join(map(str, ids[:_MOST_NAMED])) + (", ..." if len(ids) > _MOST_NAMED else "")
+    word = f"{'schema' if len(ids) == 1 else 'schemas'} {shown}" if ids else "by GUIDs in headers"
+    return f"{contents.framed:,} of {contents.records:,} in Confluent's wire format, {word}"
+
+
+def _binary(contents: "TopicContents", topics: Sequence[str]) -> WrongUsageError:
+    return WrongUsageError(
+        f"these are Avro or Protobuf, which only their schema tells: {_framed(contents)}",
+        hint=f"`sluiceway infer {topics[0]}-value --registry URL` proposes their columns; the job "
+        "file reads them by `format: {avro: {registry: REGISTRY}}`, or `protobuf`",
+    )
+
+
+def _changes(contents: "TopicContents", named: str, kind: str) -> Proposal:
+    """The block of a change log: what happened, then the row that was changed."""
+    kinds = contents.changes[kind]
+    told = ", ".join(f"{marker} {count:,}" for marker, count in sorted(kinds.items()))
+    heading = [f"{kinds.total():,} changes of {kind} in {named}: {told}"]
+    others = contents.plain.rows - kinds.total()
+    if others:
+        heading.append(
+            f"DOUBT: {others:,} messages are no such change; "
+            "`other_messages: skip` leaves known kinds out"
+        )
+    if contents.plain.broken:
+        heading.append(f"DOUBT: {contents.plain.broken:,} records were no object")
+    if kind == "debezium" and not contents.with_schema:
+        heading.append(
+            "DOUBT: no schema comes with them: decimals may be base64 here, times and dates numbers"
+        )
+    if kind == "canal":
+        columns, rows = contents.plain.columns(), contents.plain.rows
+    else:
+        columns = contents.row_columns()
+        rows = contents.rows[kind].rows if columns else 0
+    taken = {column.name.lower() for column in columns}
+    before = [line for name, line in _WHAT_HAPPENED[kind] if name not in taken]
+    return Proposal(
+        f"{kind}: {{}}", tuple(heading), tuple(before), tuple(columns), rows, contents.kept
+    )
+
+
+def proposed_line(column: "ProposedColumn", rows: int) -> str:
+    """A column as an item of the block, with its doubts.
+
+    Args:
+        column: As it was seen.
+        rows: That were looked at.
+    """
+    notes = []
+    if column.rows < rows:
+        missing = rows - column.rows - column.nulls
+        notes.append(
+            f"in {column.rows:,} of {rows:,}, null in {column.nulls:,}, not in {missing:,}"
+        )
+    notes += [f"DOUBT: {doubt}" for doubt in column.doubts]
+    settings = column_settings(column)
+    return column_line(column.name, column.type, notes, settings, as_text=column.as_text)
+
+
+def column_settings(column: "ProposedColumn") -> list[str]:
+    """What a column needs beside its name and type, to read what was seen."""
+    settings = [f"path: {quoted(path_text([column.key]))}"] if column.key else []
+    return settings + (["timezone: UTC"] if column.zoned else [])
+
+
+def quoted(text: str) -> str:
+    """A text of any kind as YAML."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

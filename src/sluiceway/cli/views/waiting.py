@@ -1,0 +1,47 @@
+"""Says on a terminal what a command waits for, when an answer is long in coming."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluiceway.jobfile.blocks.models import JobSpec
+
+PRINT_AFTER_S = 1.5
+
+
+@contextmanager
+def printed_while_waiting(servers: str) -> Iterator[None]:
+    """Say once on stderr that `servers` are waited for, if that takes longer than a moment.
+
+    Called around calls that ask servers, behind the imports that they need. Standard error that
+    is no terminal gets nothing: what scripts log stays as it is.
+
+    Args:
+        servers: In words; see `servers_of`.
+    """
+    err = sys.stderr
+    if not err.isatty():
+        yield
+        return
+    timer = threading.Timer(PRINT_AFTER_S, lambda: print(f"waiting for {servers} ...", file=err))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def servers_of(spec: "JobSpec") -> str:
+    """Names of a job's connections, with the addresses of brokers and metastores; no secrets."""
+    shown: dict[str, str] = {}
+    for route in spec.routes:
+        for name, one in route.connections.items():
+            address = one.kafka.bootstrap_servers if one.kafka is not None else ""
+            if one.metastore is not None:
+                address = one.metastore.uri
+            shown[name] = f"{name} ({address})" if address else name
+    return ", ".join(shown.values())

@@ -1,1 +1,0 @@
-"""Job file -> frozen choices of a route."""

@@ -1,0 +1,1 @@
+"""The job file: its blocks, what is checked, what becomes of it."""

@@ -1,0 +1,59 @@
+"""Blocks of a job file for Hive Metastores, as frozen values."""
+
+from pydantic import model_validator
+
+from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.kerberos import MetastoreKerberos
+from sluiceway.jobfile.blocks.stores import AbsolutePath
+from sluiceway.jobfile.blocks.values import ThriftUri, wrong
+
+
+class MetastoreTls(Block):
+    """An encrypted connection to a metastore, whose certificate has to name its host.
+
+    Attributes:
+        ca_file: PEM file of the authorities to trust, on the driver; None takes the machine's.
+        cert_file: PEM file of a certificate of our own, for a proxy that asks for one.
+        key_file: PEM file of the key; None if `cert_file` has it.
+    """
+
+    ca_file: AbsolutePath | None = None
+    cert_file: AbsolutePath | None = None
+    key_file: AbsolutePath | None = None
+
+    @model_validator(mode="after")
+    def _key_of_a_certificate(self) -> "MetastoreTls":
+        if self.key_file is not None and self.cert_file is None:
+            raise wrong("`cert_file` beside `key_file`", "add `cert_file`, or remove `key_file`")
+        return self
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """As a client takes it: names and values as text, in order."""
+        given = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return (*((name, path) for name, path in given if path is not None), ("tls", "true"))
+
+
+class MetastoreConnection(Block):
+    """How to reach a Hive Metastore.
+
+    Attributes:
+        uri: Thrift address, `thrift://host:port`, several with commas between.
+        tls: Encryption; None without.
+        kerberos: A login by SASL, which may encrypt too; None without.
+    """
+
+    uri: ThriftUri
+    tls: MetastoreTls | None = None
+    kerberos: MetastoreKerberos | None = None
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """How it is reached besides its address, as a client takes it."""
+        return metastore_options(self.tls, self.kerberos)
+
+
+def metastore_options(
+    tls: MetastoreTls | None, kerberos: MetastoreKerberos | None
+) -> tuple[tuple[str, str], ...]:
+    """Client options of the blocks `tls` and `kerberos` of a metastore's connection."""
+    given = (each for each in (tls, kerberos) if each is not None)
+    return tuple(pair for each in given for pair in each.options())

@@ -1,0 +1,410 @@
+"""The job file as frozen values. Built by the loader only, which also checks across blocks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    model_validator,
+)
+
+from sluiceway.errors import JobFileError
+from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.connections import ConnectionSpec, KafkaConnection
+from sluiceway.jobfile.blocks.dirty import DirtySpec
+from sluiceway.jobfile.blocks.event_time import EventTimeSpec
+from sluiceway.jobfile.blocks.formats import FormatSpec
+from sluiceway.jobfile.blocks.kerberos import KerberosSpec
+from sluiceway.jobfile.blocks.lineage import LineageSpec
+from sluiceway.jobfile.blocks.metrics import MetricsSpec
+from sluiceway.jobfile.blocks.ready import ReadySpec
+from sluiceway.jobfile.blocks.retention import RetentionSpec
+from sluiceway.jobfile.blocks.start import (
+    EARLIEST,
+    LATEST,
+    StartAt,
+    parse_start_offsets,
+    parse_start_time_ms,
+)
+from sluiceway.jobfile.blocks.table import TableSpec
+from sluiceway.jobfile.blocks.topic_pattern import compile_topic_pattern
+from sluiceway.jobfile.blocks.values import (
+    ExpressionText,
+    JobName,
+    Line,
+    Master,
+    Option,
+    Port,
+    Rate,
+    SourceTopicName,
+    duration,
+    size,
+    wrong,
+)
+from sluiceway.jobfile.positions import Places
+from sluiceway.types.file_name_parts import PREFIX, SUFFIX
+from sluiceway.types.log_key import LogKey
+
+_MOST_OPEN = 4096
+
+
+def _check_max_open(number: int) -> int:
+    if not 0 < number <= _MOST_OPEN:
+        raise wrong(f"a number of files, 1 to {_MOST_OPEN}", "choose one")
+    return number
+
+
+def _check_prefix(text: str) -> str:
+    if text and not PREFIX.fullmatch(text):
+        raise wrong(
+            "1 to 32 of A-Z, a-z, 0-9, `.`, `_`, `-`, a letter or digit first",
+            "readers leave out files whose names begin with `_` or `.`",
+        )
+    return text
+
+
+def _check_suffix(text: str) -> str:
+    if text and not SUFFIX.fullmatch(text):
+        raise wrong("1 to 32 of A-Z, a-z, 0-9, `.`, `_`, `-`", "leave the file's ending to us")
+    return text
+
+
+class FilesSpec(Block):
+    """How rows become files.
+
+    Attributes:
+        target_size_bytes: Size at which a task closes a file and begins another.
+        roll_interval_ms: Time after its first row at which a task closes a file.
+        idle_close_ms: Time without a row after which a task closes a file.
+        max_open: Most files that a task has open for a route at once.
+        prefix: Text before the names of data files; empty adds none.
+        suffix: Text after these names, before the ending of the format; empty adds none.
+        compact: Whether small files of a partition are merged before it is announced.
+    """
+
+    target_size_bytes: Annotated[int, *size("64KiB", "16GiB")] = Field(
+        default=128 << 20, alias="target_size"
+    )
+    roll_interval_ms: Annotated[int, *duration("1s", "1d")] = Field(
+        default=600_000, alias="roll_interval"
+    )
+    idle_close_ms: Annotated[int, *duration("1s", "1d")] = Field(default=30_000, alias="idle_close")
+    max_open: Annotated[int, AfterValidator(_check_max_open)] = 64
+    prefix: Annotated[str, AfterValidator(_check_prefix)] = ""
+    suffix: Annotated[str, AfterValidator(_check_suffix)] = ""
+    compact: Literal["before_ready", "never"] = "before_ready"
+
+
+class StartSpec(Block):
+    """A start that is no word; exactly one of the keys is given.
+
+    Attributes:
+        timestamp: Time of the first record to read, for example `2026-11-20T08:00:00Z`.
+        offsets: Topic -> source partition -> first offset to read.
+        group: Consumer group whose committed offsets are the start.
+    """
+
+    ONE_OF = ("timestamp", "offsets", "group")
+    timestamp: Annotated[int | None, BeforeValidator(parse_start_time_ms)] = None
+    offsets: Annotated[
+        tuple[tuple[str, LogKey, int], ...] | None, BeforeValidator(parse_start_offsets)
+    ] = None
+    group: Line | None = None
+
+    def start(self) -> StartAt:
+        """The start as a value."""
+        if self.timestamp is not None:
+            return StartAt("timestamp", timestamp_ms=self.timestamp)
+        if self.offsets is not None:
+            return StartAt("offsets", offsets=self.offsets)
+        return StartAt("group", group=self.group or "")
+
+
+def _start(value: object) -> StartAt:
+    if isinstance(value, dict):
+        return StartSpec.model_validate(value).start()
+    found = {"earliest": EARLIEST, "latest": LATEST}.get(str(value))
+    if found is None:
+        kinds = "`earliest`, `latest`, or a mapping with timestamp, offsets or group"
+        raise wrong(kinds, "choose one")
+    return found
+
+
+_MAX_TOPICS = 1000
+_TOPIC_NAMES = TypeAdapter(
+    tuple[SourceTopicName, ...], config=ConfigDict(strict=True, defer_build=True)
+)
+
+
+def _topics(value: object) -> tuple[str, ...] | str:
+    if isinstance(value, str):
+        compile_topic_pattern(value)
+        return value
+    if isinstance(value, tuple) and not 0 < len(value) <= _MAX_TOPICS:
+        todo = "add one" if not value else "split the route"
+        raise wrong("at least one item" if not value else f"{_MAX_TOPICS} items at most", todo)
+    return _TOPIC_NAMES.validate_python(value)
+
+
+class SourceSpec(Block):
+    """What is read.
+
+    Attributes:
+        connection: Name of a Kafka or RocketMQ connection.
+        topics: List of topic names, or one pattern that must match a whole name.
+        start: Where source partitions begin that the ledger does not have; None is `earliest`, or
+            what the format needs.
+        max_rate_per_s: Most records per second of the route; None sets no limit of its own.
+    """
+
+    connection: str
+    topics: Annotated[tuple[str, ...] | str, BeforeValidator(_topics)]
+    start: Annotated[StartAt | StartSpec, BeforeValidator(_start)] | None = None
+    max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
+
+    @property
+    def pattern(self) -> str:
+        """The pattern; empty when topics are listed."""
+        return self.topics if isinstance(self.topics, str) else ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The listed topics; none when there is a pattern."""
+        return () if isinstance(self.topics, str) else self.topics
+
+
+class SlotsSpec(Block):
+    """How many slots of a cluster the job asks for.
+
+    Attributes:
+        min: Number of slots that the job keeps when it has nothing to read.
+        max: Largest number of slots, for times when the job lags.
+        idle_ms: How long fewer slots must suffice before the job gives some back.
+    """
+
+    min: Annotated[int, Field(ge=1, le=10_000)] = 1
+    max: Annotated[int, Field(ge=1, le=10_000)]
+    idle_ms: Annotated[int, *duration("1s", "1d")] = Field(default=60_000, alias="idle")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "SlotsSpec":
+        if self.min > self.max:
+            raise wrong(f"a `min` of at most `max`, which is {self.max}", "change one of them")
+        return self
+
+
+class RunSpec(Block):
+    """How the job runs.
+
+    Attributes:
+        interval_ms: Length of an epoch: how long tasks read before their rows are committed.
+        straggler_timeout_ms: How long the driver waits for a slow task after the deadline of an
+            epoch.
+        discover_interval_ms: Time between two looks for topics of a pattern and new partitions.
+        master: Spark master.
+        spark_conf: Further Spark settings.
+        max_rate_per_s: Most records per second of all routes together; None sets no limit.
+        memory_per_task_bytes: Most memory for the rows that a task reads and writes.
+        health_port: Port of metrics and health endpoints on the loopback address; 0 takes a free
+            one, None serves none.
+        max_unpublished: Most records of the ledger that a route may have committed and not
+            published.
+        slots: Number of slots of an elastic job on a cluster; None takes what Spark has.
+    """
+
+    interval_ms: Annotated[int, *duration("0.5s", "10m")] = Field(default=10_000, alias="interval")
+    straggler_timeout_ms: Annotated[int, *duration("1s", "1h")] = Field(
+        default=60_000, alias="straggler_timeout"
+    )
+    discover_interval_ms: Annotated[int, *duration("0.5s", "1h")] = Field(
+        default=30_000, alias="discover_interval"
+    )
+    max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
+    master: Master = "local"
+    spark_conf: Mapping[str, Option] = Field(default_factory=dict)
+    memory_per_task_bytes: Annotated[int, *size("128MiB", "64GiB")] = Field(
+        default=512 << 20, alias="memory_per_task"
+    )
+    health_port: Port | None = None
+    max_unpublished: Annotated[int, Field(ge=1, le=100_000)] = 100
+    slots: SlotsSpec | None = None
+
+    @model_validator(mode="after")
+    def _slots_of_a_cluster(self) -> "RunSpec":
+        if self.slots is not None and self.master.startswith("local"):
+            raise wrong("`slots` for a cluster only", "remove it: `local[N]` says how many")
+        return self
+
+
+class JobBlocks(Block):
+    """The blocks of a job file, but for its routes.
+
+    Attributes:
+        version: Version of the format of the job file; always 1.
+        name: Name of the job. Its ledgers carry it, so it never changes.
+        owner: Who answers for the job, for people only; None names no owner.
+        connections: Name -> how to reach a cluster, metastore, catalog, registry or store.
+        kerberos: Kerberos login of the job; None uses the tickets of the process.
+        source: What the job reads.
+        format: How payloads are read.
+        table: Where rows go, and what its columns hold.
+        where: Condition that a row must meet to be written; None writes every row.
+        event_time: When a row happened, and which rows are late; None has no event time.
+        files: How rows become files.
+        dirty: Limits, retention and further stores of dirty rows.
+        run: How the job runs.
+        ready: When an hour is complete and who receives the announcement; None announces nothing.
+        retention: How long partitions are kept; None for ever.
+        metrics: Where metrics are served and how many series they have.
+        lineage: Receiver of OpenLineage events; None sends none.
+    """
+
+    LATER = frozenset({"transform"})
+    version: Literal[1]
+    name: JobName
+    owner: Line | None = None
+    connections: Mapping[str, ConnectionSpec]
+    kerberos: KerberosSpec | None = None
+    source: SourceSpec
+    format: FormatSpec
+    table: TableSpec
+    where: ExpressionText | None = None
+    event_time: EventTimeSpec | None = None
+    files: FilesSpec = Field(default_factory=FilesSpec)
+    dirty: DirtySpec = Field(default_factory=DirtySpec)
+    run: RunSpec = Field(default_factory=RunSpec)
+    ready: ReadySpec | None = None
+    retention: RetentionSpec | None = None
+    metrics: MetricsSpec = Field(default_factory=MetricsSpec)
+    lineage: LineageSpec | None = None
+
+
+class RouteEntry(Block):
+    """A route as it is written: its topics, its table, and the blocks that it changes.
+
+    Attributes:
+        name: Name of the route; None is the name of its table.
+        topics: List of topic names, or one pattern that must match a whole name.
+        table: `database.table`, or the keys that differ from the file's block.
+        where: Condition of the route, in place of the file's; None takes the file's.
+    """
+
+    LATER = JobBlocks.LATER
+    name: JobName | None = None
+    topics: tuple[str, ...] | str
+    table: TableSpec | str
+    source: SourceSpec | None = None
+    format: FormatSpec | None = None
+    where: ExpressionText | None = None
+    event_time: EventTimeSpec | None = None
+    files: FilesSpec | None = None
+    dirty: DirtySpec | None = None
+    ready: ReadySpec | None = None
+    retention: RetentionSpec | None = None
+
+
+class JobFileBlocks(JobBlocks):
+    """All keys of a job file.
+
+    Attributes:
+        routes: Topics and tables of a job with several routes; other blocks of the file are their
+            defaults.
+    """
+
+    routes: tuple[RouteEntry, ...] = ()
+
+
+class RouteSpec(JobBlocks):
+    """A job file as one of its routes sees it: every block is there, its own where it has one.
+
+    Attributes:
+        route: The route's name; empty when its tables are made from topics and name it.
+        places: Where its table is written, when columns are known only as the route starts.
+    """
+
+    route: str = ""
+    places: Places | None = None
+
+    @property
+    def start_at(self) -> StartAt:
+        """Where source partitions begin that the ledger does not know.
+
+        Without a `start` a change log begins at its first record, since a row whose insert was
+        not read is wrong in the table, and so does a table with a key; all else begins at the end.
+        """
+        given = self.source.start
+        if given is None:
+            return EARLIEST if self._wants_all else LATEST
+        # The other half of the annotation only tells which keys a start has.
+        return given.start() if isinstance(given, StartSpec) else given
+
+    @property
+    def start_reason(self) -> str:
+        """Why a start that the file does not give is what it is; empty when it is given."""
+        if self.source.start is not None:
+            return ""
+        if self.format.is_change_log:
+            return "change logs begin there"
+        return "tables with a key begin there" if self.table.keyed else "not given"
+
+    @property
+    def _wants_all(self) -> bool:
+        """Whether a record that was not read is a fault in the table."""
+        return self.format.is_change_log or self.table.keyed
+
+    @property
+    def kafka(self) -> KafkaConnection:
+        """The source's connection, when it is a Kafka cluster.
+
+        Raises:
+            JobFileError: The spec was not made by the loader and names no such connection.
+        """
+        kafka = self.source_connection.kafka
+        if kafka is None:
+            raise JobFileError("source.connection names no Kafka connection")
+        return kafka
+
+    @property
+    def source_connection(self) -> ConnectionSpec:
+        """The source's connection.
+
+        Raises:
+            JobFileError: The spec was not made by the loader and names no such connection.
+        """
+        return self._connection(self.source.connection, "source.connection")
+
+    @property
+    def table_connection(self) -> ConnectionSpec:
+        """The table's connection.
+
+        Raises:
+            JobFileError: The spec was not made by the loader and names no such connection.
+        """
+        key = "table.hive" if self.table.hive is not None else "table.iceberg"
+        return self._connection(self.table.target.connection, f"{key}.connection")
+
+    def _connection(self, name: str, key: str) -> ConnectionSpec:
+        connection = self.connections.get(name)
+        if connection is None:
+            raise JobFileError(f"{key} names no connection")
+        return connection
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A whole job file.
+
+    Attributes:
+        routes: At least one; a file without the block `routes` is one route.
+    """
+
+    name: str
+    owner: str | None
+    run: RunSpec
+    routes: tuple[RouteSpec, ...]
+    metrics: MetricsSpec = field(default_factory=MetricsSpec)

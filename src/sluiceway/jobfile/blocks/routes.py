@@ -1,0 +1,223 @@
+"""The block `routes`: from one file with many routes to one tree of nodes for each of them.
+
+A route is a job file of its own: the file's blocks, with what the route writes laid over them.
+Nodes keep their marks, so whatever is wrong with a route is told where it is written.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sluiceway.jobfile.blocks.models import JobBlocks, RouteEntry
+from sluiceway.jobfile.checks.table_paths import HIVE, ICEBERG, table_path
+from sluiceway.jobfile.document import Entry, Mapping, Node, Scalar, Sequence
+from sluiceway.jobfile.positions import Path, Positions
+from sluiceway.jobfile.problems import JobFileProblem, quoted
+
+MAX_ROUTES = 2500
+
+_ROUTE_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
+_HEAD = 47
+_KNOWN = frozenset(info.alias or name for name, info in JobBlocks.model_fields.items())
+_KNOWN_IN_ROUTE = frozenset(RouteEntry.model_fields)
+# One of several kinds: another kind takes the place of the file's, with all that it says.
+_CHOICES: frozenset[Path] = frozenset({("source", "start"), ("format",)})
+# What every route has of its own; a value for all of them would be wrong for all but one.
+_OWN: tuple[tuple[Path, str], ...] = (
+    (("source", "topics"), "topics"),
+    (("table", "hive", "name"), "table"),
+    (("table", "hive", "location"), "table.hive.location"),
+    (("table", "iceberg", "name"), "table"),
+    (("table", "iceberg", "location"), "table.iceberg.location"),
+    (("source", "start", "offsets"), "source.start.offsets"),
+)
+OWN_PATHS: frozenset[Path] = frozenset(
+    {("source", "topics"), ("table", HIVE, "name"), ("table", ICEBERG, "name")}
+)
+"""What a route says with its keys `topics` and `table`, as the blocks have it."""
+
+GIVEN_BY_ROUTES: frozenset[Path] = frozenset({("table",)})
+"""Blocks of which each route may choose the kind, so that the file need not."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTree:
+    """One route as a whole job file.
+
+    Attributes:
+        root: The merged tree.
+        written: The route as it stands in the file.
+    """
+
+    root: Mapping
+    written: Mapping
+
+    @property
+    def name(self) -> str:
+        """The name that the route is given; empty when it is none or no text."""
+        named = (entry.value for entry in self.written.entries if entry.key == "name")
+        node = next(named, None)
+        text = node.value if isinstance(node, Scalar) else None
+        return text if isinstance(text, str) else ""
+
+
+def has_routes(root: Node) -> bool:
+    """Whether the file lists its routes."""
+    return Positions(root).has(("routes",))
+
+
+def route_trees(root: Mapping) -> tuple[list[RouteTree], list[JobFileProblem]]:
+    """The trees of a file's routes. Called once per load of a file that has the block.
+
+    Args:
+        root: The whole file, references resolved.
+
+    Returns:
+        A tree for each route that is a mapping, and what is wrong with the block itself.
+    """
+    positions = Positions(root)
+    listed = next(entry.value for entry in root.entries if entry.key == "routes")
+    if not isinstance(listed, Sequence) or not 0 < len(listed.items) <= MAX_ROUTES:
+        text = f"expected a list of 1 to {MAX_ROUTES} routes, got {positions.came(('routes',))}"
+        return [], [JobFileProblem(listed.mark, text, "write - {topics: [...], table: db.name}")]
+    problems = list(_shared_problems(root, positions))
+    defaults = file_defaults(root)
+    trees = []
+    for index, item in enumerate(listed.items):
+        if isinstance(item, Mapping):
+            trees.append(_tree(defaults, item))
+            problems.extend(_key_problems(item))
+        else:
+            came = positions.came(("routes", index))
+            todo = "write {topics: [...], table: db.name}"
+            problems.append(JobFileProblem(item.mark, f"expected a mapping, got {came}", todo))
+    return trees, problems
+
+
+def file_defaults(root: Mapping) -> Mapping:
+    """What the routes share: the file without `routes`, without keys that nobody knows."""
+    return Mapping(tuple(entry for entry in root.entries if entry.key in _KNOWN), root.mark)
+
+
+def _shared_problems(root: Mapping, positions: Positions) -> Iterator[JobFileProblem]:
+    for path, key in _OWN:
+        if positions.has(path):
+            name = ".".join(str(step) for step in path)
+            text = f"expected `{key}` in each route, got `{name}` for all of them"
+            yield JobFileProblem(positions.key(path), text, "move it into the routes")
+
+
+def _key_problems(route: Mapping) -> Iterator[JobFileProblem]:
+    """Each route says once what it reads and where to; a misspelt key is told as such instead."""
+    written = Positions(route)
+    if written.has(("source", "topics")):
+        text = "expected `topics` beside `source`, got them inside of it"
+        yield JobFileProblem(written.key(("source", "topics")), text, "move them out")
+    given = {entry.key for entry in route.entries}
+    for key in ("topics", "table"):
+        if key not in given and given <= _KNOWN_IN_ROUTE:
+            yield JobFileProblem(route.mark, f"expected the key {quoted(key)}, got none", "add it")
+
+
+def _tree(defaults: Mapping, route: Mapping) -> RouteTree:
+    lowered = _lowered(route, table_path(Positions(defaults), "name"))
+    root = _merged(defaults, lowered, ())
+    if not _uses_event_time(root) and not Positions(lowered).has(("event_time",)):
+        kept = tuple(entry for entry in root.entries if entry.key != "event_time")
+        root = Mapping(kept, root.mark)
+    return RouteTree(root, route)
+
+
+def _lowered(route: Mapping, name: Path) -> Mapping:
+    """A route as written -> the blocks of a job file, each where the file has it.
+
+    Args:
+        route: As written.
+        name: Where the file has the name of a table.
+    """
+    parts: list[Entry] = []
+    for entry in route.entries:
+        if entry.key == "topics":
+            parts.append(_wrapped(entry, "source", "topics"))
+        elif entry.key == "table" and not isinstance(entry.value, Mapping):
+            parts.append(_wrapped(entry, *map(str, name)))
+        elif entry.key in _KNOWN_IN_ROUTE and entry.key != "name":
+            parts.append(entry)
+    merged = Mapping((), route.mark)
+    for part in parts:
+        merged = _merged(merged, Mapping((part,), route.mark), ())
+    return merged
+
+
+def _wrapped(entry: Entry, *path: str) -> Entry:
+    node: Node = entry.value
+    for key in reversed(path):
+        entry = Entry(key, entry.mark, node)
+        node = Mapping((entry,), entry.mark)
+    return entry
+
+
+def _merged(base: Mapping, over: Mapping, path: Path) -> Mapping:
+    """Mappings key by key, everything else replaced; depth is bounded by the reader."""
+    entries = {entry.key: entry for entry in base.entries}
+    if path == ("table",):
+        # A route's table of one kind takes the place of the file's of the other.
+        for given, other in ((HIVE, ICEBERG), (ICEBERG, HIVE)):
+            if any(entry.key == given for entry in over.entries):
+                entries.pop(other, None)
+    for entry in over.entries:
+        held = entries.get(entry.key)
+        inner = (*path, entry.key)
+        if held is None or not _goes_on(held.value, entry.value, inner):
+            entries[entry.key] = entry
+        elif isinstance(held.value, Mapping) and isinstance(entry.value, Mapping):
+            entries[entry.key] = Entry(
+                entry.key, entry.mark, _merged(held.value, entry.value, inner)
+            )
+    # With the file's own mark, all routes tell a block that the whole file lacks at one place.
+    return Mapping(tuple(entries.values()), over.mark if path else base.mark)
+
+
+def _goes_on(held: Node, over: Node, path: Path) -> bool:
+    if not isinstance(held, Mapping) or not isinstance(over, Mapping):
+        return False
+    same = {entry.key for entry in over.entries} <= {entry.key for entry in held.entries}
+    return path not in _CHOICES or same
+
+
+def _uses_event_time(root: Mapping) -> bool:
+    positions = Positions(root)
+    if not positions.has(("table", "partition_by")):
+        return True
+    node = positions.node(("table", "partition_by"))
+    items = node.items if isinstance(node, Sequence) else ()
+    return any(
+        entry.key == "event_time"
+        for item in items
+        if isinstance(item, Mapping)
+        for entry in item.entries
+    )
+
+
+def is_route_name(text: str) -> bool:
+    """Whether a route can have this name; it is a part of paths and of group names."""
+    return _ROUTE_NAME.fullmatch(text) is not None
+
+
+def default_route_name(table: str) -> str:
+    """Name of the route that fills a table: `ods-orders` of `ods.orders`.
+
+    Two tables do not give the same name: Hive's names hold no `-`, and names that do not fit, or
+    are nested, are told apart by a hash.
+
+    Args:
+        table: `database.table`, in any case.
+    """
+    text = table.lower().replace(".", "-")
+    plain = text.count("-") == 1
+    if plain and is_route_name(text):
+        return text
+    head = text.lstrip("_-")[:_HEAD] or "table"
+    whole = text if plain else table.lower()
+    return f"{head}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"

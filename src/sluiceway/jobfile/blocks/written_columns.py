@@ -1,0 +1,42 @@
+"""The columns that a job file speaks of, as plain data: declared ones, changed ones, added ones."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sluiceway.jobfile.blocks.table import FROM_REGISTRY
+from sluiceway.jobfile.plain_data import mapping
+from sluiceway.jobfile.positions import Path
+
+COLUMNS: Path = ("table", "columns")
+CHANGES: Path = (*COLUMNS, FROM_REGISTRY)
+
+
+def changes_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is different from the columns of a registry's schema; nothing where none says them."""
+    return mapping(data, "table", "columns", FROM_REGISTRY)
+
+
+def written_columns(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """All mappings that describe a column, with their paths, in their order in the table.
+
+    Args:
+        data: A route as plain data; parts of the wrong shape are looked away from.
+    """
+    yield from _listed(COLUMNS, mapping(data, "table").get("columns"))
+    changes = changes_of(data)
+    for field, change in mapping(changes.get("override")).items():
+        if isinstance(change, Mapping):
+            yield (*CHANGES, "override", field), change
+    yield from _listed((*CHANGES, "add"), changes.get("add"))
+
+
+def written_name(path: Path, column: Mapping[str, Any]) -> object:
+    """Name of a column that `written_columns` found; a field's own where none is written."""
+    overrides = path[:-1] == (*CHANGES, "override")
+    return column.get("name", path[-1]) if overrides else column.get("name")
+
+
+def _listed(path: Path, found: object) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    for index, item in enumerate(found if isinstance(found, tuple) else ()):
+        if isinstance(item, Mapping):
+            yield (*path, index), item

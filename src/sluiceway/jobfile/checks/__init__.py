@@ -1,0 +1,1 @@
+"""Checks that need more than one block of the job file."""

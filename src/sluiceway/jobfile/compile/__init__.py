@@ -1,0 +1,1 @@
+"""A checked job file becomes what the driver needs: routes with all defaults."""

@@ -1,0 +1,233 @@
+"""From the job file's columns and `where` to what a worker makes rows by; every one checked."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, fields
+
+from sluiceway.errors import JobFileError
+from sluiceway.jobfile.blocks.columns import ColumnSpec
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.key_path import keys_below, path_keys
+from sluiceway.types.policy import NO_POLICY, Policy
+from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.row_rules import RowChoices, RowColumn, payload_fields
+
+# What says where a column's values come from, and what goes with it.
+_ORIGINS = ("path", "constant", "expression")
+_PAYLOAD_ONLY = ("unit", "default", "transient")
+_POLICY = tuple(field.name for field in fields(Policy))
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceProblem:
+    """What is wrong with a column or with `where`.
+
+    Attributes:
+        path: Path of the value in the job file, as `("table", "columns", 2, "expression")`.
+        expected: What it should be.
+        todo: What the user does.
+    """
+
+    path: tuple[str | int, ...]
+    expected: str
+    todo: str
+
+
+def row_columns(spec: RouteSpec) -> tuple[RowColumn, ...] | None:
+    """Declared columns in their order; None when they come from the table.
+
+    Called once per route.
+
+    Raises:
+        JobFileError: A type is not known, or a column or `where` is not what it has to be.
+    """
+    if spec.table.columns is None:
+        return None
+    keys = path_keys if spec.format.is_change_log else keys_below
+    columns = tuple(_row_column(column, keys) for column in spec.table.columns)
+    for problem in choice_problems(spec):
+        place = ".".join(str(step) for step in problem.path)
+        raise JobFileError(f"{place}: expected {problem.expected}; {problem.todo}")
+    return columns
+
+
+def row_choices(columns: tuple[RowColumn, ...] | None, where: str | None) -> RowChoices:
+    """What a worker is told; says nothing of columns that are all as the payload has them."""
+    plain = all(column == RowColumn(column.field) for column in columns or ())
+    return RowChoices(() if plain else columns or (), where)
+
+
+def choice_problems(spec: RouteSpec) -> Iterator[ChoiceProblem]:
+    """What is wrong with the columns and `where` of a route.
+
+    Called before a route starts. Columns whose types are not known are told elsewhere.
+
+    Args:
+        spec: The route.
+    """
+    columns = spec.table.columns
+    yield from unread_policies(spec)
+    yield from problems_of(None if columns is None else ReadColumns(columns), spec.where)
+
+
+def unread_policies(spec: RouteSpec) -> Iterator[ChoiceProblem]:
+    """Policies beside a plug-in's format, which has rules of its own that no policy changes."""
+    if spec.format.plugin is None:
+        return
+    for index, column in enumerate(spec.table.columns or ()):
+        for name, _ in _policy(column).settings():
+            path = ("table", "columns", index, name)
+            text = f"no `{name}` with the format {spec.format.plugin[0]}"
+            yield ChoiceProblem(path, text, "remove it")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumns:
+    """Declared columns as far as they can be read.
+
+    Attributes:
+        columns: In their order; None for one that is not valid, which is told elsewhere.
+        unread: Names of these, in lower case.
+        complete: Whether the names of all of them are known.
+    """
+
+    columns: Sequence[ColumnSpec | None]
+    unread: Set[str] = frozenset()
+    complete: bool = True
+
+
+def problems_of(read: ReadColumns | None, where: str | None) -> Iterator[ChoiceProblem]:
+    """What is wrong with columns and `where`, whatever else is wrong with the job file.
+
+    A column that is not valid keeps nothing else from being checked but what refers to it.
+
+    Args:
+        read: The columns; None when they come from the table.
+        where: Condition of the route.
+    """
+    if read is None:
+        # What the columns are is known only once the table is open.
+        if where is not None:
+            from sluiceway.jobfile.compile.text_checks import syntax_problem  # noqa: PLC0415 - loads Arrow
+
+            yield from _told(("where",), "a condition", syntax_problem(where))
+        return
+    sound: dict[int, RowColumn] = {}
+    unread = set(read.unread)
+    for index, column in enumerate(read.columns):
+        if column is None:
+            continue
+        clashes = list(_clashes(index, column))
+        yield from clashes
+        made = None if clashes else _readable(column)
+        if made is None:
+            unread.add(column.name.lower())
+        else:
+            sound[index] = made
+    known = None if not read.complete else unread
+    payload = Schema(payload_fields(tuple(sound.values())))
+    for index, made in sound.items():
+        yield from _column_problems(index, made, read.columns[index], payload, known)
+    if sound and not unread and read.complete and not payload.fields:
+        yield ChoiceProblem(
+            ("table", "columns"), "a column of the payload", "declare one without constant"
+        )
+    if where is not None and (sound or unread or not read.complete):
+        from sluiceway.jobfile.compile.text_checks import condition_problem  # noqa: PLC0415 - loads Arrow
+
+        whole = Schema(tuple(column.field for column in sound.values()))
+        yield from _told(("where",), "a condition", condition_problem(where, whole, known))
+
+
+def _readable(column: ColumnSpec) -> RowColumn | None:
+    try:
+        return _row_column(column)
+    except (JobFileError, ValueError):
+        return None
+
+
+def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
+    given = [name for name in _ORIGINS if getattr(column, name) is not None]
+    odd = given[1:]
+    if given and given[0] != "path":
+        odd += [name for name, _ in _policy(column).settings()]
+        odd += [name for name in _PAYLOAD_ONLY if getattr(column, name) not in (None, False)]
+    if "constant" in given:
+        odd = [name for name in odd if name != "unit"]
+    for name in odd:
+        path = ("table", "columns", index, name)
+        yield ChoiceProblem(path, f"no `{name}` beside `{given[0]}`", "remove one of them")
+
+
+def _column_problems(
+    index: int,
+    column: RowColumn,
+    wanted: ColumnSpec | None,
+    payload: Schema,
+    unread: Set[str] | None,
+) -> Iterator[ChoiceProblem]:
+    if wanted is None:
+        return
+    if column.field.policy != NO_POLICY or column.field.time_unit:
+        from sluiceway.types.policy_check import policy_problems  # noqa: PLC0415 - seldom needed
+
+        for found in policy_problems(column.field):
+            yield ChoiceProblem(("table", "columns", index, found.key), found.expected, found.todo)
+    texts = (wanted.constant, wanted.default, column.expression)
+    if any(text is not None for text in texts):
+        yield from _text_problems(index, column, wanted, payload, unread)
+
+
+def _text_problems(
+    index: int, column: RowColumn, wanted: ColumnSpec, payload: Schema, unread: Set[str] | None
+) -> Iterator[ChoiceProblem]:
+    from sluiceway.jobfile.compile.text_checks import (  # noqa: PLC0415 - loads Arrow
+        expression_problem,
+        value_problem,
+    )
+
+    kind = format_hive_type(column.field.type)
+    for name, value in (("constant", wanted.constant), ("default", wanted.default)):
+        if value is not None:
+            path = ("table", "columns", index, name)
+            yield from _told(path, f"a value of type {kind}", value_problem(column.field, value))
+    if column.expression is not None:
+        yield from _told(
+            ("table", "columns", index, "expression"),
+            f"an expression of type {kind} over columns of the payload",
+            expression_problem(column.expression, column.field.type, payload, unread),
+        )
+
+
+def _told(path: tuple[str | int, ...], expected: str, why: str | None) -> Iterator[ChoiceProblem]:
+    if why is not None:
+        yield ChoiceProblem(path, expected, f"correct it: {why}")
+
+
+def _row_column(
+    column: ColumnSpec, keys: Callable[[str], tuple[str, ...]] = keys_below
+) -> RowColumn:
+    try:
+        kind = parse_hive_type(column.type)
+    except ValueError as error:
+        raise JobFileError(f"column {column.name}: {error}") from error
+    field = Field(
+        name=column.name,
+        type=kind,
+        required=column.required,
+        path=keys(column.path) if column.path else (),
+        time_unit=column.unit,
+        policy=_policy(column),
+    )
+    return RowColumn(
+        field,
+        constant=None if column.constant is None else json.dumps(column.constant),
+        default=None if column.default is None else json.dumps(column.default),
+        expression=column.expression,
+        written=not column.transient,
+    )
+
+
+def _policy(column: ColumnSpec) -> Policy:
+    return Policy(**{name: getattr(column, name) for name in _POLICY})

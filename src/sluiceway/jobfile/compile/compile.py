@@ -1,0 +1,524 @@
+"""From the job file to the values that a driver works with. No I/O."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sluiceway.errors import JobFileError
+from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.formats.registry import FormatChoice
+from sluiceway.jobfile.blocks.dirty import DirtySpec
+from sluiceway.jobfile.blocks.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
+from sluiceway.jobfile.blocks.metrics import MetricsSpec
+from sluiceway.jobfile.blocks.models import JobSpec, RouteSpec
+from sluiceway.jobfile.blocks.retention import duration_text
+from sluiceway.jobfile.blocks.table import PartitionSpec
+from sluiceway.jobfile.blocks.values import revealed
+from sluiceway.jobfile.compile.choices import row_choices, row_columns
+from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig, RouteTemplate
+from sluiceway.jobfile.compile.dirty_limits import DirtyLimits
+from sluiceway.jobfile.compile.kerberos import login_options, with_login
+from sluiceway.jobfile.compile.lake_choices import key_rule, lake_access, lake_options
+from sluiceway.jobfile.compile.lineage_rule import lineage_rule
+from sluiceway.jobfile.compile.ready_choice import ready_rule
+from sluiceway.jobfile.compile.retention import RetentionRule
+from sluiceway.jobfile.compile.schema_formats import (
+    avro_options,
+    debezium_options,
+    json_options,
+    protobuf_options,
+)
+from sluiceway.jobfile.compile.side_topic_choice import side_topic
+from sluiceway.jobfile.compile.stores import route_stores
+from sluiceway.observe.figures import FigureLimits
+from sluiceway.partitioners.registry import PartitionerChoice
+from sluiceway.sinks.files.contract import FileFormat
+from sluiceway.sinks.lake_options import IDENTITY
+from sluiceway.sinks.registry import CatalogAccess, why_not_created
+from sluiceway.sinks.table_options import PartitionColumn, TableOptions
+from sluiceway.sources.kafka.settings import QUEUED_KBYTES, wants_kerberos
+from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
+from sluiceway.sources.registry import SourceAccess, check_access, has_text_keys
+from sluiceway.sources.side_topics import SideTopic
+from sluiceway.types.evolution import Evolution
+from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.key_path import path_keys
+from sluiceway.types.schema import (
+    BinaryType,
+    DataType,
+    Field,
+    IntegerType,
+    ListType,
+    Schema,
+    StringType,
+    StructType,
+    TimestampType,
+)
+from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
+    EventTimeRule,
+    FileRules,
+    LatePolicy,
+    LateRule,
+    PartitionRule,
+    PlannedMetaColumn,
+)
+from sluiceway.worker.row_rules import RowColumn, payload_fields
+from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
+
+_STORE = "dirty.store"
+
+
+def dirty_topic(spec: RouteSpec) -> SideTopic | None:
+    """The topic that is fed with dirty rows; None feeds none.
+
+    Raises:
+        JobFileError: The spec was not made by the loader, and names no Kafka connection.
+    """
+    store = spec.dirty.store
+    if store is None or store.topic is None:
+        return None
+    return side_topic(spec, _STORE, store.topic, store.connection)
+
+
+def dirty_table(spec: RouteSpec) -> str | None:
+    """The table that is fed with dirty rows; None feeds none.
+
+    Raises:
+        JobFileError: The catalog is no metastore.
+    """
+    store = spec.dirty.store
+    if store is None or store.table is None:
+        return None
+    if not spec.table_connection.catalog:
+        raise JobFileError(
+            "dirty rows go to a table of the route's own metastore, and its catalog is a plug-in",
+            where=_STORE,
+            hint="write `store: beside`",
+        )
+    return store.table
+
+
+def dirty_limits(dirty: DirtySpec) -> DirtyLimits:
+    """With how many dirty rows the route halts."""
+    limits = DirtyLimits(
+        rows=dirty.max_rows,
+        reasons=tuple(sorted(dirty.reasons.items())),
+        rows_window_ms=dirty.window_ms,
+    )
+    if dirty.max_rate is None:
+        return limits
+    return replace(
+        limits,
+        ratio=dirty.max_rate.ratio,
+        ratio_window_ms=dirty.max_rate.window_ms,
+        ratio_min_rows=dirty.max_rate.min_rows,
+    )
+
+
+def late_rule(spec: RouteSpec) -> LateRule:
+    """Rows of any age are in time unless the job file says something of lateness or readiness."""
+    rule = spec.event_time
+    if rule is None:
+        return IN_TIME_ALWAYS
+    window_ms = rule.archive_window_ms
+    if window_ms is None:
+        asked = rule.asks_for_late or spec.ready is not None
+        window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
+    return LateRule(
+        # Records and metrics call it `side`.
+        policy=LatePolicy.SIDE if rule.late in (None, "side_output") else LatePolicy(rule.late),
+        window_us=None if isinstance(window_ms, str) else window_ms * 1000,
+        out_of_orderness_us=rule.out_of_orderness_ms * 1000,
+    )
+
+
+def late_table(spec: RouteSpec) -> str | None:
+    """The table over the late place, as the job file names it; None makes none.
+
+    Raises:
+        JobFileError: The catalog is no metastore.
+    """
+    rule = spec.event_time
+    if rule is None or rule.late_table is None:
+        return None
+    if not spec.table_connection.catalog:
+        raise JobFileError(
+            "late rows are shown in the route's own metastore, and its catalog is a plug-in",
+            where="event_time.late_table",
+            hint="remove it; late rows are put aside all the same",
+        )
+    return rule.late_table
+
+
+def _headers_type(value: DataType) -> DataType:
+    """Pairs in their order: a name may come more than once."""
+    return ListType(StructType((Field("name", StringType()), Field("value", value))))
+
+
+META_TYPES: dict[str, DataType] = {
+    "topic": StringType(),
+    "partition": IntegerType(32),
+    "partition_text": StringType(),
+    "offset": IntegerType(64),
+    "timestamp": TimestampType(),
+    "key": BinaryType(),
+    "key_text": StringType(),
+    "headers": _headers_type(BinaryType()),
+    "headers_text": _headers_type(StringType()),
+}
+
+
+def compile_routes(spec: JobSpec) -> CompiledJob:
+    """All routes of a job file: those with listed topics, and templates for the patterns.
+
+    Raises:
+        JobFileError: A column type is not known, or a client property would break the protocol.
+    """
+    compiled = [(route, compile_route(route)) for route in spec.routes]
+    return CompiledJob(
+        routes=tuple(config for route, config in compiled if not route.source.pattern),
+        templates=tuple(
+            RouteTemplate(config, route.table.target.name)
+            for route, config in compiled
+            if route.source.pattern
+        ),
+        discover_interval_s=spec.run.discover_interval_ms / 1000,
+        max_rate_per_s=spec.run.max_rate_per_s,
+    )
+
+
+def compile_route(spec: RouteSpec) -> RouteConfig:
+    """One route of a job file; one with a pattern has no topics yet.
+
+    Raises:
+        JobFileError: A column type is not known, or a client property would break the protocol.
+    """
+    columns = row_columns(spec)
+    source = source_access(spec)
+    text_keys = has_text_keys(source)
+    return RouteConfig(
+        job=spec.name,
+        route=spec.route,
+        topics=spec.source.names,
+        pattern=spec.source.pattern,
+        start=spec.start_at,
+        source=source,
+        format=format_choice(spec),
+        catalog=_catalog_access(spec),
+        hive=_hive_options(spec, columns, text_keys=text_keys),
+        columns=None if columns is None else Schema(payload_fields(columns)),
+        awaits_columns=None if spec.table.subject is None else spec,
+        awaits_key=None if spec.table.key_origin is None else spec,
+        choices=row_choices(columns, spec.where),
+        meta=_meta_columns(spec, text_keys=text_keys),
+        event_time=_event_time_rule(spec),
+        partitions=_partition_rules(spec),
+        interval_s=spec.run.interval_ms / 1000,
+        straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
+        max_rate_per_s=spec.source.max_rate_per_s,
+        max_unpublished=spec.run.max_unpublished,
+        dirty=dirty_limits(spec.dirty),
+        dirty_topic=dirty_topic(spec),
+        dirty_table=dirty_table(spec),
+        dirty_keep_ms=spec.dirty.retention_ms,
+        evolution=Evolution(spec.table.evolution),
+        retention=_retention_rule(spec),
+        rolling=_file_rules(spec),
+        compact_before_ready=spec.files.compact == "before_ready" and spec.table.iceberg is None,
+        memory_bytes=spec.run.memory_per_task_bytes,
+        figure_limits=figure_limits(spec.metrics),
+        ready=ready_rule(spec),
+        lineage=lineage_rule(spec.lineage),
+        late=late_rule(spec),
+        late_table=late_table(spec),
+        key=key_rule(spec),
+    )
+
+
+def figure_limits(spec: MetricsSpec) -> FigureLimits:
+    """How many values the labels of a job's metrics may have."""
+    return FigureLimits(spec.max_routes, spec.max_topics, spec.max_partitions)
+
+
+def _retention_rule(spec: RouteSpec) -> RetentionRule | None:
+    if spec.retention is None or spec.event_time is None:
+        return None
+    columns: list[tuple[str, str]] = []
+    for part in spec.table.partition_by:
+        if part.event_time is None:
+            break
+        columns.append((part.name, part.event_time))
+    return RetentionRule(
+        keep_us=spec.retention.partitions_ms * 1000,
+        text=duration_text(spec.retention.partitions_ms),
+        drop=spec.retention.drop,
+        columns=tuple(columns),
+        timezone=spec.event_time.timezone,
+        announced=spec.ready is not None,
+    )
+
+
+def why_no_rows(spec: RouteSpec) -> str | None:
+    """Why no task could make rows for the route's table, as far as the job file tells; or None.
+
+    Called when a job file is checked, for routes that `choice_problems` has nothing against.
+    Columns that come from the table are looked at when the route starts.
+    """
+    return _row_problem(spec, _partition_rules(spec))
+
+
+def unfit_partition(spec: RouteSpec) -> int | None:
+    """Which partition column alone is what `why_no_rows` speaks of, counted from 0; or None."""
+    if _row_problem(spec, ()) is not None:
+        return None
+    rules = _partition_rules(spec)
+    unfit = (n for n, rule in enumerate(rules) if _row_problem(spec, (rule,)) is not None)
+    return next(unfit, None)
+
+
+def _row_problem(spec: RouteSpec, rules: tuple[PartitionRule, ...]) -> str | None:
+    columns = row_columns(spec)
+    if columns is None:
+        return None
+    from sluiceway.worker.row_check import row_problem  # noqa: PLC0415 - loads Arrow
+
+    return row_problem(
+        Schema(payload_fields(columns)),
+        _event_time_rule(spec),
+        rules,
+        row_choices(columns, spec.where),
+        format_choice(spec),
+    )
+
+
+def why_no_files(spec: RouteSpec) -> str | None:
+    """Why no file of the route's table could hold its rows, as far as the job file tells; or None.
+
+    Called when a job file is checked, beside `why_no_rows`. A table that exists decides by itself
+    when the job file names no format; names of fields are refused in all of them.
+    """
+    if spec.table.hive is None:
+        return None
+    text_keys = has_text_keys(source_access(spec))
+    options = _hive_options(spec, row_columns(spec), text_keys=text_keys)
+    named = options.file_format is not None
+    return why_not_created(options if named else replace(options, compression=None))
+
+
+def _file_rules(spec: RouteSpec) -> FileRules:
+    files = spec.files
+    return FileRules(
+        target_bytes=files.target_size_bytes,
+        roll_interval_s=files.roll_interval_ms / 1000,
+        idle_close_s=files.idle_close_ms / 1000,
+        max_open=files.max_open,
+        prefix=files.prefix,
+        suffix=files.suffix,
+    )
+
+
+def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
+    rule = spec.event_time
+    if rule is None:
+        return None
+    return EventTimeRule(
+        path=path_keys(rule.field),
+        unit=rule.unit,
+        timezone=rule.timezone,
+        form=rule.format,
+        max_future_us=rule.max_future_ms * 1000,
+        min_us=rule.min_time_us,
+    )
+
+
+def _partition_rules(spec: RouteSpec) -> tuple[PartitionRule, ...]:
+    rules = map(_partition_rule, spec.table.partition_by)
+    if spec.table.iceberg is None:
+        return tuple(rules)
+    return tuple(replace(rule, in_files=True) for rule in rules)
+
+
+def _partition_rule(part: PartitionSpec) -> PartitionRule:
+    kinds = {
+        TimeKind.EVENT: part.event_time,
+        TimeKind.RECORD: part.record_time,
+        TimeKind.PROCESSING: part.processing_time,
+    }
+    for kind, pattern in kinds.items():
+        if pattern is not None:
+            return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
+    choice = None
+    if part.partitioner is not None and part.partitioner.plugin is not None:
+        name, options = part.partitioner.plugin
+        choice = PartitionerChoice(name, _texts(options))
+    return PartitionRule(
+        part.name,
+        None,
+        part.column,
+        part.constant,
+        partitioner=choice,
+        transform=None if part.transform in (None, IDENTITY) else part.transform,
+    )
+
+
+def source_access(spec: RouteSpec) -> SourceAccess:
+    """How a route's source is reached, as the value that reaches the workers.
+
+    Raises:
+        JobFileError: The source refuses an option of the connection.
+        UnhealthyEnvironmentError: Nothing installed here has the source's name, or it fails.
+    """
+    plugin, rocketmq = spec.source_connection.plugin, spec.source_connection.rocketmq
+    if plugin is not None:
+        access = SourceAccess(plugin[0], _texts(plugin[1]))
+    elif rocketmq is not None:
+        access = SourceAccess("rocketmq", _texts(rocketmq.options()))
+    else:
+        options = {
+            **_queue_bound(spec),
+            **spec.kafka.properties,
+            BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers,
+        }
+        login = login_options(spec) if wants_kerberos(_plain(spec)) else ()
+        access = SourceAccess("kafka", (*_texts(options), *login))
+    try:
+        check_access(access)
+    except ValueError as error:
+        where = f"connections.{spec.source.connection}"
+        raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
+    return access
+
+
+def _plain(spec: RouteSpec) -> dict[str, str]:
+    """The source's client properties whose value is no secret."""
+    given = spec.kafka.properties.items()
+    return {name: value for name, value in given if isinstance(value, str)}
+
+
+def _queue_bound(spec: RouteSpec) -> dict[str, str]:
+    """The queue's part in the memory of a task; a job with a usual one needs no word of it."""
+    queue_bytes = deal(spec.run.memory_per_task_bytes).queue_bytes
+    usual = queue_bytes == deal(DEFAULT_BYTES).queue_bytes
+    return {} if usual else {QUEUED_KBYTES: str(queue_bytes >> 10)}
+
+
+def _catalog_access(spec: RouteSpec) -> CatalogAccess:
+    if spec.table.iceberg is not None:
+        return lake_access(spec)
+    plugin = spec.table_connection.plugin
+    return CatalogAccess() if plugin is None else CatalogAccess(plugin[0], _texts(plugin[1]))
+
+
+def format_choice(spec: RouteSpec) -> FormatChoice:
+    """How a route's payloads are read, as the value that reaches the workers."""
+    choice = _format_choice(spec)
+    block = spec.format.rows_block
+    if block is None or not spec.table.keyed:
+        return choice
+    # A null payload deletes the row of its key, unless the job file says what becomes of it.
+    said = "tombstones" in block.model_fields_set
+    return replace(choice, whole_rows="keep" if said else "delete")
+
+
+def _format_choice(spec: RouteSpec) -> FormatChoice:
+    if spec.format.plugin is not None:
+        name, options = spec.format.plugin
+        return FormatChoice(name, _texts(options))
+    if spec.format.avro is not None:
+        return FormatChoice("avro", avro_options(spec, spec.format.avro))
+    if spec.format.protobuf is not None:
+        return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
+    if spec.format.json_ is not None:
+        told = dict(json_options(spec, spec.format.json_))
+        if Evolution(spec.table.evolution).refuses_unknown:
+            told["unknown_fields"] = "evolve"
+        return FormatChoice("json", tuple(told.items()))
+    return _change_log(spec)
+
+
+def _change_log(spec: RouteSpec) -> FormatChoice:
+    """A format that tells changes of rows, or one without options of its own."""
+    told = spec.format.debezium
+    if told is not None:
+        name, texts = "debezium", debezium_options(spec, told)
+    else:
+        name, texts = spec.format.built_in
+    in_json = spec.format.maxwell is not None or (told is not None and told.registry is None)
+    if in_json and Evolution(spec.table.evolution) is Evolution.ADD_COLUMNS:
+        texts = (*texts, ("unknown_fields", "evolve"))
+    if spec.table.keyed and spec.format.is_change_log:
+        texts = (*texts, ("key", json.dumps(spec.table.key)))
+        if spec.table.on_truncate == "apply":
+            texts = (*texts, ("truncate", "apply"))
+        if spec.format.canal is not None or spec.format.maxwell is not None:
+            texts = (*texts, ("order", spec.table.key_order))
+    return FormatChoice(name, texts)
+
+
+def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, revealed(value)) for name, value in options.items()))
+
+
+def _hive_options(
+    spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
+) -> TableOptions:
+    target, hive = spec.table.target, spec.table.hive
+    options = TableOptions(
+        metastore=spec.table_connection.catalog,
+        metastore_options=with_login(spec, spec.table_connection.catalog_options),
+        database=target.database,
+        table=target.table,
+        schema=_table_schema(spec, columns, text_keys=text_keys),
+        partition_columns=tuple(
+            PartitionColumn(part.name, _partition_type(part.column, columns))
+            for part in spec.table.partition_by
+        ),
+        create=target.create == "if_missing",
+        location=target.location,
+        create_location=target.create_location,
+        file_format=_file_format(spec),
+        compression=None if hive is None else hive.compression,
+        parquet_timestamps=None if hive is None else hive.parquet_timestamps,
+        follows=Evolution(spec.table.evolution).follows,
+        stores=route_stores(spec),
+        lake=lake_options(spec),
+    )
+    return options.named(target.name)
+
+
+def _file_format(spec: RouteSpec) -> FileFormat | None:
+    named = None if spec.table.hive is None else spec.table.hive.file_format
+    return None if named is None else FileFormat(named)
+
+
+def _meta_columns(spec: RouteSpec, *, text_keys: bool) -> tuple[PlannedMetaColumn, ...]:
+    return tuple(
+        PlannedMetaColumn(
+            "partition_text" if text_keys and column.field == "partition" else column.field,
+            column.name,
+        )
+        for column in spec.table.meta
+    )
+
+
+def _table_schema(
+    spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
+) -> Schema | None:
+    """Columns of the table's files: the rows' without what its folders say, then meta columns."""
+    if columns is None:
+        return None
+    in_files = spec.table.iceberg is not None
+    folders = set() if in_files else {part.name.lower() for part in spec.table.partition_by}
+    written = (column.field for column in columns if column.written)
+    rows = tuple(field for field in written if field.name.lower() not in folders)
+    kinds = _meta_columns(spec, text_keys=text_keys)
+    meta = tuple(Field(each.column, META_TYPES[each.kind]) for each in kinds)
+    return Schema((*rows, *meta))
+
+
+def _partition_type(column: str | None, columns: tuple[RowColumn, ...] | None) -> str:
+    if column is None or columns is None:
+        return "string"
+    types = {of.field.name.lower(): of.field.type for of in columns}
+    return format_hive_type(types[column.lower()])

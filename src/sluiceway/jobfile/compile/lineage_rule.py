@@ -1,0 +1,35 @@
+"""What a job file says of lineage, as values."""
+
+from dataclasses import dataclass
+
+from sluiceway.jobfile.blocks.lineage import LineageSpec
+from sluiceway.jobfile.compile.http_receiver import HttpReceiver, http_receiver
+
+
+@dataclass(frozen=True, slots=True)
+class LineageRule:
+    """Who is told of lineage.
+
+    Attributes:
+        namespace: Namespace of the job's routes at the receiver.
+        interval_s: Between two events of a route that goes on.
+        http: Who gets POSTs; None where `file` is given.
+        file: Absolute path of a file of the driver's machine; None where `http` is given.
+    """
+
+    namespace: str
+    interval_s: float
+    http: HttpReceiver | None = None
+    file: str | None = None
+
+
+def lineage_rule(spec: LineageSpec | None) -> LineageRule | None:
+    """The block as a value; None without one. Called when a route is compiled."""
+    if spec is None:
+        return None
+    return LineageRule(
+        namespace=spec.namespace,
+        interval_s=spec.interval_ms / 1000,
+        http=None if spec.http is None else http_receiver(spec.http),
+        file=None if spec.file is None else spec.file.path,
+    )

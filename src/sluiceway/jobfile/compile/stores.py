@@ -1,0 +1,63 @@
+"""Which connections of a job file reach the stores of a route's tables."""
+
+from collections.abc import Iterator, Mapping
+
+from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.connections import ConnectionSpec
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.blocks.values import revealed
+from sluiceway.jobfile.compile.kerberos import Options, login_options
+from sluiceway.plugins import PluginGroup, plugin_names
+from sluiceway.storage.access import HDFS, S3, StoreAccess, Stores
+
+
+def route_stores(spec: RouteSpec) -> Stores:
+    """How a route reaches stores: by the connection it names, else the only one of its kind."""
+    found: dict[str, list[StoreAccess]] = {}
+    named = None
+    for name, connection in spec.connections.items():
+        for access in _accesses(connection):
+            found.setdefault(access.kind, []).append(access)
+            if name == spec.table.target.storage:
+                named = access
+    login = login_options(spec)
+    if login:
+        # Also of an HDFS that no connection tells of: it is where HADOOP_CONF_DIR says.
+        known = found.get(HDFS) or [StoreAccess(HDFS)]
+        found[HDFS] = [_with(access, login) for access in known]
+        named = named if named is None or named.kind != HDFS else _with(named, login)
+    accesses, unclear = [], []
+    for kind, several in sorted(found.items()):
+        if named is not None and named.kind == kind:
+            accesses.append(named)
+        elif len(several) == 1:
+            accesses.append(several[0])
+        else:
+            unclear.append(kind)
+    return Stores(tuple(accesses), tuple(unclear))
+
+
+def _with(access: StoreAccess, login: Options) -> StoreAccess:
+    return StoreAccess(access.kind, (*access.options, *login))
+
+
+def _accesses(connection: ConnectionSpec) -> Iterator[StoreAccess]:
+    """That of a connection to a store; none of any other."""
+    for kind, block in ((S3, connection.s3), (HDFS, connection.hdfs)):
+        if block is not None:
+            yield StoreAccess(kind, _texts(_given(block)))
+    if connection.plugin is not None and connection.plugin[0] in plugin_names(PluginGroup.STORAGE):
+        yield StoreAccess(connection.plugin[0], _texts(connection.plugin[1]))
+
+
+def _given(block: Block) -> Mapping[str, object]:
+    values = {name: getattr(block, name) for name in type(block).model_fields}
+    return {name: value for name, value in values.items() if value not in (None, False)}
+
+
+def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, _text(value)) for name, value in options.items()))
+
+
+def _text(value: object) -> str:
+    return "true" if value is True else revealed(value)

@@ -1,0 +1,1 @@
+"""The state of a ledger: records applied in their order."""

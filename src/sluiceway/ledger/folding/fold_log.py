@@ -1,0 +1,68 @@
+"""Records about the log itself: FENCE says who writes, SNAPSHOT where to begin to read."""
+
+from sluiceway.ledger.folding.fold_rules import is_contained, require
+from sluiceway.ledger.folding.fold_state import FoldState
+from sluiceway.ledger.forgetting import forget
+from sluiceway.ledger.records import FORMAT, FenceRecord, Record, SnapshotRecord
+from sluiceway.ledger.sealing import check_sealed, seal
+
+
+def check_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
+    """Refuse a fence of another ledger, of a term that is not the next, or for later readers."""
+    require(
+        record.term == fold.term + 1,
+        "I3",
+        f"slot {record.seq} fences term {record.term} after {fold.term}",
+    )
+    declared = f"slot {record.seq} of format {record.format} declares {body.format}"
+    require(record.format == body.format >= fold.format, "rule 26", f"{declared} for the rest")
+    require(
+        body.min_reader <= FORMAT,
+        "rule 26",
+        f"slot {record.seq} is for readers of format {body.min_reader} on; this version reads "
+        f"up to {FORMAT}, run the newer version that wrote it",
+    )
+    if fold.first_fence is not None:
+        first = fold.first_fence
+        same = (body.ledger, body.job, body.route) == (first.ledger, first.job, first.route)
+        require(same, "rule 9", f"slot {record.seq} is a fence of another ledger, job or route")
+    else:
+        require(record.seq == 0, "I3", "a ledger begins with a fence")
+
+
+def apply_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
+    """Another driver writes from here on."""
+    fold.term = record.term
+    fold.format = body.format
+    fold.fence = body
+    fold.first_fence = fold.first_fence or body
+    fold.fence_seq = record.seq
+    fold.last_epoch = -1
+    fold.data_seq = -1
+
+
+def check_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
+    """Refuse a snapshot that goes back, or of files that are not published."""
+    slot = f"slot {record.seq}"
+    require(
+        fold.snapshot_through < body.through <= record.seq,
+        "rule 19",
+        f"{slot} has a snapshot of slot {body.through} after {fold.snapshot_through}",
+    )
+    require(
+        record.published_through >= body.through,
+        "rule 19",
+        f"{slot} has a snapshot of unpublished slots, to {body.through}",
+    )
+    # What is forgotten is forgotten in its own slot, by all who read on from there.
+    require(body.through == record.seq, "rule 19", f"{slot} has a snapshot of slot {body.through}")
+    require(is_contained(body.side) and "/" not in body.side, "I4", f"{slot} names {body.side}")
+    check_sealed(fold, body, record)
+
+
+def apply_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
+    """What is below it need not be read again, and what nobody needs is forgotten."""
+    fold.snapshot_through = body.through
+    fold.bytes_since_snapshot = 0
+    seal(fold, body.sealed)
+    forget(fold)

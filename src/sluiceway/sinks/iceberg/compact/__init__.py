@@ -1,0 +1,1 @@
+"""Upkeep of lake tables: merging, expiry, orphans."""

@@ -1,0 +1,1 @@
+"""Lake tables by key: the last change of each key."""

@@ -1,0 +1,1 @@
+"""A lake table follows its ledger: files, one request a batch."""

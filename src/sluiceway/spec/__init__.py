@@ -1,1 +1,0 @@
-"""The job file: models, loader with line:column errors."""
