@@ -74,9 +74,13 @@ class Counts:
             return f"counts {body['counted']}" if body.get("counted") else ""
         last = max((end_us(each) for each in closed if "=2" in each), default=None)
         if last is None:
-            # What an epoch in flight has brought before the first that was closed is behind it.
-            there = [end_us(each) for each in body["closed"] if self.is_there(each, places)]
-            last = min(there) - _MINUTE_US if there else None
+            # The first closing begins at any minute: an epoch in flight may bring older ones, which
+            # are then closed with it. So it begins where the run up to the latest minute does.
+            there = {end_us(each) for each in body["closed"] if self.is_there(each, places)}
+            first = max(there, default=None)
+            while first is not None and first - _MINUTE_US in there:
+                first -= _MINUTE_US
+            last = None if first is None else first - _MINUTE_US
         for prefix in sorted(body["closed"], key=end_us):
             behind = last is not None and end_us(prefix) <= last
             in_order = last is None or end_us(prefix) == last + _MINUTE_US
