@@ -156,7 +156,7 @@ from pathlib import Path
 from sluiceway.host import hdfs_tokens, kerberos
 os.environ[hdfs_tokens.TOKEN_VARIABLE] = "/of/the/container"
 if sys.argv[2] == "own":
-    hdfs_tokens.hold_tokens(hdfs_tokens.TokenParcel("own", 1.0, b""))
+    hdfs_tokens.hold_tokens(hdfs_tokens.DelegationTokens("own", 1.0, b""))
 login = kerberos.KerberosLogin("etl@EXAMPLE.ORG", "/no/keytab")
 kerberos._Keeper(login).cache.write_bytes(Path(sys.argv[1]).read_bytes())
 kerberos.log_in(login)

@@ -12,7 +12,7 @@ import sys, time
 from sluiceway.cli.views.live_run import LiveRun, shows_screen
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
-assert shows_screen(plain=False) and not screen_wanted(plain=True)
+assert shows_screen(plain=False) and not shows_screen(plain=True)
 stop, board = StopSignal(), StatusBoard()
 stop.listen()
 screen = LiveRun("orders")
@@ -21,8 +21,8 @@ with screen.watching(board, stop, "the-address"):
     screen.progress.waiting("starting Spark")
     log.warning("route_waits", route="a", code="SW101", error="no broker answers", retry_in_s=2.0)
     log.info("not_for_the_screen")
-    screen.progress.tell("the profile")
-    while not stop.asked():
+    screen.progress.print_lines("the profile")
+    while not stop.requested():
         time.sleep(0.05)
     if "linger" in sys.argv:
         time.sleep(60)
