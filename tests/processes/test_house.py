@@ -23,7 +23,16 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE_FOLDERS = ("src", "tests", "bench")
 MAX_FILE_LINES = 600
 MAX_ROOM_FILES = 35
-DRIVER_ROOMS = ("job", "operate", "route", "followers", "upkeep", "schedule", "config", "convert")
+DRIVER_ROOMS = (
+    "job",
+    "operate",
+    "route",
+    "followers",
+    "upkeep",
+    "schedule",
+    "jobfile/compile",
+    "convert",
+)
 MAX_FUNCTION_LINES = 70
 MAX_README_LINES = 120
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"})
