@@ -162,11 +162,17 @@ def default_settings() -> dict[str, str]:
     # Java does not look at TMPDIR; a JVM that is killed leaves its folders where ours are.
     temporary = private_folder()
     return {
-        "spark.ui.enabled": "false",
-        # Also without a UI the JVM keeps what it would show: of the last thousand epochs.
+        "spark.ui.enabled": "true",
+        # Any free port: drivers of one machine do not look for a port of their own in turn.
+        "spark.ui.port": "0",
+        # Its pages ask for no login.
+        "spark.ui.killEnabled": "false",
+        # Drivers run for months. Also without a UI the JVM keeps what it would show.
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "1000",
+        "spark.ui.retainedDeadExecutors": "20",
+        "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.showConsoleProgress": "false",
         # On its pages and in its event log, where somebody wants these: Spark knows fewer of them.
         "spark.redaction.regex": f"{HIDDEN_KEYS}|access[.]?key",
