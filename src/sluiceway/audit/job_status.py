@@ -270,7 +270,10 @@ def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> 
     lease = one.lease
     runs = lease is not None and not lease.released and lease.driver in alive
     if lease is not None and one.status is not None and _is_told_by(one.status, lease, runs=runs):
-        return ObservedRoute(config, one.status, _driver(lease))
+        # Of a halted route the driver may have ended since, on another host.
+        lives = runs or is_alive(lease.process()) is True
+        status = one.status if lives else replace(one.status, spark_ui=None)
+        return ObservedRoute(config, status, _driver(lease))
     try:
         fold = LedgerLog(one.table.storage, one.table.layout).fold()
     except SluicewayError as error:

@@ -125,7 +125,6 @@ def submit_to_yarn(
         # Of a driver that runs for months, only deaths of the last hour count.
         "spark.yarn.am.attemptFailuresValidityInterval": "1h",
         "spark.executor.failuresValidityInterval": "1h",
-        "spark.ui.enabled": "false",
         "spark.driver.memory": "512m",
         **{key: value for key, value in spark_conf.items() if not is_secret_key(key)},
     }

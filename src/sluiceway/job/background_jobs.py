@@ -6,6 +6,7 @@ from concurrent.futures import TimeoutError as NotDoneError
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -14,10 +15,8 @@ from pyspark.sql import SparkSession
 from sluiceway.errors import TaskFailedError
 from sluiceway.job.hdfs_tokens import HdfsTokens, Place
 from sluiceway.job.spark_errors import cause_of
+from sluiceway.job.spark_jobs import JobLabel, collected
 from sluiceway.job.spark_task import RunTask, require_same_version, with_tokens
-
-POOL = "spark.scheduler.pool"
-"""Spark's name of the pool that a thread's jobs belong to."""
 
 _UPKEEP = "upkeep"
 _CANCEL_S = 10.0
@@ -32,7 +31,7 @@ class LowJob:
     """One that was begun."""
 
     _session: SparkSession
-    _group: str
+    _tag: str
     _work: Future[list[Any]]
 
     def wait(self, most_s: float) -> list[Any]:
@@ -59,7 +58,7 @@ class LowJob:
     def cancel(self) -> None:
         """End its tasks; their slots are free for epochs only when they have ended."""
         try:
-            self._session.sparkContext.cancelJobGroup(self._group)
+            self._session.sparkContext.cancelJobsWithTag(self._tag)
             self._work.result(_CANCEL_S)
         except (NotDoneError, Py4JError, PySparkException, OSError):
             # Cancelled as asked, or Spark is gone; a task that does not end holds a slot longer.
@@ -71,8 +70,8 @@ class LowJobs:
 
     Args:
         session: Of the epochs.
-        name: Begins the names of job groups.
-        kind: Of the jobs, a part of their names.
+        name: Begins the name of their job group.
+        kind: Of the jobs, the end of that name.
         most_at_once: So many run at the same time; more wait.
         tokens: For tasks on other machines; None where they need none.
     """
@@ -87,7 +86,8 @@ class LowJobs:
     ) -> None:
         self._session = session
         self._tokens = tokens
-        self._name = f"{name}-{kind}"
+        self._group = f"{name}-{kind}"
+        self._tag = f"{self._group}-{uuid4().hex[:8]}"
         self._threads = ThreadPoolExecutor(most_at_once, thread_name_prefix=f"spark-{kind}")
         self._numbers = count(1)
 
@@ -115,17 +115,10 @@ class LowJobs:
         run = require_same_version(run)
         if self._tokens is not None:
             run = with_tokens(self._tokens.delegation_tokens(places), run)
-        group = f"{self._name}-{next(self._numbers)}"
-        work = self._threads.submit(self._collect, group, about, tasks, run, schema)
-        return LowJob(self._session, group, work)
+        label = JobLabel(self._group, about, f"{self._tag}-{next(self._numbers)}", _UPKEEP)
+        work = self._threads.submit(collected, self._session, label, tasks, (run, schema))
+        return LowJob(self._session, label.tag, work)
 
     def close(self) -> None:
         """Nothing more is begun; Spark's end is the end of what runs."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _collect(self, group: str, about: str, tasks: int, run: RunTask, schema: str) -> list[Any]:
-        context = self._session.sparkContext
-        context.setJobGroup(group, f"{group}: {about}", interruptOnCancel=True)
-        context.setLocalProperty(POOL, _UPKEEP)
-        numbers = self._session.range(0, tasks, 1, numPartitions=tasks)
-        return list(numbers.mapInArrow(run, schema).collect())

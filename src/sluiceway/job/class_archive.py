@@ -34,11 +34,13 @@ import sys
 from pyspark import SparkContext
 from sluiceway.host.java import find_java
 from sluiceway.job.session import start_session
+from sluiceway.job.spark_jobs import JobLabel, StageCounters, collected
 from sluiceway.job.spark_task import RESULT_SCHEMA, warm_task
 session, _ = start_session("classes", "local[2]", {"spark.driver.extraJavaOptions": sys.argv[1]},
                            find_java())
+counters, label = StageCounters.of(session.sparkContext), JobLabel("classes", "", "classes")
 for _ in range(3):
-    session.range(0, 2, 1, numPartitions=2).mapInArrow(warm_task, RESULT_SCHEMA).collect()
+    collected(session, label, 2, (warm_task, RESULT_SCHEMA), counters)
 jvm = SparkContext._gateway.proc
 session.stop()
 SparkContext._gateway.shutdown()
@@ -51,7 +53,7 @@ def archive_file(java: JavaHome, folder: Path = _FOLDER) -> Path:
     """Where the archive of this environment and this Java lies; it need not be there."""
     release = java.path / "release"
     built = release.read_bytes() if release.is_file() else b""
-    what = (str(java.path.resolve()), pyspark.__version__, pyspark.__file__)
+    what = (str(java.path.resolve()), pyspark.__version__, pyspark.__file__, _REHEARSAL)
     told = hashlib.sha256("\0".join(what).encode() + built).hexdigest()[:12]
     return folder / f"spark-classes-{told}.jsa"
 

@@ -44,6 +44,7 @@ def open_hive_session(metastore_uri: str, settings: Mapping[str, str]) -> tuple[
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.hive.metastore.uris": metastore_uri,
         "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
         **settings,
     }
     return start_session("sluiceway-query", "local", conf, find_java())

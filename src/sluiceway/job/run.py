@@ -79,6 +79,10 @@ class CountedRunner(TaskRunner):
         """See `TaskRunner`."""
         self._runner.keep_warm()
 
+    def ui_address(self) -> str | None:
+        """See `TaskRunner`."""
+        return self._runner.ui_address()
+
     def ask_for(self, slots: int) -> None:
         """See `TaskRunner`."""
         self._runner.ask_for(slots)
@@ -220,6 +224,7 @@ def run_job(
     _tell_engine(observers.log)
     observers.progress.waiting("starting Spark")
     runner, spark_log = _start_spark(spec, observers.log, borrow=options.borrow_session)
+    observers.board.spark_ui = runner.ui_address()
     if options.standby or not spec.run.master.startswith("local"):
         # A standby that has yet to start its workers would be late when it is needed.
         observers.progress.waiting("waiting for executors")
@@ -385,10 +390,14 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
     from sluiceway.job.session import running_session, start_session  # noqa: PLC0415
     from sluiceway.job.spark_runner import SparkRunner  # noqa: PLC0415
 
+    name = f"sluiceway-{spec.name}"
     running = running_session() if borrow else None
     if running is not None:
-        log.info("spark_borrowed", master=running.sparkContext.master)
-        return SparkRunner(running, log, owned=False), None
+        runner = SparkRunner(running, log, owned=False, name=name)
+        log.info(
+            "spark_borrowed", master=running.sparkContext.master, ui=runner.ui_address() or "off"
+        )
+        return runner, None
     conf = {key: revealed(value) for key, value in spec.run.spark_conf.items()}
     bounds = slot_bounds(spec)
     if bounds is not None:
@@ -398,12 +407,17 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
         log.warning("java_home_not_used", problem=java.passed_over, used=str(java))
     log.info("spark_starting", master=spec.run.master)
     login = job_login(spec.routes[0])
-    session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf, java, login)
-    log.info("spark_started", master=spec.run.master, java=str(java), log=str(log_path))
-    if bounds is None:
-        return SparkRunner(session, log), log_path
-    elastic = ElasticSlots(session.sparkContext, bounds, log)
-    return SparkRunner(session, log, elastic=elastic), log_path
+    session, log_path = start_session(name, spec.run.master, conf, java, login)
+    elastic = None if bounds is None else ElasticSlots(session.sparkContext, bounds, log)
+    runner = SparkRunner(session, log, elastic=elastic, name=name)
+    log.info(
+        "spark_started",
+        master=spec.run.master,
+        java=str(java),
+        log=str(log_path),
+        ui=runner.ui_address() or "off",
+    )
+    return runner, log_path
 
 
 def slot_bounds(spec: JobSpec) -> SlotBounds | None:

@@ -97,13 +97,7 @@ def start_session(
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _leave_it_to_the_runner
     builder = SparkSession.builder.master(url).appName(name)
-    settings = {**default_settings(), **pools(url), **conf}
-    archived = archive_options(java)
-    if archived and DRIVER_OPTIONS not in conf:
-        settings[DRIVER_OPTIONS] += f" {archived}"
-    if login is not None and url == _YARN and not is_carried():
-        # In an ApplicationMaster Spark is logged in already, by its submission.
-        settings |= login_settings(login, settings)
+    settings = session_settings(url, conf, java, login)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
@@ -162,11 +156,17 @@ def default_settings() -> dict[str, str]:
     # Java does not look at TMPDIR; a JVM that is killed leaves its folders where ours are.
     temporary = private_folder()
     return {
-        "spark.ui.enabled": "false",
-        # Also without a UI the JVM keeps what it would show: of the last thousand epochs.
+        "spark.ui.enabled": "true",
+        # Any free port: drivers of one machine do not look for a port of their own in turn.
+        "spark.ui.port": "0",
+        # Its pages ask for no login.
+        "spark.ui.killEnabled": "false",
+        # Drivers run for months. Also without a UI the JVM keeps what it would show.
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "1000",
+        "spark.ui.retainedDeadExecutors": "20",
+        "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.showConsoleProgress": "false",
         # On its pages and in its event log, where somebody wants these: Spark knows fewer of them.
         "spark.redaction.regex": f"{HIDDEN_KEYS}|access[.]?key",
@@ -186,6 +186,27 @@ def default_settings() -> dict[str, str]:
         "spark.pyspark.python": sys.executable,
         "spark.sql.warehouse.dir": str(temporary),
     }
+
+
+def session_settings(
+    url: str, conf: Mapping[str, str], java: JavaHome, login: KerberosLogin | None
+) -> dict[str, str]:
+    """All settings of a session: ours, and above them those of the job file.
+
+    Args:
+        url: Master URL.
+        conf: `run.spark_conf`.
+        java: What the JVM is started with.
+        login: Of the job; None without.
+    """
+    settings = {**default_settings(), **pools(url), **conf}
+    archived = archive_options(java)
+    if archived and DRIVER_OPTIONS not in conf:
+        settings[DRIVER_OPTIONS] += f" {archived}"
+    if login is not None and url == _YARN and not is_carried():
+        # In an ApplicationMaster Spark is logged in already, by its submission.
+        settings |= login_settings(login, settings)
+    return settings
 
 
 def pools(url: str) -> dict[str, str]:

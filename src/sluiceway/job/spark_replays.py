@@ -23,7 +23,7 @@ class SparkReplays:
 
     Args:
         session: Of the epochs.
-        name: Begins the names of its job groups.
+        name: Begins the name of its job group.
         spare: Slots that epochs leave.
         tokens: For tasks on other machines.
     """
@@ -58,7 +58,8 @@ class SparkReplays:
     def _run(self, plan: TaskPlan, paths: Sequence[str]) -> TaskResult:
         task = partial(run_replay, packed_replay(plan, paths))
         place = (plan.route.layout.table_root, plan.route.stores)
-        job = self._jobs.begin("dirty rows", 1, task, REPLAY_SCHEMA, places=[place])
+        about = f"{plan.route.layout.route}: replay of dirty rows, {len(paths)} files"
+        job = self._jobs.begin(about, 1, task, REPLAY_SCHEMA, places=[place])
         longest_s = plan.deadline_s + _GRACE_S
         try:
             (row,) = job.wait(longest_s)

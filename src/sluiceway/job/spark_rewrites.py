@@ -27,7 +27,7 @@ class SparkRewrites:
 
     Args:
         session: Of the epochs.
-        name: Begins the names of its job groups.
+        name: Begins the name of its job group.
         spare: Slots that epochs leave.
         tokens: For tasks on other machines.
     """
@@ -41,7 +41,7 @@ class SparkRewrites:
     ) -> None:
         self._spare = spare
         self._turns = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._jobs = LowJobs(session, name, "upkeep", MOST_AT_ONCE, tokens)
+        self._jobs = LowJobs(session, name, "compaction", MOST_AT_ONCE, tokens)
 
     def usable(self) -> bool:
         """See `RewriteTasks.usable`."""
@@ -90,7 +90,7 @@ class SparkRewrites:
         shares = dealt([_bytes(plan) for plan in plans], slots)
         work = packed_items([[(number, plans[number]) for number in share] for share in shares])
         job = self._jobs.begin(
-            f"{len(plans)} partitions",
+            f"{plans[0].layout.route}: compaction, {len(plans)} partitions",
             len(shares),
             partial(run_rewrites, work),
             ANSWER_SCHEMA,

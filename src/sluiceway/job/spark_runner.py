@@ -18,10 +18,16 @@ from sluiceway.errors import (
     TaskFailedError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.job.background_jobs import POOL
 from sluiceway.job.elastic_slots import ElasticSlots
 from sluiceway.job.hdfs_tokens import HdfsTokens
 from sluiceway.job.spark_errors import cause_of
+from sluiceway.job.spark_jobs import (
+    JobLabel,
+    StageCounters,
+    collected,
+    epoch_description,
+    ui_address,
+)
 from sluiceway.job.spark_replays import SparkReplays
 from sluiceway.job.spark_rewrites import SparkRewrites
 from sluiceway.job.spark_task import (
@@ -57,6 +63,7 @@ class SparkRunner(TaskRunner):
         log: Told of tasks that were given up.
         owned: Whether `close` stops it.
         elastic: The executors of a job that asks for them; None takes what there is.
+        name: Begins the names of its job groups, which are the same in each run.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class SparkRunner(TaskRunner):
         *,
         owned: bool = True,
         elastic: ElasticSlots | None = None,
+        name: str = "sluiceway",
     ) -> None:
         self._session = session
         self._elastic = elastic
@@ -75,8 +83,10 @@ class SparkRunner(TaskRunner):
         self._epoch = 0
         self._warming: Future[None] | None = None
         self._warm_due = 0.0
+        self._name = name
         # A session that is borrowed has jobs of others, which must not be cancelled with ours.
-        self._name = f"sluiceway-{uuid4().hex[:8]}"
+        self._tag = f"{name}-{uuid4().hex[:8]}"
+        self._counters = StageCounters.of(session.sparkContext)
         self._spare = SpareSlots()
         local = session.sparkContext.master.startswith("local")
         # Tasks of this machine log in from the keytab as the driver does.
@@ -129,14 +139,14 @@ class SparkRunner(TaskRunner):
             UnhealthyEnvironmentError: They cannot.
             RunnerLostError: Spark is gone.
         """
-        began, group = time.monotonic(), f"{self._name}-warm-up"
-        future = self._jobs.submit(self._try_imports, group)
+        began = time.monotonic()
+        future = self._jobs.submit(self._try_imports, "warm-up")
         while True:
             try:
                 future.result(_WAIT_S)
             except NotDoneError:
                 if stopped():
-                    self._session.sparkContext.cancelJobGroup(group)
+                    self._session.sparkContext.cancelJobsWithTag(f"{self._tag}-warm-up")
                     return
             except (Py4JJavaError, PySparkException) as error:
                 raise UnhealthyEnvironmentError(
@@ -161,21 +171,20 @@ class SparkRunner(TaskRunner):
             raise _lost(failure) from failure
         # A task that failed says so in the first epoch, where it matters.
         self._warm_due = now + _WARM_EVERY_S
-        self._warming = self._jobs.submit(self._try_imports, f"{self._name}-keep-warm")
+        self._warming = self._jobs.submit(self._try_imports, "keep-warm")
 
-    def _try_imports(self, group: str) -> None:
-        context, count = self._session.sparkContext, self.slots()
-        context.setJobGroup(group, f"{group}: {count} tasks", interruptOnCancel=True)
-        tasks = self._session.range(0, count, 1, numPartitions=count)
-        tasks.mapInArrow(require_same_version(warm_task), RESULT_SCHEMA).collect()
+    def _try_imports(self, kind: str) -> None:
+        count = self.slots()
+        label = JobLabel(f"{self._name}-{kind}", f"{kind} of {count} slots", f"{self._tag}-{kind}")
+        work = require_same_version(warm_task), RESULT_SCHEMA
+        collected(self._session, label, count, work, self._counters)
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
     ) -> list[TaskResult]:
         """See `TaskRunner.run`."""
         self._epoch += 1
-        group = f"{self._name}-epoch-{self._epoch}"
-        future = self._jobs.submit(self._collect, bundles, group)
+        future = self._jobs.submit(self._collect, bundles, self._epoch_tag())
         give_up_at = time.monotonic() + give_up_after_s
         while True:
             try:
@@ -187,7 +196,7 @@ class SparkRunner(TaskRunner):
             except (Py4JNetworkError, Py4JError, OSError) as error:
                 raise _lost(error) from error
             if time.monotonic() >= give_up_at:
-                return self._cancel(bundles, group, future)
+                return self._cancel(bundles, future)
 
     def close(self) -> None:
         """See `TaskRunner.close`."""
@@ -200,17 +209,20 @@ class SparkRunner(TaskRunner):
             if self._owned:
                 self._session.stop()
             else:
-                self._session.sparkContext.cancelJobGroup(f"{self._name}-epoch-{self._epoch}")
+                self._session.sparkContext.cancelJobsWithTag(self._epoch_tag())
         except (Py4JError, OSError):
             return
 
-    def _collect(self, bundles: Sequence[Bundle], group: str) -> list[TaskResult]:
-        context = self._session.sparkContext
-        count = len(bundles)
-        context.setJobGroup(group, f"{group}: {count} tasks", interruptOnCancel=True)
-        if self._owned:
-            context.setLocalProperty(POOL, "epochs")
-        tasks = self._session.range(0, count, 1, numPartitions=count)
+    def ui_address(self) -> str | None:
+        """See `TaskRunner.ui_address`."""
+        return ui_address(self._session.sparkContext)
+
+    def _epoch_tag(self) -> str:
+        return f"{self._tag}-epoch-{self._epoch}"
+
+    def _collect(self, bundles: Sequence[Bundle], tag: str) -> list[TaskResult]:
+        pool = "epochs" if self._owned else ""
+        label = JobLabel(f"{self._name}-epochs", epoch_description(bundles), tag, pool)
         run = require_same_version(partial(run_spark_task, packed(bundles)))
         if self._tokens is not None:
             places = {
@@ -219,18 +231,19 @@ class SparkRunner(TaskRunner):
                 for plan in bundle
             }
             run = with_tokens(self._tokens.delegation_tokens(places), run)
-        rows = tasks.mapInArrow(run, RESULT_SCHEMA).collect()
+        work = run, RESULT_SCHEMA
+        rows = collected(self._session, label, len(bundles), work, self._counters)
         results = [decode(bytes(row.result), TaskResult) for row in rows]
         if self._tokens is not None and any(map(_token_refused, results)):
             self._tokens.refused()
         return results
 
     def _cancel(
-        self, bundles: Sequence[Bundle], group: str, future: Future[list[TaskResult]]
+        self, bundles: Sequence[Bundle], future: Future[list[TaskResult]]
     ) -> list[TaskResult]:
         """Stop the stragglers and take what the others have put by name."""
         try:
-            self._session.sparkContext.cancelJobGroup(group)
+            self._session.sparkContext.cancelJobsWithTag(self._epoch_tag())
             future.result(_CANCEL_S)
         except (NotDoneError, Py4JJavaError, PySparkException):
             return self._salvage(bundles, _TOO_LATE)

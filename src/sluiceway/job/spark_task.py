@@ -24,7 +24,10 @@ from sluiceway.worker.plan import TaskPlan, TaskResult
 from sluiceway.worker.preload import warm_worker
 from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan, carry_out
 
-RESULT_SCHEMA = "task int, result binary"
+RESULT_SCHEMA = "task int, result binary, rows bigint, bytes bigint, dirty bigint"
+COUNTED = {"rows": "rows read", "bytes": "bytes read", "dirty": "dirty rows"}
+"""Columns of an epoch's answers that Spark's page shows as sums, and the names that it gives them.
+"""
 ANSWER_SCHEMA = "plan int, answer binary"
 REPLAY_SCHEMA = "answer binary"
 
@@ -86,14 +89,21 @@ def run_spark_task(
     for batch in batches:
         for number in batch.column(0).to_pylist():
             plans: Bundle = pickle.loads(zlib.decompress(bundles[number]))  # noqa: S301 - our own
-            results = [encode(result) for result in run_bundle(plans, attempt=attempt)]
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "task": pa.array([number] * len(results), pa.int32()),
-                    "result": pa.array(results, pa.binary()),
-                }
-            )
+            yield _answers(number, run_bundle(plans, attempt=attempt))
     forget_archives()
+
+
+def _answers(task: int, results: Sequence[TaskResult]) -> pa.RecordBatch:
+    counts = [result.counts for result in results]
+    return pa.RecordBatch.from_pydict(
+        {
+            "task": pa.array([task] * len(results), pa.int32()),
+            "result": pa.array([encode(result) for result in results], pa.binary()),
+            "rows": pa.array([int(each.read) for each in counts], pa.int64()),
+            "bytes": pa.array([sum(r.figures.bytes_read.values()) for r in results], pa.int64()),
+            "dirty": pa.array([int(each.dirty) for each in counts], pa.int64()),
+        }
+    )
 
 
 def packed_items(shares: Sequence[Sequence[tuple[int, RewritePlan]]]) -> tuple[bytes, ...]:
@@ -178,5 +188,8 @@ def warm_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         warm_worker()
         numbers = batch.column(0).cast(pa.int32())
         nothing = pa.array([b""] * batch.num_rows, pa.binary())
-        yield pa.RecordBatch.from_pydict({"task": numbers, "result": nothing})
+        none = pa.array([0] * batch.num_rows, pa.int64())
+        yield pa.RecordBatch.from_pydict(
+            {"task": numbers, "result": nothing, **dict.fromkeys(COUNTED, none)}
+        )
     forget_archives()

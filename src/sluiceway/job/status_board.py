@@ -43,7 +43,7 @@ class _Entry:
     next_try_ms: int | None
     last_error: SluicewayError | None = None
 
-    def status(self, now_ms: int) -> RouteStatus:
+    def status(self, now_ms: int, spark_ui: str | None) -> RouteStatus:
         numbers = self.session.meter.read()
         if isinstance(self.error, FencedError | LeaseHeldError):
             # Another driver commits: what this one knew of the lag is over.
@@ -62,6 +62,7 @@ class _Entry:
             next_try_ms=self.next_try_ms,
             watermark_us=self.session.figures.watermark_us,
             epochs=tuple(self.session.figures.epochs),
+            spark_ui=spark_ui,
         )
 
     def _report(self) -> HaltReport | None:
@@ -107,9 +108,11 @@ class StatusBoard:
 
     Attributes:
         changed: Set when a route came or its state changed; whoever waits for it clears it.
+        spark_ui: Address of the Spark UI; empty where it is off, None where it is not known.
     """
 
     def __init__(self) -> None:
+        self.spark_ui: str | None = None
         self.changed = threading.Event()
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
@@ -177,14 +180,14 @@ class StatusBoard:
     def snapshot(self) -> tuple[RouteStatus, ...]:
         """All routes as they are now, in the order in which they came."""
         now_ms = _now_ms()
-        return tuple(entry.status(now_ms) for entry in self._copy())
+        return tuple(entry.status(now_ms, self.spark_ui) for entry in self._copy())
 
     def measured(self) -> tuple[MeasuredRoute, ...]:
         """As `snapshot`, with all that metrics say of each route."""
         now_ms = _now_ms()
         return tuple(
             MeasuredRoute(
-                entry.status(now_ms),
+                entry.status(now_ms, self.spark_ui),
                 entry.session.figures.figures.read(),
                 tuple(entry.session.figures.announced),
                 {phase.value: s for phase, s in entry.session.figures.phases.items()},
@@ -201,7 +204,11 @@ class StatusBoard:
         now_ms = _now_ms()
         ended = (RouteState.CAUGHT_UP, RouteState.HALTED)
         return tuple(
-            (entry.status(now_ms), entry.last_error, entry.session.meter.was_looked_at)
+            (
+                entry.status(now_ms, self.spark_ui),
+                entry.last_error,
+                entry.session.meter.was_looked_at,
+            )
             for entry in self._copy()
             if entry.state not in ended
         )
@@ -222,7 +229,7 @@ class StatusBoard:
         """As `snapshot`, for those routes whose ledger no other driver is known to have."""
         now_ms = _now_ms()
         return tuple(
-            (entry.session, entry.status(now_ms))
+            (entry.session, entry.status(now_ms, self.spark_ui))
             for entry in self._copy()
             if not isinstance(entry.error, FencedError | LeaseHeldError)
         )
@@ -266,6 +273,8 @@ class StatusFiles:
             self._board.changed.wait(_WRITE_EVERY_S)
             self._board.changed.clear()
         self._written.clear()
+        # It ends with the driver.
+        self._board.spark_ui = None
         self._write_due(last=True)
 
     def _write_due(self, *, last: bool = False) -> None:

@@ -5,6 +5,7 @@ Advice only: nothing that decides reads it.
 
 import json
 import math
+import re
 import shlex
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -19,6 +20,7 @@ _LAST_MS = 253_402_300_799_999
 """End of the year 9999: no clock says more, and not every date can be written."""
 _FIRST_MS = -62_135_596_800_000
 _MOST = 2**63
+_ADDRESS = re.compile(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", re.ASCII)
 _OF_A_SHELL = frozenset("();<>|&")
 
 
@@ -99,6 +101,8 @@ class RouteStatus(RouteNumbers):
         next_try_ms: When a route that has halted is started anew; None when it is not.
         watermark_us: Event time up to which rows are complete, when the driver looked last.
         epochs: The last commits of this driver, the oldest first; a few.
+        spark_ui: Address of the Spark UI of the driver that lives; empty where that is off, None
+            where it is not known or no driver lives.
         term: Of the driver; None before it has fenced.
         last_seq: Last slot of the ledger.
         last_commit_ms: Last commit of rows, by this driver or as the one before it said.
@@ -134,6 +138,7 @@ class RouteStatus(RouteNumbers):
     next_try_ms: int | None = None
     watermark_us: int | None = None
     epochs: tuple[EpochTold, ...] = ()
+    spark_ui: str | None = None
 
     def is_news(self, before: "RouteStatus") -> bool:
         """Whether it says more than the time."""
@@ -215,7 +220,15 @@ def decode_status(raw: bytes) -> RouteStatus | None:
     except (StrictJsonError, ValueError):
         return None
     commands = () if status.report is None else status.report.commands
-    return status if _can_be(plain) and all(map(_is_own_command, commands)) else None
+    own = all(map(_is_own_command, commands)) and _is_address(status.spark_ui or "")
+    return status if own and _can_be(plain) else None
+
+
+def _is_address(text: str) -> bool:
+    """Whether a browser that follows this asks a web server, and runs nothing."""
+    return (
+        not text or re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", text, re.ASCII) is not None
+    )
 
 
 def _can_be(value: object, name: str = "") -> bool:

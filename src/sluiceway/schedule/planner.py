@@ -87,6 +87,7 @@ class PlannedEpoch:
                 splits=splits,
                 deadline_s=deadline_s,
                 times=self.dates.for_splits(splits, self.told_closed),
+                waiting=sum(each.lag_records for each in self.by_task[task]),
             )
             for task, splits in dealt.items()
         }

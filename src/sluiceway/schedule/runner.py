@@ -47,6 +47,13 @@ class TaskRunner(ABC):
             RunnerLostError: The runner is gone.
         """
 
+    def ui_address(self) -> str | None:
+        """Address of Spark's pages about the tasks; empty where they are off.
+
+        None where it is not known, as of a runner without Spark. Asked once, before the first task.
+        """
+        return None
+
     def ask_for(self, slots: int) -> None:
         """Ask the cluster for so many slots, or give some back. Called while no task runs.
 

@@ -265,6 +265,7 @@ class TaskPlan:
         times: What is late, and by which clock rows are read.
         tally: File of the driver's machine in which the task tells how far it is; empty when
             nobody watches.
+        waiting: Records of its splits that were in the logs when it was planned; for people only.
     """
 
     route: RoutePlan
@@ -274,6 +275,7 @@ class TaskPlan:
     deadline_s: float
     times: EpochTimes = EpochTimes()
     tally: str = ""
+    waiting: int = 0
 
     @property
     def result_path(self) -> str:

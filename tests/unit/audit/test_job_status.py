@@ -1,12 +1,18 @@
-"""What is said of the lag of a route that no driver runs."""
+"""What is said of a route that no driver runs: its lag, and nothing of a driver that is gone."""
 
 from dataclasses import replace
+from typing import Any
 
-from sluiceway.audit.job_status import _measured
+import pytest
+
+from sluiceway.audit import job_status
+from sluiceway.audit.job_status import _Found, _measured, _see
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.lease import Lease
 from sluiceway.route.status import RouteState, RouteStatus
 from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import LogBounds, SourcePartition
+from tools.board_sessions import placed_session
 from tools.ledger_records import fence, fold_of, sources
 from tools.session_on_disk import SmallSource
 
@@ -35,3 +41,18 @@ def test_topic_that_was_created_again_is_told_also_with_fewer_partitions() -> No
     told = _measured(STOPPED, fold(), view("t2"))
     assert told.code == "SW455"
     assert "another log of this name" in (told.message or "")
+
+
+@pytest.mark.parametrize(("lives", "shown"), [(True, "http://h:1"), (None, None)])
+def test_address_of_sparks_pages_is_that_of_a_driver_that_lives(
+    monkeypatch: pytest.MonkeyPatch, *, lives: bool | None, shown: str | None
+) -> None:
+    # A halted route has given its lease back: of another host nothing tells whether its driver is.
+    monkeypatch.setattr(job_status, "is_alive", lambda _: lives)
+    halted = RouteStatus(
+        route="orders", table="t", state=RouteState.HALTED, term=2, spark_ui="http://h:1"
+    )
+    table: Any = None
+    lease = Lease("d", 2, 1, released=True, host="h", boot_id="b", pid=1, start_ticks=1)
+    seen = _see(_Found(table, lease, halted), placed_session("orders").config, set())
+    assert seen.status == replace(halted, spark_ui=shown)

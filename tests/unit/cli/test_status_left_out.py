@@ -62,4 +62,5 @@ def test_follower_is_called_behind_once_it_lags_and_else_says_what_it_waits_for(
         "  catalog is 6 records (41 s) behind",
         "  offsets is 6 records (41 s) behind: no right to the group",
         "  announcements waits: the receiver is away",
+        "Spark UI of h pid 1: not known",
     ]

@@ -12,25 +12,16 @@ from sluiceway.errors import RunnerLostError
 from sluiceway.job import spark_runner
 from sluiceway.job.spark_runner import SparkRunner
 from sluiceway.observe.log import stderr_log
+from tools.spark_calls import RecordedContext
 
 PATIENCE_S = 60.0
-
-
-class Context:
-    """What a runner asks of a SparkContext."""
-
-    defaultParallelism = 2  # noqa: N815 - Spark's name
-    master = "local[2]"
-
-    def setJobGroup(self, *_: object, **__: object) -> None:  # noqa: N802
-        return
 
 
 class Session:
     """Counts jobs; `work` is what a job does."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self.sparkContext = Context()
+        self.sparkContext = RecordedContext()
         self.jobs = 0
         self._work = work
 

@@ -163,10 +163,14 @@ def test_status_file_of_a_newer_version_says_nothing() -> None:
 def test_status_files_follow_changes_and_the_last_word_is_written(tmp_path: Path) -> None:
     board, path = StatusBoard(), tmp_path / "status.json"
     session = placed_session("a", path)
+    board.spark_ui = "http://127.0.0.1:4040"
     files = StatusFiles(board, stderr_log())
     files.start()
     board.update(session, RouteState.RUNNING, None)
     wait_for(lambda: (found := read(path)) is not None and found.state is RouteState.RUNNING)
+    running = read(path)
+    assert running is not None
+    assert running.spark_ui == "http://127.0.0.1:4040"
     board.update(session, RouteState.HALTED, DROPPED)
     wait_for(lambda: (found := read(path)) is not None and found.code == "SW404")
     session.meter.advance(fold_of(fence()))
@@ -175,6 +179,8 @@ def test_status_files_follow_changes_and_the_last_word_is_written(tmp_path: Path
     assert last is not None
     # A halted route is nobody's any more, and why it had halted is still to be read.
     assert (last.term, last.state, last.code) == (1, RouteState.STOPPED, "SW404")
+    # Spark's pages end with the driver.
+    assert last.spark_ui is None
 
 
 def test_status_file_is_left_to_the_driver_that_took_over(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from sluiceway.job import background_jobs, spark_task
 from sluiceway.job.spark_runner import SparkRunner
 from sluiceway.job.spark_task import require_same_version
 from sluiceway.observe.log import stderr_log
+from tools.spark_calls import RecordedContext
 
 
 def _ran(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -49,39 +50,25 @@ def test_task_of_another_version_is_refused_before_its_plans_are_read(
 
 
 def test_tasks_of_upkeep_are_of_this_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[spark_task.RunTask] = []
-
-    class Jobs(background_jobs.LowJobs):
-        def _collect(self, *args: Any) -> list[Any]:
-            ran.append(args[3])
-            return []
-
-    jobs = Jobs(None, "x", "replay", 1)
-    jobs.begin("a replay", 1, _ran, "x int", places=())
+    session: Any = Session()
+    jobs = background_jobs.LowJobs(session, "x", "replay", 1)
+    assert jobs.begin("a replay", 1, _ran, "x int", places=()).wait(30) == []
     jobs.close()
     monkeypatch.setattr(spark_task, "__version__", "0.0.9")
+    (task,) = session.tasks
     with pytest.raises(UnhealthyEnvironmentError):
-        list(ran[0](iter(())))
+        list(task(iter(())))
 
 
 class Session:
     """Keeps what executors would be given."""
 
-    defaultParallelism = 1  # noqa: N815 - Spark's name
-    master = "local[1]"
-
     def __init__(self) -> None:
-        self.sparkContext = self
+        self.sparkContext = RecordedContext()
         self.tasks: list[spark_task.RunTask] = []
 
-    def setJobGroup(self, *_: object, **__: object) -> None:  # noqa: N802
-        return
-
-    def setLocalProperty(self, *_: object) -> None:  # noqa: N802
-        return
-
     def range(self, *_: int, numPartitions: int) -> "Session":  # noqa: N803
-        assert numPartitions == 1
+        assert numPartitions > 0
         return self
 
     def mapInArrow(self, task: spark_task.RunTask, _: str) -> "Session":  # noqa: N802

@@ -107,6 +107,7 @@ def _table(seen: "ObservedJob", job_file: str) -> str:
         lines += _unfilled_lines(route)
         lines += _behind_lines(route)
         lines += _report_lines(route, job_file)
+    lines += _spark_lines(seen)
     if not seen.routes:
         lines.append("no routes: no topic matches the job's patterns")
     lines += [f"topic {each.topic} is not read: {_printable(each.reason)}" for each in seen.refused]
@@ -114,6 +115,16 @@ def _table(seen: "ObservedJob", job_file: str) -> str:
     if seen.problem is not None:
         lines.append(f"routes of patterns are missing: {_printable(str(seen.problem))}")
     return "\n".join([*lines, ""])
+
+
+def _spark_lines(seen: "ObservedJob") -> list[str]:
+    """Where Spark's pages of each driver are; nothing where none runs."""
+    found: dict[str, str | None] = {}
+    for route in seen.routes:
+        if route.driver is not None and found.get(route.driver) is None:
+            found[route.driver] = route.status.spark_ui
+    shown = {None: "not known", "": "off"}
+    return [f"Spark UI of {driver}: {shown.get(ui, ui)}" for driver, ui in found.items()]
 
 
 def _behind_lines(route: "ObservedRoute") -> list[str]:

@@ -39,9 +39,19 @@ function head(at, job, name) {
     h("div", { class: "job-name" }, h("h1", {}, name), state, late ? badge(`${late} overdue`, "warn") : null,
       h("span", { class: "where" }, job.file),
       h("span", { class: "where" }, drivers.length ? `driver: ${drivers.join(", ")}` : "no driver runs"),
+      drivers.map((driver) => sparkUi(driver, drivers, status.routes)),
       job.seen_at_ms ? h("span", { class: "where" }, `seen ${ago(job.seen_at_ms, job.now_ms)}`) : null),
     h("nav", { class: "tabs", "aria-label": `Pages of ${name}` }, Object.entries(TABS).map(([tab, text]) =>
       h("a", { href: jobHref(at.id, tab === "overview" ? "" : tab), "aria-current": tab === at.tab ? "page" : null }, text))));
+}
+
+// The address may be known of one of a driver's routes alone; null is not known, empty is off.
+function sparkUi(driver, drivers, routes) {
+  const told = routes.filter((route) => route.driver === driver).map((route) => route.spark_ui);
+  const address = told.find(Boolean) ?? (told.includes("") ? "" : null);
+  const whose = drivers.length > 1 ? ` of ${driver}` : "";
+  if (!/^https?:\/\//.test(address ?? "")) return h("span", { class: "where" }, `Spark UI${whose}: ${address === "" ? "off" : "not known"}`);
+  return h("span", { class: "where" }, h("a", { href: address, target: "_blank", rel: "noreferrer noopener" }, `Spark UI${whose}`));
 }
 
 function body(data, tab, again) {
