@@ -71,6 +71,7 @@ VERBS = (
     Verb("offsets", "Show committed ends; move them.", "sluiceway.cli.offsets"),
     Verb("partitions", "Show partitions; wait for them.", "sluiceway.cli.partitions"),
     Verb("files", "List the files of a table.", "sluiceway.cli.files"),
+    Verb("at", "Show what a table held at a slot or a time.", "sluiceway.cli.at"),
     Verb("dirty", "Show rows that could not be converted; replay them.", "sluiceway.cli.dirty"),
     Verb("late", "Bring late rows into their partitions.", "sluiceway.cli.late"),
     Verb("compact", "Merge small files of partitions.", "sluiceway.cli.compact"),
@@ -96,7 +97,7 @@ GROUPS = (
     ("Begin", ("init", "infer", "lab", "demo")),
     ("Check before a run", ("validate", "doctor", "plan", "preview", "test")),
     ("Run", ("run", "submit", "list", "logs", "restart", "stop", "pack", "k8s")),
-    ("Look", ("status", "serve", "partitions", "files", "ledger", "verify", "dashboards")),
+    ("Look", ("status", "serve", "partitions", "files", "at", "ledger", "verify", "dashboards")),
     ("Mend and keep", ("dirty", "late", "offsets", "compact", "maintain", "gc")),
     ("Help", ("explain", "schema", "completion", "version")),
 )
