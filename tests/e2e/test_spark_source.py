@@ -93,16 +93,17 @@ def test_stream_that_is_killed_has_every_row_once(
     table.add(SEVEN, EIGHT)
     query = QueryProcess(table.table.job, out, content)
     try:
-        wait_for(lambda: len(rows()) >= 8)
+        wait_for(lambda: len(rows()) >= 8 or not query.alive())
         for _ in range(10):
             table.add(EIGHT, rows=7)
-        wait_for(lambda: len(rows()) >= 40)
+        wait_for(lambda: len(rows()) >= 40 or not query.alive())
+        assert query.alive(), (out / "query.log").read_text()[-2000:]
         query.kill()
         table.merge(EIGHT, 9)
         table.add(SEVEN, rows=5)
         query = QueryProcess(table.table.job, out, content)
-        wait_for(lambda: len(rows()) >= table.written)
-        assert query.alive()
+        wait_for(lambda: len(rows()) >= table.written or not query.alive())
+        assert query.alive(), (out / "query.log").read_text()[-2000:]
     finally:
         query.kill()
     assert rows() == list(range(table.written))

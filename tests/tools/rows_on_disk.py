@@ -1,6 +1,7 @@
 """A table on this disk whose files hold rows: their numbers, in the order of the log."""
 
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.live_files import LiveFiles
+from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import expire_body, intent_body, ready_body, replace_body
 from tools.table_on_disk import TableOnDisk, table_on_disk
@@ -15,10 +17,17 @@ from tools.table_on_disk import TableOnDisk, table_on_disk
 
 @dataclass
 class RowsOnDisk:
-    """`ts` of each row is its number; `app` is its partition's name."""
+    """`ts` of each row is its number; `app` is its partition's name.
+
+    Attributes:
+        table: With its ledger.
+        written: Rows so far; also the next row's number.
+        left: Slot of each REPLACE, and the files that it has replaced and that are there still.
+    """
 
     table: TableOnDisk
     written: int = 0
+    left: list[tuple[int, list[Path]]] = field(default_factory=list)
 
     @property
     def root(self) -> Path:
@@ -39,10 +48,16 @@ class RowsOnDisk:
         path = self.root / final
         path.parent.mkdir(parents=True, exist_ok=True)
         columns = {"ts": pa.array(numbers, pa.int64()), "app": pa.array([app] * len(numbers))}
-        pq.write_table(pa.table(columns), path, row_group_size=3)
+        # A query may look for it at any moment: it is there whole.
+        half = path.with_suffix(".half")
+        pq.write_table(pa.table(columns), half, row_group_size=3)
+        half.rename(path)
 
     def merge(self, partition: str, size: int = 100) -> int:
-        """Write a partition's rows to files of so many rows, as compaction does; the slot."""
+        """Write a partition's rows to files of so many rows, as compaction does; the slot.
+
+        The replaced files go as the driver removes them, but without an hour's grace: `sweep`.
+        """
         writer = self.table.writer
         body = intent_body(writer.fold, partition, "compact")
         assert body is not None
@@ -70,9 +85,19 @@ class RowsOnDisk:
             self._write(file.final, rows[at : at + size], partition)
         seq = writer.commit(replaced).seq
         writer.set_published()
-        for path in old:
-            path.unlink()
+        self.left.append((seq, old))
+        self.sweep()
         return seq
+
+    def sweep(self) -> None:
+        """Remove replaced files that no query needs."""
+        log = self.table.log
+        slowest = slot_of_slowest(log.storage, log.layout, time.time_ns() // 1_000_000)
+        gone = [each for each in self.left if slowest is None or each[0] <= slowest]
+        self.left = [each for each in self.left if each not in gone]
+        for _, paths in gone:
+            for path in paths:
+                path.unlink()
 
     def expire(self, partition: str) -> int:
         """Let go of a partition; the slot."""

@@ -1,6 +1,6 @@
 """A streaming query over a table, in a process that may be killed at any moment.
 
-Started as `python -m tools.spark_query JOB FOLDER CONTENT`. Rows go to `FOLDER/rows`, and
+Started as `python -m tools.spark_query JOB FOLDER CONTENT ROWS`. Rows go to `FOLDER/rows`, and
 `FOLDER/checkpoint` is the checkpoint. Content `rows` is written by the file sink of Spark. Of
 `files` each batch is written to a folder of its own, again where the batch comes again.
 """
@@ -35,10 +35,10 @@ def session(name: str = "query") -> "SparkSession":
     return found
 
 
-def begin(spark: "SparkSession", job: Path, folder: Path, content: str) -> Any:
+def begin(spark: "SparkSession", job: Path, folder: Path, content: str, most: str) -> Any:
     """Start the query."""
     reads = spark.readStream.format("sluiceway").option("job", str(job)).option("query", content)
-    reads = reads.option("maxRowsPerTrigger", "40").option("content", content)
+    reads = reads.option("maxRowsPerTrigger", most).option("content", content)
     writes = reads.load().writeStream.option("checkpointLocation", str(folder / "checkpoint"))
     writes = writes.trigger(processingTime="300 milliseconds")
     if content == "rows":
@@ -60,13 +60,14 @@ class QueryProcess:
         job: Of the table.
         folder: Of output, checkpoint and log.
         content: `rows` or `files`.
+        most: Rows a batch.
     """
 
-    def __init__(self, job: Path, folder: Path, content: str) -> None:
+    def __init__(self, job: Path, folder: Path, content: str, most: int = 40) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._log = (folder / "query.log").open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tools.spark_query", str(job), str(folder), content],
+            [sys.executable, "-m", "tools.spark_query", str(job), str(folder), content, str(most)],
             stdout=self._log,
             stderr=self._log,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -76,6 +77,10 @@ class QueryProcess:
     def alive(self) -> bool:
         """Whether the query goes on."""
         return self._process.poll() is None
+
+    def wait(self, patience_s: float = 600.0) -> None:
+        """Wait until it has ended by itself."""
+        self._process.wait(patience_s)
 
     def kill(self) -> None:
         """End all of it at once. Safe to repeat."""
@@ -87,9 +92,9 @@ class QueryProcess:
 
 def main() -> None:
     """Run until the query ends: killed, or by an error of its own."""
-    job, folder, content = sys.argv[1:]
+    job, folder, content, most = sys.argv[1:]
     spark = session()
-    query = begin(spark, Path(job), Path(folder), content)
+    query = begin(spark, Path(job), Path(folder), content, most)
     while query.isActive:
         time.sleep(0.2)
     sys.stderr.write(f"{query.exception()}\n")

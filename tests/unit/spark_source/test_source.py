@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,23 @@ from pyspark.sql.types import (
 
 import sluiceway
 from pyspark_sluiceway import DefaultSource
+from pyspark_sluiceway.options import ReadOptions
 from pyspark_sluiceway.source import Offset, StreamReader
+from sluiceway.audit import read_point
 from sluiceway.cli.app import run_command
 from sluiceway.errors import (
     FileLostError,
+    LedgerCorruptError,
     LedgerMismatchError,
+    NotInThisVersionError,
     ReaderNameTakenError,
     RequestRefusedError,
     RowsLetGoError,
     WrongUsageError,
 )
 from sluiceway.ledger.reader_leases import read_reader_lease
+from sluiceway.ledger.records import DataRecord
+from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.types.strict_json import encode
 from tools.ledger_records import LEDGER
 from tools.reader_lease_files import lease
@@ -144,6 +151,45 @@ def test_meta_columns_say_slot_and_place_and_stay_so(table: RowsOnDisk) -> None:
     assert {row["_sw_slot"] for row in after} == set(slots)
     only = read(table, {"_sw_place": LongType()}, columns="ts", meta="true")
     assert sorted(row["_sw_place"] for row in only) == list(range(12))
+
+
+def test_batch_at_a_time_has_what_was_prepared_by_then(
+    table: RowsOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.add(SEVEN)
+    table.merge(SEVEN)
+    table.add(EIGHT)
+    table.add(SEVEN)
+    hour = 1_795_161_600_000
+
+    def at_ms(body: object) -> int:
+        """The first epoch at eight, the second at nine, the third at ten."""
+        return hour + 3_600_000 * body.epoch if isinstance(body, DataRecord) else 0
+
+    monkeypatch.setattr(read_point, "prepared_ms", at_ms)
+    found = {
+        text: numbers(read(table, asOf=text))
+        for text in ("2026-11-20T07:59:59Z", "2026-11-20T16:00:00+08:00", "2026-11-20T09:30:00Z")
+    }
+    assert list(map(len, found.values())) == [0, 4, 8]
+    assert len(read(table, asOf="2026-11-21T00:00:00Z")) == 12
+
+
+def test_ledger_of_a_newer_version_is_refused(table: RowsOnDisk, opened: Streams) -> None:
+    slot = table.add(EIGHT)
+    reader = stream(table, opened)
+    reader.latestOffset()
+    Path(table.table.log.layout.record(slot + 1)).write_bytes(b'{"format":2}\n')
+    for fails in (lambda: read(table), reader.latestOffset):
+        with pytest.raises(LedgerCorruptError, match="run the newer version"):
+            fails()
+
+
+def test_lake_table_is_left_to_the_source_of_iceberg(table: RowsOnDisk) -> None:
+    config = ReadOptions.of({"job": str(table.table.job)}).config()
+    lake = replace(config, hive=replace(config.hive, lake=LakeOptions()))
+    with pytest.raises(NotInThisVersionError, match="iceberg"):
+        read_point.open_rows(lake)
 
 
 def test_announced_time_is_read_as_it_was_announced(table: RowsOnDisk) -> None:
