@@ -149,3 +149,6 @@ e2e-black-hole: $(STAMP) #: Spark standalone: packets of one executor are droppe
 
 e2e-yarn-client: $(STAMP) #: YARN, client mode: resource manager restarted, executor and driver killed: ROWS=6000; every row once
 	@$(BIN)/python -m bench.e2e_yarn_client --rows $(or $(ROWS),6000)
+
+spark-source: $(STAMP) #: A stream of the Spark data source under compaction and kills, batches at random slots: KILLS=100 POINTS=200
+	@cd tests && ../$(BIN)/python -m tools.spark_source_proof --kills $(or $(KILLS),100) --points $(or $(POINTS),200)

@@ -4,7 +4,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_OF_API = ("RouteSummary", "RunSummary", "run")
+_OF_API = ("PointFile", "RouteSummary", "RunSummary", "TablePoint", "read_at", "run")
 
 
 def __getattr__(name: str) -> object:

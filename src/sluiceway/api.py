@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from sluiceway.audit.pick_route import pick_route, routes_without_brokers
+from sluiceway.audit.table_point import PointFile, TablePoint, point_request, table_point
 from sluiceway.cli.job_file import load_checked_job, parse_checked_job
 from sluiceway.job.run import Observers, RunOptions, run_job
 from sluiceway.job.stop import StopSignal, listening
@@ -16,7 +18,38 @@ from sluiceway.observe.progress import Progress
 from sluiceway.route.status import RouteSummary, RunSummary
 from sluiceway.service.health import HttpAccess, health_served
 
-__all__ = ["RouteSummary", "RunSummary", "run"]
+__all__ = ["PointFile", "RouteSummary", "RunSummary", "TablePoint", "read_at", "run"]
+
+
+def read_at(
+    job: str | Path | Mapping[str, Any],
+    *,
+    route: str | None = None,
+    slot: int | None = None,
+    time: str | None = None,
+) -> TablePoint:
+    """Look up what a table held at a slot or a time. Reads the ledger alone, and changes nothing.
+
+    Args:
+        job: Path of a job file, or what such a file holds.
+        route: Its name; without one the job has one route only.
+        slot: Of the ledger, with its rows. Without a slot or a time it is the newest one whose
+            files are all published.
+        time: With its zone, as `2026-11-28T08:00:00Z`: all that was prepared by then.
+
+    Returns:
+        Files with row spans, and where a reader of the sources goes on without a gap.
+
+    Raises:
+        JobFileError: The job is not valid.
+        WrongUsageError: There is no such route, or the time is none.
+        RequestRefusedError: The slot is not published, or no driver has ever run.
+        SluicewayError: The ledger cannot be read.
+    """
+    spec = _load(job).spec
+    log = stderr_log(level="warning")
+    config = pick_route(routes_without_brokers(spec, log, route), route)
+    return table_point(config, point_request(slot, time))
 
 
 def run(

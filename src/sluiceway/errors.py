@@ -353,6 +353,18 @@ class SourceAgainError(StateConflictError):
     code = "SW462"
 
 
+class RowsLetGoError(StateConflictError):
+    """Rows that a reader has still to read are not in the table any more."""
+
+    code = "SW463"
+
+
+class ReaderNameTakenError(StateConflictError):
+    """Another live query reads the table under the same name."""
+
+    code = "SW464"
+
+
 class ResetRefusedError(StateConflictError):
     """Committed ends cannot be moved as asked; nothing was changed."""
 

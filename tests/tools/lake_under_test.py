@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import Log, stderr_log
 from sluiceway.sinks.contract import FollowedRoute, TableState
@@ -222,7 +224,9 @@ class LakeUnderTest:
     def expiry(self, catalog: LakeCatalog | None = None, least: int = 1) -> LakeExpiry:
         """As a driver or the command makes it, but for how many snapshots always stay."""
         table, events = self._followed(catalog), stderr_log(level="error")
-        return LakeExpiry(table, self._place(), hashes_of(self.log), events, least=least)
+        slowest = partial(slot_of_slowest, self.log.storage, self.log.layout)
+        place, hashes = self._place(), hashes_of(self.log)
+        return LakeExpiry(table, place, hashes, events, least=least, slowest=slowest)
 
     def orphans(self, catalog: LakeCatalog | None = None) -> LakeOrphans:
         """As the command makes it."""

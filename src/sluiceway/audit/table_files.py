@@ -4,15 +4,18 @@ A pattern of folders does not tell: compacted partitions lie below a folder whos
 `_`, and for the readers' grace what they have left lies where it was.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluiceway.audit.open_table import OpenLedger
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.live_files import LiveFiles, readers_of
-from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, ReplaceRecord
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import Body, EpochRecord, Record
+from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.sinks.partition_path import requested_folder
 
 
@@ -62,11 +65,7 @@ def table_files(ledger: OpenLedger, below: str = "", *, on_ready: bool = False) 
         found = _from_fold(ledger, name, on_ready=on_ready)
         if found is not None:
             return found
-    book = _Book(ledger)
-    for record, _ in ledger.log.records():
-        if not book.apply(record):
-            break
-    return book.files_below(name, on_ready=on_ready)
+    return _all_files(ledger, name, on_ready=on_ready)
 
 
 def _knows_all(fold: FoldState, name: str) -> bool:
@@ -93,56 +92,47 @@ def _from_fold(ledger: OpenLedger, name: str, *, on_ready: bool) -> TableFiles |
     return TableFiles(fold.next_seq - 1, tuple(found))
 
 
-class _Book:
-    """All live files, record by record."""
+def published_records(ledger: OpenLedger, start: int = 0) -> Iterator[tuple[Record, bytes]]:
+    """Records from a slot on, up to the first one whose files are not all at their final names.
 
-    def __init__(self, ledger: OpenLedger) -> None:
-        self._ledger = ledger
-        self._live: dict[str, list[FileRecord]] = {}
-        self._names: dict[str, str] = {}
-        self._announced: set[str] = set()
-        self._last = -1
+    Args:
+        ledger: Its fold says below which slot nobody has to look; the log is read to its tail.
+        start: First slot.
 
-    def apply(self, record: Record) -> bool:
-        """Take a record in; False at the first one whose files are not all published."""
-        body = record.body
-        if record.seq >= self._ledger.fold.published_through and not self._is_there(body):
-            return False
-        self._last = record.seq
-        if isinstance(body, EpochRecord):
-            for file in body.files:
-                folder = file.final.rpartition("/")[0]
-                self._live.setdefault(self._names.get(folder, folder), []).append(file)
-        elif isinstance(body, ReplaceRecord):
-            self._live[body.partition] = list(body.added)
-            self._names[body.folder] = body.partition
-        elif isinstance(body, ExpireRecord):
-            for each in body.partitions:
-                self._live.pop(each.partition, None)
-                self._names[each.next_folder] = each.partition
-        elif isinstance(body, ReadyRecord):
-            self._announced.add(body.prefix)
-        return True
+    Raises:
+        LedgerCorruptError: A record cannot be read.
+        StorageUnavailableError: The store failed.
+    """
+    for record, raw in ledger.log.records(start):
+        if record.seq >= ledger.fold.published_through and not _is_there(ledger.log, record.body):
+            return
+        yield record, raw
 
-    def _is_there(self, body: Body) -> bool:
-        files: tuple[FileRecord, ...] = ()
-        if isinstance(body, EpochRecord):
-            files = body.files
-        elif isinstance(body, ReplaceRecord):
-            files = body.added
-        storage, layout = self._ledger.log.storage, self._ledger.log.layout
-        return all(storage.status(layout.final(file.final)) is not None for file in files)
 
-    def files_below(self, name: str, *, on_ready: bool) -> TableFiles:
-        """What is below a folder."""
-        found = [
-            _file(self._ledger, partition, file)
-            for partition, files in sorted(self._live.items())
-            if (not name or is_below(partition, name))
-            and (not on_ready or not self._announced.isdisjoint(prefixes(partition)))
-            for file in files
-        ]
-        return TableFiles(self._last, tuple(found))
+def _is_there(log: LedgerLog, body: Body) -> bool:
+    files: tuple[FileRecord, ...] = ()
+    if isinstance(body, EpochRecord):
+        files = body.files
+    elif isinstance(body, ReplaceRecord):
+        files = body.added
+    return all(log.storage.status(log.layout.final(file.final)) is not None for file in files)
+
+
+def _all_files(ledger: OpenLedger, name: str, *, on_ready: bool) -> TableFiles:
+    """What is below a folder, by the whole log."""
+    book, announced = RowBook(COUNTED_ONLY), set[str]()
+    for record, _ in published_records(ledger):
+        book.apply(record)
+        if isinstance(record.body, ReadyRecord):
+            announced.add(record.body.prefix)
+    found = [
+        _file(ledger, partition, file)
+        for partition, files in book.live()
+        if (not name or is_below(partition, name))
+        and (not on_ready or not announced.isdisjoint(prefixes(partition)))
+        for file in files
+    ]
+    return TableFiles(book.slot, tuple(found))
 
 
 def _file(ledger: OpenLedger, partition: str, file: FileRecord) -> ListedTableFile:

@@ -77,6 +77,7 @@ VERBS = (
     Verb("offsets", "Show committed ends; move them."),
     Verb("partitions", "Show partitions; wait for them."),
     Verb("files", "List the files of a table."),
+    Verb("at", "Show what a table held at a slot or a time."),
     Verb("dirty", "Show rows that could not be converted; replay them."),
     Verb("late", "Bring late rows into their partitions."),
     Verb("compact", "Merge small files of partitions."),
@@ -102,7 +103,7 @@ GROUPS = (
     ("Begin", ("init", "infer", "lab", "demo")),
     ("Check before a run", ("validate", "doctor", "plan", "preview", "test")),
     ("Run", ("run", "submit", "list", "logs", "restart", "stop", "pack", "k8s")),
-    ("Look", ("status", "serve", "partitions", "files", "ledger", "verify", "dashboards")),
+    ("Look", ("status", "serve", "partitions", "files", "at", "ledger", "verify", "dashboards")),
     ("Mend and keep", ("dirty", "late", "offsets", "compact", "maintain", "gc")),
     ("Help", ("explain", "schema", "completion", "version")),
 )

@@ -15,8 +15,10 @@ from sluiceway.followers.ready_effects import SUCCESS
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, RemovedFile, ReplaceRecord
 from sluiceway.ledger.places import folder_to_remove, partition_in
+from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.ledger.records import Body
 from sluiceway.observe.log import Log
+from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 from sluiceway.storage.locations import same_location
 
@@ -183,7 +185,9 @@ class MovedPartitions:
         return list(again.values())
 
     def sweep(self, sink: TableSink) -> None:
-        """Remove old folders that no look has found shown for long. Called after each look.
+        """Remove old folders that no look has found shown for long, and that no query may read.
+
+        Called after each look.
 
         Raises:
             FencedError: Another driver has taken over.
@@ -191,9 +195,18 @@ class MovedPartitions:
             StorageUnavailableError: Nobody knows whether another driver has taken over.
         """
         with self._lock:
-            waiting = list(self._waiting.values())
+            waiting = [each for each in self._waiting.values() if each.is_unseen]
+        if not waiting:
+            return
+        try:
+            now_ms = process_clock().now_us() // 1000
+            slowest = slot_of_slowest(self._storage, self._ledger_log.layout, now_ms)
+        except StorageUnavailableError as error:
+            self._log.info("garbage_left", path=self._ledger_log.layout.readers, error=str(error))
+            return
         for each in waiting:
-            if each.is_unseen:
+            # A query that is through that slot has planned all that it reads since from new files.
+            if slowest is None or each.old.seq <= slowest:
                 self._ledger_log.check_held()
                 self._remove(each, sink)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.file_records import FileRecord
@@ -148,8 +149,9 @@ class GarbageCollector:
                 found[name] = status
         for status in self._storage.list(self._layout.all_results):
             found[f"results/{status.path.rpartition('/')[2]}"] = status
-        for status in self._storage.list(self._layout.root):
-            name = f"../{status.path.rpartition('/')[2]}"
+        beside = [self._storage.list(each) for each in (self._layout.root, self._layout.readers)]
+        for status in chain.from_iterable(beside):
+            name = f"..{status.path.removeprefix(self._layout.root)}"
             # Of what lies here, advice that was never given is all that can be garbage.
             if classify(name).kind is NameKind.ADVICE_TMP and not status.is_dir:
                 found[name] = status

@@ -48,7 +48,8 @@ _PLAIN = {
     NameKind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
     NameKind.REQUEST_TMP: re.compile(r"[0-9a-f]{32}\.json\.[0-9a-f]{32}\.tmp"),
     NameKind.ADVICE_TMP: re.compile(
-        r"\.\./\.(lease|status|hint|late-table|told-[a-z-]+)\.json\.[0-9a-f]{32}\.tmp"
+        r"\.\./(\.(lease|status|hint|late-table|told-[a-z-]+)|readers/\.[A-Za-z0-9][A-Za-z0-9._-]*)"
+        r"\.json\.[0-9a-f]{32}\.tmp"
     ),
     NameKind.CLOCK: re.compile(r"clock-[0-9a-f]{32}|\.clock-[0-9a-f]{32}\.[0-9a-f]{32}\.tmp"),
     NameKind.UPKEEP: re.compile(r"reserve|snapshots"),

@@ -51,6 +51,15 @@ class LedgerLayout:
         return f"{self.root}/status.json"
 
     @property
+    def readers(self) -> str:
+        """Leases of queries that read the table, by their names; advice."""
+        return f"{self.root}/readers"
+
+    def reader(self, name: str) -> str:
+        """Lease of one query."""
+        return f"{self.readers}/{name}.json"
+
+    @property
     def hint(self) -> str:
         """Advice about the newest SNAPSHOT."""
         return f"{self.root}/hint.json"

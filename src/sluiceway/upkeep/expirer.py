@@ -20,6 +20,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
 from sluiceway.ledger.live_files import readers_of
 from sluiceway.ledger.partition_records import ExpireRecord
+from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.observe.log import Log
 from sluiceway.upkeep.forget_requests import MOST_FORGOTTEN, ForgetRequest
 from sluiceway.upkeep.partition_bodies import expire_body
@@ -115,9 +116,14 @@ class Expirer:
             return
         self._due = time.monotonic() + _EVERY_S
         reason = f"older than {rule.text}"
+        log = self._record_queue.log
+        slowest = slot_of_slowest(log.storage, log.layout, time.time_ns() // 1_000_000)
 
         def choose(fold: Fold) -> list[str]:
-            return expired_by_age(fold, rule, time.time_ns() // 1000)
+            old = expired_by_age(fold, rule, time.time_ns() // 1000)
+            # A query has still to read what came since; it is asked again after a while.
+            through = fold.next_seq if slowest is None else slowest
+            return [name for name in old if fold.partitions[name].last_seq <= through]
 
         if self._put(_Order(choose, reason, rule.drop)) is not None:
             # More may be due, after a while: epochs go on meanwhile.

@@ -19,6 +19,7 @@ from sluiceway.sinks.contract import DesiredPartition
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import fence, fold_of, record
+from tools.reader_lease_files import put_lease
 
 NOW = DesiredPartition(("20261120",), "/t/_sluiceway-3-x/dt=20261120", first="", moves="")
 
@@ -107,6 +108,42 @@ def test_old_folder_stays_while_readers_are_not_sent_to_the_new_one(
     assert moved.pause_s() is None
     moved.sweep(right)
     assert moved.pop_removed() == set()
+
+
+def test_old_folder_stays_while_a_query_may_have_planned_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [1000.0]
+    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    moved = _moved_once(tmp_path)
+    log = moved._ledger_log
+    put_lease(log, "fast", 90)
+    put_lease(log, "slow", 2)
+    right = _sink({NOW.values: NOW.location})
+
+    def looks(count: int) -> bool:
+        for _ in range(count):
+            seconds[0] += 60.0
+            _look(moved, right)
+        return (tmp_path / "dt=20261120" / "a.parquet").exists()
+
+    # Its files were replaced in slot 3, which the slow query has not passed.
+    assert looks(90)
+    put_lease(log, "slow", 2, old=True)
+    assert not looks(1)
+
+
+def test_query_that_is_past_the_replacement_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [1000.0]
+    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    moved = _moved_once(tmp_path)
+    put_lease(moved._ledger_log, "fast", 3)
+    for _ in range(62):
+        seconds[0] += 60.0
+        _look(moved, _sink({NOW.values: NOW.location}))
+    assert not (tmp_path / "dt=20261120").exists()
 
 
 def test_grace_begins_anew_when_readers_were_sent_back_in_between(

@@ -12,6 +12,7 @@ from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.through import read_through
 from tools.lake_under_test import LakeUnderTest
 from tools.ledger_records import LEDGER
+from tools.reader_lease_files import put_lease
 
 
 @pytest.fixture
@@ -69,6 +70,22 @@ def test_old_snapshots_go_with_the_files_that_only_they_name(lake: LakeUnderTest
     assert lineage(metadata, through) is Lineage.GOOD
     lake.commit(6)
     lake.publisher().publish()
+    lake.assert_exact()
+
+
+def test_snapshots_that_a_query_has_still_to_read_stay(lake: LakeUnderTest) -> None:
+    published = [
+        int(each.summary.additional_properties["sluiceway.through"])
+        for each in lake.table().metadata.snapshots
+        if each.summary is not None and "sluiceway.through" in each.summary.additional_properties
+    ]
+    assert len(published) == 5
+    put_lease(lake.log, "q", published[1])
+    time.sleep(0.01)
+    # The query goes on from the second snapshot, so that only the first one goes.
+    assert lake.expiry().expire(0.0).snapshots == 1
+    put_lease(lake.log, "q", published[0], old=True)
+    assert lake.expiry().expire(0.0).snapshots == 3
     lake.assert_exact()
 
 

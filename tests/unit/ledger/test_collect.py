@@ -79,9 +79,11 @@ def test_advice_that_killed_drivers_have_half_written_goes_and_advice_stays(room
     room.land(fence())
     root = Path(room.layout.root)
     names = ("lease.json", "status.json", "hint.json", "late-table.json", "told-kafka.json")
-    advice = [root / name for name in (*names, "told-lake-names.json")]
-    half = [root / _tmp(f".{path.name}") for path in advice]
+    (root / "readers").mkdir()
+    advice = [root / name for name in (*names, "told-lake-names.json", "readers/my-query.1.json")]
+    half = [path.with_name(_tmp(f".{path.name}")) for path in advice]
     foreign = [root / ".lease.json.tmp", root / _tmp(".notes.json"), root / _tmp("lease.json")]
+    foreign.append(root / _tmp("readers/q.json"))
     for path in (*advice, *half, *foreign):
         path.write_bytes(b"{}")
     done = garbage_of(room.log, room.fold).collect()

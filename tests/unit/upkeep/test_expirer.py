@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 
 from sluiceway.jobfile.compile.retention import RetentionRule
+from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ExpireRecord
+from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.observe.log import stderr_log
 from sluiceway.operate.forget import foresee, request_of
+from sluiceway.storage.contract import Storage
 from sluiceway.upkeep import expirer
 from sluiceway.upkeep.expirer import Expirer
 from sluiceway.upkeep.forget_requests import MOST_FORGOTTEN, ForgetRequest, Forgotten
 from sluiceway.upkeep.partition_bodies import abandon_body, intent_body
 from sluiceway.upkeep.requests import pop_refusal, put_request, read_requests
 from tools.driver_thread import PATIENCE_S, Driver
+from tools.reader_lease_files import put_lease
 from tools.table_on_disk import table_on_disk
 
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
@@ -167,6 +171,44 @@ def test_old_partitions_go_by_themselves_pass_by_pass(
     gone = [each.partition for record in driver.put(ExpireRecord) for each in record.partitions]
     assert gone == [SEVEN, EIGHT]
     assert {record.reason for record in driver.put(ExpireRecord)} == {"older than 1h"}
+
+
+def test_partition_that_a_query_has_still_to_read_is_not_let_go_of(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_EVERY_S", "_FIRST_S", "_AGAIN_S"):
+        monkeypatch.setattr(expirer, name, 0.01)
+    with driver.turn:
+        driver.table.rows(EIGHT, newest_us=EIGHT_US + 3 * HOUR)
+        fold = driver.table.writer.fold
+        seven, eight = (fold.partitions[name].last_seq for name in (SEVEN, EIGHT))
+        assert seven < eight
+    log = driver.table.log
+    # The query has read the seventh hour, and not all of the eighth.
+    put_lease(log, "q", seven)
+    columns = (("dt", "yyyyMMdd"), ("hr", "HH"))
+    rule = RetentionRule(HOUR, "1h", drop=True, columns=columns, timezone="UTC", announced=False)
+    passes: list[int] = []
+
+    def counted(storage: Storage, layout: LedgerLayout, now_ms: int) -> int | None:
+        passes.append(now_ms)
+        return slot_of_slowest(storage, layout, now_ms)
+
+    monkeypatch.setattr(expirer, "slot_of_slowest", counted)
+    work = Expirer(driver.record_queue, rule, stderr_log(level="error"))
+
+    def gone() -> list[str]:
+        return [each.partition for record in driver.put(ExpireRecord) for each in record.partitions]
+
+    try:
+        wait_for(lambda: gone() == [SEVEN])
+        seen = len(passes)
+        wait_for(lambda: len(passes) > seen + 3)
+        assert gone() == [SEVEN]
+        put_lease(log, "q", eight)
+        wait_for(lambda: gone() == [SEVEN, EIGHT])
+    finally:
+        work.close()
 
 
 def test_partition_that_is_forgotten_while_its_files_are_looked_up_ends_nothing(

@@ -107,7 +107,7 @@ def _read_columns(path: str, handle: BinaryIO, wanted: list[str], choice: FileCh
             return orc.ORCFile(handle).read(columns=wanted).select(wanted)
         case FileFormat.AVRO:
             return pa.Table.from_pylist(
-                [{name: row[name] for name in wanted} for row in _avro_records(handle)]
+                [{name: row[name] for name in wanted} for row in avro_records(handle)]
             )
         case FileFormat.JSON:
             content = b"".join(line_chunks(path, handle))
@@ -160,7 +160,12 @@ def _unescaped(text: str, escape: str) -> str:
     return "".join(out)
 
 
-def _avro_records(handle: BinaryIO) -> Iterator[dict[str, Any]]:
+def avro_records(handle: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Rows of an Avro file as values of Python, one after the other.
+
+    Raises:
+        ValueError: It is damaged.
+    """
     meta, blocks = avro_blocks(handle)
     schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
     codec = meta.get("avro.codec", b"null").decode()

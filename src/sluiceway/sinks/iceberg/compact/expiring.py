@@ -25,7 +25,7 @@ from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compact.old_metadata import remove_old_metadata
 from sluiceway.sinks.iceberg.publish.lake_table import HashOf, LakeTable, TableLook
 from sluiceway.sinks.iceberg.publish.publisher import LakePlace
-from sluiceway.sinks.iceberg.through import LastSnapshot
+from sluiceway.sinks.iceberg.through import SUMMARY_THROUGH, LastSnapshot
 
 LEAST_KEPT = 100
 """Of the newest snapshots so many stay, however old they are."""
@@ -46,7 +46,13 @@ class Expiry:
 
 
 def due_expiry(
-    metadata: TableMetadata, through: LastSnapshot, *, now_ms: int, keep_ms: int, least: int
+    metadata: TableMetadata,
+    through: LastSnapshot,
+    *,
+    now_ms: int,
+    keep_ms: int,
+    least: int,
+    slowest: int | None = None,
 ) -> Expiry:
     """What is old enough to go. Decides only.
 
@@ -56,6 +62,8 @@ def due_expiry(
         now_ms: Since 1970.
         keep_ms: For how long snapshots stay.
         least: How many of the newest of main stay.
+        slowest: Slot up to which all queries are through; snapshots stay from the one that they
+            have read last. None where nobody reads by the ledger.
     """
     if metadata.properties.get(_COLLECTED, "true").lower() == "false":
         # Its owner shares files with other tables, or wants every snapshot for ever.
@@ -82,15 +90,27 @@ def due_expiry(
             kept |= {each.snapshot_id for each in _back_from(ref.snapshot_id, held)}
         elif name not in tags:
             kept.add(ref.snapshot_id)
+    read_from = through.sequence_number if slowest is None else _last_read(metadata, slowest)
     old = [
         each
         for each in metadata.snapshots
         if each.snapshot_id not in kept
         and now_ms - each.timestamp_ms > keep_ms
-        and (each.sequence_number or 0) < through.sequence_number
+        and (each.sequence_number or 0) < min(through.sequence_number, read_from)
     ]
     old.sort(key=lambda each: each.sequence_number or 0)
     return Expiry(tuple(each.snapshot_id for each in old), tags)
+
+
+def _last_read(metadata: TableMetadata, slot: int) -> int:
+    """Sequence number of our newest snapshot whose slots are all up to this one; 0 without one."""
+    known = 0
+    for each in metadata.snapshots:
+        said = None if each.summary is None else each.summary.additional_properties
+        through = "" if said is None else said.get(SUMMARY_THROUGH, "")
+        if through.isdecimal() and int(through) <= slot:
+            known = max(known, each.sequence_number or 0)
+    return known
 
 
 def _back_from(snapshot_id: int, held: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
@@ -219,6 +239,8 @@ class LakeExpiry:
         hash_of: Of the ledger's records.
         events: To tell a person.
         least: How many of the newest snapshots always stay.
+        slowest: Asked for the slot up to which all queries are through that read by the ledger, at
+            a time in milliseconds; None where there is none.
     """
 
     def __init__(
@@ -229,8 +251,10 @@ class LakeExpiry:
         events: Log,
         *,
         least: int = LEAST_KEPT,
+        slowest: Callable[[int], int | None] = lambda _: None,
     ) -> None:
         self._least = least
+        self._slowest = slowest
         self._table = table
         self._place = place
         self._hash_of = hash_of
@@ -243,6 +267,7 @@ class LakeExpiry:
             TableHistoryError: The table was rolled back or replaced.
             TableMismatchError: It was dropped, or dropped and created again.
             MetastoreUnavailableError: The catalog does not answer.
+            StorageUnavailableError: Nobody knows what queries need.
         """
         look = self._table.read(self._hash_of)
         if look.through is None:
@@ -250,7 +275,12 @@ class LakeExpiry:
         now_ms, keep_ms = int(time.time() * 1000), int(keep_s * 1000)
         metadata = look.table.metadata
         return look, due_expiry(
-            metadata, look.through, now_ms=now_ms, keep_ms=keep_ms, least=self._least
+            metadata,
+            look.through,
+            now_ms=now_ms,
+            keep_ms=keep_ms,
+            least=self._least,
+            slowest=self._slowest(now_ms),
         )
 
     def expire(self, keep_s: float, over: Callable[[], bool] = lambda: False) -> Expired:

@@ -21,6 +21,7 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger.follower import Follower
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.observe.log import Log
 from sluiceway.sinks.added_columns import added_field
 from sluiceway.sinks.contract import (
@@ -304,7 +305,8 @@ class IcebergTableSink(TableSink):
 
     def _expiry(self, state: TableState, ledger: str, log: LedgerLog, events: Log) -> LakeExpiry:
         table, place = self._followed(state, ledger), self._place(state)
-        return LakeExpiry(table, place, hashes_of(log), events)
+        slowest = partial(slot_of_slowest, log.storage, log.layout)
+        return LakeExpiry(table, place, hashes_of(log), events, slowest=slowest)
 
     def _followed(self, state: TableState, ledger: str, events: Log | None = None) -> LakeTable:
         """The table for one follower: its calls come from a thread of its own.

@@ -1,0 +1,243 @@
+"""Where each row of a table is: its place in the log, and the file that holds it now.
+
+A partition's rows stand in the order of the log: slot by slot, and within a record file by file. A
+REPLACE keeps that order. So the rows of a partition up to a slot are its first rows, whatever files
+hold them, and no file that was replaced is needed to read them.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+from sluiceway.errors import InvariantError
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
+from sluiceway.ledger.records import EpochRecord, Record
+
+COUNTED_ONLY = 1 << 62
+"""For a `RowBook` that keeps no arrivals: no log has so many slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Rows that one file of a record has brought.
+
+    Attributes:
+        slot: Of the record.
+        partition: Name of the partition; empty in a table without.
+        life: How often the partition had been let go of before.
+        first: Place of the first row among the rows of this life.
+        place: Place of the first row among all rows that the table ever got.
+    """
+
+    slot: int
+    partition: str
+    life: int
+    first: int
+    rows: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpan:
+    """Rows `[first_row, first_row + rows)` of a live file.
+
+    Attributes:
+        slot: That brought them; of several slots the last one.
+        place: Of the first row, see `Arrival.place`; -1 where that was not asked for.
+    """
+
+    partition: str
+    file: FileRecord
+    first_row: int
+    rows: int
+    slot: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """A partition that an EXPIRE let go of."""
+
+    partition: str
+    slot: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """How many rows a partition had at a slot, in which of its lives."""
+
+    life: int
+    rows: int
+
+
+@dataclass(slots=True)
+class _Partition:
+    life: int = 0
+    rows: int = 0
+    live: list[FileRecord] = field(default_factory=list)
+    starts: list[int] | None = None
+
+
+class RowBook:
+    """Rows and live files of a table, record by record. Used by one thread.
+
+    Args:
+        after: Arrivals of later slots are kept; those up to this slot are only counted.
+
+    Attributes:
+        slot: Last one that was taken in; -1 before the first.
+    """
+
+    def __init__(self, after: int = -1) -> None:
+        self.slot = -1
+        self._after = after
+        self._rows = 0
+        self._partitions: dict[str, _Partition] = {}
+        self._names: dict[str, str] = {}
+        self._arrivals: list[Arrival] = []
+        self._let_go: dict[tuple[str, int], LetGo] = {}
+
+    @property
+    def after(self) -> int:
+        """Arrivals of later slots are known."""
+        return self._after
+
+    def apply(self, record: Record) -> None:
+        """Take the record of the next slot in.
+
+        Raises:
+            InvariantError: A REPLACE brings another number of rows than there were.
+        """
+        body = record.body
+        if isinstance(body, EpochRecord):
+            for file in body.files:
+                self._add(record.seq, file)
+        elif isinstance(body, ReplaceRecord):
+            self._replace(record.seq, body)
+        elif isinstance(body, ExpireRecord):
+            for each in body.partitions:
+                gone = self._partitions.setdefault(each.partition, _Partition())
+                key = each.partition, gone.life
+                self._let_go[key] = LetGo(each.partition, record.seq, body.reason)
+                self._partitions[each.partition] = _Partition(gone.life + 1)
+                self._names[each.next_folder] = each.partition
+        self.slot = record.seq
+
+    def _add(self, slot: int, file: FileRecord) -> None:
+        folder = file.final.rpartition("/")[0]
+        name = self._names.get(folder, folder)
+        partition = self._partitions.setdefault(name, _Partition())
+        rows = int(file.rows)
+        if slot > self._after:
+            arrival = Arrival(slot, name, partition.life, partition.rows, rows, self._rows)
+            self._arrivals.append(arrival)
+        partition.rows += rows
+        partition.live.append(file)
+        partition.starts = None
+        self._rows += rows
+
+    def _replace(self, slot: int, body: ReplaceRecord) -> None:
+        partition = self._partitions.setdefault(body.partition, _Partition())
+        rows = sum(int(file.rows) for file in body.added)
+        if rows != partition.rows:
+            raise InvariantError(
+                f"slot {slot} has {rows} rows of {body.partition}, before it had {partition.rows}",
+                hint="`sluiceway verify JOB` says what is wrong",
+            )
+        partition.live = list(body.added)
+        partition.starts = None
+        self._names[body.folder] = body.partition
+
+    def forget_up_to(self, slot: int) -> None:
+        """Drop the arrivals of slots that are read for good."""
+        self._after = max(self._after, slot)
+        self._arrivals = [each for each in self._arrivals if each.slot > slot]
+
+    def arrivals(self, after: int, through: int) -> list[Arrival]:
+        """What came in the slots `(after, through]`, in the order of the log.
+
+        Raises:
+            InvariantError: Arrivals of some of these slots were dropped.
+        """
+        if after < self._after:
+            raise InvariantError(f"arrivals up to slot {self._after} are not known any more")
+        return [each for each in self._arrivals if after < each.slot <= through]
+
+    def counts(self) -> dict[str, PartitionRows]:
+        """Rows of each partition now; the rows up to this slot are the first ones for ever."""
+        return {
+            name: PartitionRows(each.life, each.rows)
+            for name, each in self._partitions.items()
+            if each.rows
+        }
+
+    def live(self) -> Iterator[tuple[str, Sequence[FileRecord]]]:
+        """Names of partitions in order, and their live files in the order of their rows."""
+        for name, each in sorted(self._partitions.items()):
+            yield name, each.live
+
+    def let_go(self, partition: str, life: int) -> LetGo | None:
+        """The EXPIRE that ended a life of a partition; None while it lasts."""
+        return self._let_go.get((partition, life))
+
+    def first_rows(self, name: str, rows: int, slot: int) -> list[FileSpan]:
+        """The first rows of a partition in its present life.
+
+        Args:
+            name: Of the partition.
+            rows: How many.
+            slot: Said of the spans.
+        """
+        return self._spans(Arrival(slot, name, self._partitions[name].life, 0, rows, -1))
+
+    def spans(self, arrivals: Iterable[Arrival]) -> list[FileSpan]:
+        """The files that hold these rows now, in the order given.
+
+        Raises:
+            InvariantError: A partition of them was let go of; ask `let_go` first.
+        """
+        return [span for each in arrivals for span in self._spans(each)]
+
+    def _spans(self, asked: Arrival) -> list[FileSpan]:
+        partition = self._partitions[asked.partition]
+        if partition.life != asked.life or asked.first + asked.rows > partition.rows:
+            raise InvariantError(f"{asked.partition} does not have the rows of slot {asked.slot}")
+        if partition.starts is None:
+            partition.starts = list(
+                accumulate((int(file.rows) for file in partition.live), initial=0)
+            )
+        found, first, left = [], asked.first, asked.rows
+        at = bisect_right(partition.starts, first) - 1
+        while left:
+            file, skipped = partition.live[at], first - partition.starts[at]
+            rows = min(left, int(file.rows) - skipped)
+            if rows:
+                place = -1 if asked.place < 0 else asked.place + first - asked.first
+                found.append(FileSpan(asked.partition, file, skipped, rows, asked.slot, place))
+            first, left, at = first + rows, left - rows, at + 1
+        return found
+
+
+def joined(spans: Iterable[FileSpan], *, by_slot: bool = False) -> list[FileSpan]:
+    """Spans of one file that follow each other, as one.
+
+    Args:
+        spans: Rows in order.
+        by_slot: Those of different slots stay apart.
+    """
+    found: list[FileSpan] = []
+    for span in spans:
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and last.file.final == span.file.final
+            and last.first_row + last.rows == span.first_row
+            and not (by_slot and last.slot != span.slot)
+        ):
+            found[-1] = replace(last, rows=last.rows + span.rows, slot=span.slot)
+        else:
+            found.append(span)
+    return found

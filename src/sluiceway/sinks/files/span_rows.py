@@ -1,0 +1,148 @@
+"""Some rows of a closed file that follow each other, as Arrow batches of the types asked for."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluiceway.errors import FileLostError, NotInThisVersionError
+from sluiceway.sinks.files.contract import FileChoice, FileFormat
+from sluiceway.sinks.files.merging import open_closed
+from sluiceway.sinks.files.reading import avro_records, format_by_name
+
+_BATCH_ROWS = 16_384
+
+_Columns = tuple[int, Mapping[str, pa.Array]]
+"""A number of rows, and their columns by name in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSpan:
+    """Rows `[first_row, first_row + rows)` of a file.
+
+    Attributes:
+        path: Of the file.
+        file_rows: That it has in all, by the ledger.
+        bounds: Of its columns, as the ledger has them.
+    """
+
+    path: str
+    first_row: int
+    rows: int
+    file_rows: int
+    bounds: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def span_batches(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Read rows of a file; columns are found by name, whatever its letter case.
+
+    Args:
+        handle: On the file.
+        span: Which rows.
+        schema: Of the batches. A column that the file does not have is null, as for Hive.
+
+    Raises:
+        FileLostError: The file has another number of rows than the ledger says.
+        NotInThisVersionError: Rows of such files are not read.
+        ValueError: It is damaged.
+        pa.ArrowException: It is damaged, or a value does not have the type asked for.
+        OSError: It cannot be read.
+    """
+    read = 0
+    for rows, columns in _pieces(handle, span, schema):
+        read += rows
+        arrays = [
+            pa.nulls(rows, each.type)
+            if (found := columns.get(each.name.lower())) is None
+            else found.cast(each.type)
+            for each in schema
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if read != span.rows:
+        raise _other_rows(span, f"{read} of {span.rows} rows are there")
+
+
+def _pieces(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator[_Columns]:
+    match format_by_name(span.path):
+        case FileFormat.PARQUET:
+            return _parquet_pieces(handle, span, {each.name.lower() for each in schema})
+        case FileFormat.ORC:
+            return _orc_pieces(handle, span)
+        case FileFormat.AVRO:
+            return _avro_pieces(handle, span, schema)
+        case _:
+            raise NotInThisVersionError(
+                "rows of text, JSON and CSV files are not read here",
+                where=span.path,
+                hint='option("content", "files") gives the files for a reader of Spark',
+            )
+
+
+def _parquet_pieces(handle: BinaryIO, span: RowSpan, wanted: set[str]) -> Iterator[_Columns]:
+    # Into microseconds, which all values were written from: nanoseconds end in 2262.
+    file = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us")
+    footer = file.metadata
+    if footer.num_rows != span.file_rows:
+        raise _other_rows(span, f"its footer says {footer.num_rows}")
+    names = [name for name in file.schema_arrow.names if name.lower() in wanted]
+    if not names:
+        for at in range(0, span.rows, _BATCH_ROWS):
+            yield min(span.rows - at, _BATCH_ROWS), {}
+        return
+    stop, start, groups, before = span.first_row + span.rows, 0, [], 0
+    for at in range(footer.num_row_groups):
+        end = start + footer.row_group(at).num_rows
+        if end <= span.first_row:
+            before = end
+        elif start < stop:
+            groups.append(at)
+        start = end
+    batches = file.iter_batches(
+        batch_size=_BATCH_ROWS, row_groups=groups, columns=names, use_threads=False
+    )
+    yield from _cut(batches, before, span)
+
+
+def _orc_pieces(handle: BinaryIO, span: RowSpan) -> Iterator[_Columns]:
+    source = open_closed(span.path, handle, FileChoice(FileFormat.ORC), span.bounds)
+    yield from _cut(source.pieces(), 0, span)
+
+
+def _cut(batches: Iterator[pa.RecordBatch], at: int, span: RowSpan) -> Iterator[_Columns]:
+    """Of batches that begin at row `at`, the rows that are wanted."""
+    stop = span.first_row + span.rows
+    for batch in batches:
+        skipped = max(span.first_row - at, 0)
+        rows = min(stop - at, batch.num_rows) - skipped
+        if rows > 0:
+            kept = batch.slice(skipped, rows)
+            names = (name.lower() for name in kept.schema.names)
+            yield rows, dict(zip(names, kept.columns, strict=True))
+        at += batch.num_rows
+        if at >= stop:
+            return
+
+
+def _avro_pieces(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator[_Columns]:
+    rows = islice(avro_records(handle), span.first_row, span.first_row + span.rows)
+    while piece := list(islice(rows, _BATCH_ROWS)):
+        found = {name.lower(): name for name in piece[0]}
+        yield (
+            len(piece),
+            {
+                each.name.lower(): pa.array([row[name] for row in piece], each.type)
+                for each in schema
+                if (name := found.get(each.name.lower())) is not None
+            },
+        )
+
+
+def _other_rows(span: RowSpan, found: str) -> FileLostError:
+    return FileLostError(
+        f"it is not the file of {span.file_rows} rows that was committed: {found}",
+        where=span.path,
+        hint="`sluiceway verify JOB` says what is wrong",
+    )
