@@ -36,6 +36,9 @@ bench-reuse: $(STAMP) #: How often a task keeps its consumer: on local, and on t
 bench-takeover: $(STAMP) #: How long a table stands still when its driver hangs, with a standby: TAKEOVERS=20
 	@$(BIN)/python -m bench.takeover --takeovers $(or $(TAKEOVERS),20)
 
+bench-start: $(STAMP) #: How long commands take on a filled table, and a run to its first commit: ROUNDS=5 RUNS=3
+	@$(BIN)/python -m bench.start --rounds $(or $(ROUNDS),5) --runs $(or $(RUNS),3)
+
 bench-scale: $(STAMP) #: Driver time by source partitions, routes, length of the ledger; start on 1 M files
 	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl
 

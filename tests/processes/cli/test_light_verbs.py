@@ -13,6 +13,8 @@ CLIENTS = {
     "structlog",
 }
 ARROW = {"pyarrow", "numpy"}
+# Of a Hive table on this machine: neither engine, broker, other stores nor data files.
+FOR_A_LEDGER = CLIENTS - {"thrift", "pymetastore", "structlog"} | ARROW
 # Whole modules: what reads a ledger, and what writes Parquet.
 PARTS = {"sluiceway.ledger.log", "sluiceway.ledger.folding.fold", "sluiceway.ledger.snapshot"} | {
     *("sluiceway.sinks.files.parquet_file", "pyarrow.parquet", "sluiceway.observe.log"),
@@ -34,6 +36,8 @@ sys.exit(code)
             ("status", EXAMPLE),
             ARROW | {"pyspark", "pandas", "botocore", "hdfs_native", "structlog"},
         ),
+        (("partitions", "why", EXAMPLE, "dt=20261120/hr=08"), FOR_A_LEDGER),
+        (("ledger", "show", EXAMPLE), FOR_A_LEDGER),
         (("schema",), CLIENTS | ARROW),
         (("explain", "SW455"), CLIENTS | ARROW),
         (("completion", "bash"), CLIENTS | ARROW),
