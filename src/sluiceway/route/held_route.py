@@ -104,11 +104,12 @@ class OwnedRoute:
             self.readiness.add_late(record.late_in)
             self.readiness.close_due(self.owned.fold)
 
-    def publish_lane(self, record: EpochRecord, timeout_s: float) -> None:
+    def publish_lane(self, record: EpochRecord, timeout_s: float) -> bool:
         """As `wait_published`, for rows that no epoch has read; they too are announced again."""
-        self.wait_published(timeout_s)
+        through = self.wait_published(timeout_s)
         if self.readiness is not None:
             self.readiness.add_late(record.late_in)
+        return through
 
     def update_followers(self) -> None:
         """Hand what was put to the followers, and take from them how far it is published.

@@ -470,8 +470,10 @@ class RouteSession:
             # The names that it has got in its slot.
             landed = owned.fold.unpublished[committed.seq]
             log_sealed(self._log, record, landed)
-            held.wait_published(PUBLISH_MOMENT_S)
-            self._parts.observe(Step.PUBLISHED)
+            if held.wait_published(PUBLISH_MOMENT_S):
+                self._parts.observe(Step.PUBLISHED)
+            else:
+                self.figures.publishing_left()
             self._want_partitions(before)
             held.close_passed(landed)
             self._parts.observe(Step.REPORTED)
@@ -510,12 +512,12 @@ class RouteSession:
         """How long to leave the route alone after an error; None halts it."""
         return self._retry_pause.pause_s(error)
 
-    def _publish(self, record: EpochRecord | ReplaceRecord) -> None:
-        """Have a record published that has landed; one that moves a partition, at all costs."""
+    def _publish(self, record: EpochRecord | ReplaceRecord) -> bool:
+        """Have a record published that has landed; whether it is, which a move always waits for."""
         if isinstance(record, ReplaceRecord):
             self._wait_published()
-        else:
-            self.state.publish_lane(record, PUBLISH_MOMENT_S)
+            return True
+        return self.state.publish_lane(record, PUBLISH_MOMENT_S)
 
     def _wait_published(self, *, but_for_catalog: bool = False) -> None:
         """Wait until all is published, however long the store takes.
