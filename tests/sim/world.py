@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -58,6 +58,7 @@ from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.operate import operator_record, replay, short_driver
 from sluiceway.route import background, route_plan, route_session, takeover
+from sluiceway.route.route_parts import RouteParts
 from sluiceway.schedule import pieces, runner, steady_clock
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.registry import CatalogAccess
@@ -351,7 +352,9 @@ class World:
         takeover = {} if replaces is None else {ROUTE: replaces}
         job = CompiledJob((replace(self.route(), dirty=limits),), takeover=takeover)
         try:
-            run.run_routes(job, life.runner, life.stop, eyes, bounded=bounded, observe=observe)
+            run.run_routes(
+                job, life.runner, life.stop, eyes, bounded=bounded, extra=_EXTRA, observe=observe
+            )
         except SluicewayError as error:
             self.note(f"{life.process.name} ends with {error.code} {error}")
         life.ended = True
@@ -459,6 +462,9 @@ def _begin_background(record_queue: RecordQueue) -> SimBackground:
     return SimBackground(_world(), record_queue, TOPIC)
 
 
+_EXTRA = run.RunExtra(background=(_begin_background,))
+
+
 def _no_feed(*_: object) -> None:
     """Counts come from the background."""
 
@@ -549,7 +555,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (steady_clock, "BELIEVE_AFTER_S", BELIEVE_AFTER_S),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (dirty_keeping, "READERS_GRACE_S", 4.0),
-    (record_queue, "BEGIN", (_begin_background,)),
+    (short_driver, "RouteParts", partial(RouteParts, background=(_begin_background,))),
     (background, "ProcessRewriter", _rewriter),
     (compactor, "MOST_IN_A_GROUP", 2),
     (replacing, "_MOST_HELD_FILES", 2),

@@ -215,7 +215,7 @@ class RouteSession:
         self.meter.advance(owned.fold)
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         self._want_partitions(owned.fold.effects_through, anew=True)
-        begin_background(self._held, self.config, self._log, self._parts.rewrites)
+        begin_background(self._held, self.config, self._parts, self._log)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
