@@ -57,7 +57,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.operate import operator_record, replay, short_driver
-from sluiceway.route import background, route_plan, route_session, takeover
+from sluiceway.route import background, committer, route_plan, takeover
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.schedule import pieces, runner, steady_clock
 from sluiceway.sinks.change_judge import ChangeJudge
@@ -541,7 +541,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (lanes, "copy_late_files", _copy_late_files),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
-    (route_session, "check_staged_files", _check_staged),
+    (committer, "check_staged_files", _check_staged),
     (staged_files, "open_format", RowsFormat),
     (staged_files, "CLOSERS", 1),
     (log, "decode_record", _decode_once),
@@ -608,7 +608,7 @@ def enter(world: World) -> None:
         (sealing, "MAX_UNSEALED", world.max_unsealed),
         (record_queue, "TURN_S", world.turn_s),
         # Where nobody waits for them, records are committed behind others that are not published.
-        (route_session, "PUBLISH_MOMENT_S", 2.0 if world.slots % 2 else 0.0),
+        (committer, "PUBLISH_MOMENT_S", 2.0 if world.slots % 2 else 0.0),
     ):
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, small)

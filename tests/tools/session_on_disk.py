@@ -160,8 +160,8 @@ class SessionOnDisk:
     def plan(self) -> PlannedEpoch:
         """Pin what has to be, and plan the next epoch, for one task."""
         view = self.view()
-        self.session.pin(self.session.due_sources(view), view)
-        planned = self.session.plan(view, bounded=False)
+        self.session.committer.pin(self.session.planner.due_sources(view), view)
+        planned = self.session.planner.plan(view, bounded=False)
         assert planned is not None
         planned.by_task = {0: tuple(planned.splits)}
         return planned
@@ -199,8 +199,8 @@ class SessionOnDisk:
 
     def finish(self, planned: PlannedEpoch, *answers: TaskResult) -> None:
         """Hand the answers to the session, with what the brokers say now."""
-        self.session.set_written(planned)
-        self.session.finish(planned, answers, self.view())
+        self.session.planner.set_written(planned)
+        self.session.committer.commit_epoch(planned, answers, self.view())
 
     def run_epoch(self, end: int) -> None:
         """A whole epoch in which all goes well."""

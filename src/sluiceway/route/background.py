@@ -1,5 +1,8 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
+from collections.abc import Sequence
+
+from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
@@ -14,11 +17,18 @@ from sluiceway.upkeep.forget_requests import ForgetRequest
 from sluiceway.upkeep.rewriting import ProcessRewriter
 
 
-def begin_background(held: OwnedRoute, config: RouteConfig, parts: RouteParts, log: Log) -> None:
+def begin_background(
+    held: OwnedRoute,
+    feeders: Sequence[DirtyFeeder],
+    config: RouteConfig,
+    parts: RouteParts,
+    log: Log,
+) -> None:
     """Begin it. Called once, when the route has recovered; its session ends it.
 
     Args:
         held: The route.
+        feeders: Those that feed dirty rows to further stores.
         config: Its choices.
         parts: What it works with.
         log: Bound to it.
@@ -38,10 +48,11 @@ def begin_background(held: OwnedRoute, config: RouteConfig, parts: RouteParts, l
         else:
             expirer.enqueue(request)
 
-    held.lanes.hand_on = hand_on
-    held.background += [compactor, expirer]
-    held.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, held.feeders, log)
-    held.housekeeper.tidy(held.owned.fold)
-    held.counts = counts_feed.begin(config, held.record_queue, log)
-    held.background += [] if held.counts is None else [held.counts]
-    held.background.extend(begin(held.record_queue) for begin in parts.background)
+    background = held.background
+    background.lanes.hand_on = hand_on
+    background.work += [compactor, expirer]
+    background.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, feeders, log)
+    background.housekeeper.tidy(held.owned.fold)
+    background.counts = counts_feed.begin(config, held.record_queue, log)
+    background.work += [] if background.counts is None else [background.counts]
+    background.work.extend(begin(held.record_queue) for begin in parts.background)

@@ -10,7 +10,7 @@ from sluiceway.followers.runner import FollowerState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.steps import Step
-from sluiceway.route import held_route, route_session
+from sluiceway.route import committer, held_route, route_session
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
 from tools.route_faults import wait_until
@@ -35,7 +35,7 @@ class SlowStore(LocalStorage):
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "FIRST_PAUSE_S", 0.02)
     monkeypatch.setattr(runner, "LONGEST_PAUSE_S", 0.05)
-    monkeypatch.setattr(route_session, "PUBLISH_MOMENT_S", 0.05)
+    monkeypatch.setattr(committer, "PUBLISH_MOMENT_S", 0.05)
     monkeypatch.setattr(route_session, "_SETTLE_S", 0.2)
 
 
