@@ -105,15 +105,15 @@ def _write_epoch(session: RouteSession, source: MemorySource, many: Many, epoch:
     rows = many.partitions * many.rows
     source.ends[one] = rows * (epoch + 1)
     view = read_source_view(source, session.config.topics)
-    pins = session.due_sources(view)
+    pins = session.planner.due_sources(view)
     if pins is not None:
-        session.pin(pins, view)
-    planned = session.plan(view, bounded=False)
+        session.committer.pin(pins, view)
+    planned = session.planner.plan(view, bounded=False)
     if planned is None:
         raise RuntimeError("there is nothing to read")
     planned.by_task = {0: tuple(planned.splits)}
-    (plan,) = session.task_plans(planned).values()
-    session.finish(planned, [_answered(plan, many, epoch)], view)
+    (plan,) = session.planner.task_plans(planned).values()
+    session.committer.commit_epoch(planned, [_answered(plan, many, epoch)], view)
 
 
 def _answered(plan: TaskPlan, many: Many, epoch: int) -> TaskResult:
@@ -210,9 +210,9 @@ def _turns(
         if time.monotonic() > end:
             raise RuntimeError(f"not done in {PATIENCE_S} s")
         session.lanes.read_requests()
-        if session.is_record_due(None):
+        if session.committer.is_record_due(None):
             began_s = time.monotonic()
-            session.pin(None, None)
+            session.committer.pin(None, None)
             yield time.monotonic() - began_s
         time.sleep(many.interval_s)
 

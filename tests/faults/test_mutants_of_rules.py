@@ -20,9 +20,9 @@ KILLED = [
     "moved_partitions.MovedPartitions.due: not is_shown -> False",
     "route_readiness.RouteReadiness.mark: "
     "max(view.read_at_us, before.read_at_us or 0) -> view.read_at_us",
-    "route_session.RouteSession.finish: "
+    "committer.EpochCommitter.commit_epoch: "
     "check_staged_files(owned.storage, owned.layout, results) removed",
-    "route_session.RouteSession._look_again: self._second_look.look(fold, view.bounds) removed",
+    "route_planner.RoutePlanner.check_again: self._second_look.update(fold, view.bounds) removed",
 ]
 
 

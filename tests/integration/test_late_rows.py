@@ -9,7 +9,6 @@ import pytest
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import DataRecord
-from sluiceway.upkeep import record_queue
 from sluiceway.upkeep.record_queue import RecordQueue
 from tools.independent_ledger import ledger_faults
 from tools.route_faults import NewRun, data_records, offsets
@@ -154,17 +153,15 @@ class Closing:
 
 @pytest.mark.parametrize("policy", ["side_output", "redirect", "reopen", "dirty"])
 def test_row_of_a_closed_hour_is_never_silent(
-    new_run: NewRun, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch, policy: str
+    new_run: NewRun, writer: TopicWriter, policy: str
 ) -> None:
     run, topic = new_run(
         event_time=f"{{field: ts, unit: ms, late: {policy}, out_of_orderness: 0s}}"
     )
     writer.write(topic, [row(0, -1), row(1, 0)])
     run.catch_up()
-    monkeypatch.setattr(record_queue, "BEGIN", (Closing,))
     writer.write(topic, [row(2, -1), row(3, 0), row(4, -30)])
-    run.catch_up()
-    monkeypatch.setattr(record_queue, "BEGIN", ())
+    run.catch_up(background=(Closing,))
     # What is closed stays so, whoever runs the route.
     writer.write(topic, [row(5, -1)])
     run.catch_up()

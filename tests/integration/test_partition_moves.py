@@ -15,7 +15,6 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import RecordType
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep import record_queue
 from sluiceway.upkeep.partition_bodies import expire_body, ready_body
 from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.upkeep.replacing import Staging, move_partitions
@@ -54,15 +53,11 @@ class Work:
         self._thread.join(PATIENCE_S)
 
 
-def beside(
-    monkeypatch: pytest.MonkeyPatch, run: RouteRun, act: Callable[[RecordQueue], object]
-) -> object:
+def beside(run: RouteRun, act: Callable[[RecordQueue], object]) -> object:
     """Run the job until this is done beside it."""
     stop = StopSignal()
     work = Work(act, stop)
-    monkeypatch.setattr(record_queue, "BEGIN", (work.begin,))
-    run.run_until(stop)
-    monkeypatch.setattr(record_queue, "BEGIN", ())
+    run.run_until(stop, background=(work.begin,))
     assert work.error is None
     return work.result
 
@@ -120,7 +115,7 @@ def test_partition_moves_is_announced_and_let_go_while_its_route_runs(
         assert moved.failed == ""
         return moved.slot
 
-    slot = beside(monkeypatch, run, rewrite)
+    slot = beside(run, rewrite)
     assert isinstance(slot, int)
     moved = {value: place for value, place in run.partitions().items() if place != before[value]}
     ((value, place),) = moved.items()
@@ -132,7 +127,7 @@ def test_partition_moves_is_announced_and_let_go_while_its_route_runs(
 
     monkeypatch.setattr(moved_partitions, "READERS_GRACE_S", 0.2)
     monkeypatch.setattr(moved_partitions, "_LOOK_EVERY_S", 0.5)
-    beside(monkeypatch, run, lambda _: wait_for(lambda: not old.exists()))
+    beside(run, lambda _: wait_for(lambda: not old.exists()))
     assert run.rows() == [(0, n) for n in range(30)]
     run.assert_verified()
 
@@ -152,7 +147,7 @@ def test_partition_moves_is_announced_and_let_go_while_its_route_runs(
         wait_for(lambda: value not in run.partitions())
         return found[0]
 
-    beside(monkeypatch, run, announce)
+    beside(run, announce)
     assert set(run.partitions()) == set(before) - {value}
     kinds = [record.type for record in run.records()]
     for kind in (RecordType.INTENT, RecordType.REPLACE, RecordType.READY, RecordType.EXPIRE):

@@ -17,7 +17,7 @@ from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
 BROKEN = b'{"id":1,"ts":1795161600000,"amount":"a'
-_SESSION = "sluiceway.route.route_session"
+_COMMITTER = "sluiceway.route.committer"
 
 
 def test_epoch_over_the_limit_is_not_committed_and_is_read_again_under_another(
@@ -78,7 +78,7 @@ def test_epoch_planned_ahead_of_a_refused_one_is_thrown_away(
             wait_until(lambda: seen[Step.WRITTEN] == 3)
         return prepare_record(*asked)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(f"{_SESSION}.prepare_record", hold_up_the_second)
+    monkeypatch.setattr(f"{_COMMITTER}.prepare_record", hold_up_the_second)
     with live(run, lambda step: seen.update([step])) as running:
         error = running.error()
     assert isinstance(error, DirtyLimitError)

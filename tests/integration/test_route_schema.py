@@ -16,7 +16,7 @@ from sluiceway.cli.app import run_command
 from sluiceway.errors import SchemaChangedError
 from sluiceway.observe.steps import Step
 from sluiceway.route.prepare import prepare_record
-from sluiceway.route.route_session import RouteSession
+from sluiceway.route.route_planner import RoutePlanner
 from sluiceway.route.schema_follow import SchemaFollower
 from sluiceway.route.status import decode_status
 from sluiceway.sinks.hive.table import HiveTableSink
@@ -25,7 +25,7 @@ from tools.route_faults import Crash, NewRun, data_records, live, offsets, wait_
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-_SESSION = "sluiceway.route.route_session"
+_COMMITTER = "sluiceway.route.committer"
 _TS = 1_795_161_600_000
 GEO = """\
     - {name: id, type: bigint}
@@ -274,7 +274,7 @@ def test_epoch_planned_ahead_of_a_schema_change_is_thrown_away_and_read_by_the_n
         wait_until(lambda: seen[Step.WRITTEN] == 3)
         return add(*asked)
 
-    monkeypatch.setattr(f"{_SESSION}.prepare_record", hold_up_the_first)
+    monkeypatch.setattr(f"{_COMMITTER}.prepare_record", hold_up_the_first)
     monkeypatch.setattr(HiveTableSink, "add_columns", hold_up_the_change)
     with live(run, lambda step: seen.update([step])) as running:
         running.wait_for(lambda: len(run.rows()) == 8)
@@ -376,16 +376,16 @@ def test_epoch_that_waits_for_its_commit_keeps_the_columns_it_was_planned_with(
     writer.write(topic, [row(0, x=0)])
     seen: Counter[Step] = Counter()
     calls: list[int] = []
-    ahead_of, take = RouteSession.ahead_of, SchemaFollower.add_columns
+    ahead_of, take = RoutePlanner.ahead_of, SchemaFollower.add_columns
 
-    def alter_before_the_next_is_planned(session: RouteSession, answers: Any) -> Any:
+    def alter_before_the_next_is_planned(planner: RoutePlanner, answers: Any) -> Any:
         if not calls and any(answer.moved() for answer in answers):
             calls.append(0)
             alter(run, x="int")
             # As the thread beside does it now and then.
-            session._parts.sink.apply([])
+            planner._context.parts.sink.apply([])
             writer.write(topic, [row(1, x=1)])
-        return ahead_of(session, answers)
+        return ahead_of(planner, answers)
 
     def hold_up_the_first(*asked: Any) -> bool:
         if len(calls) == 1:
@@ -394,7 +394,7 @@ def test_epoch_that_waits_for_its_commit_keeps_the_columns_it_was_planned_with(
             wait_until(lambda: seen[Step.WRITTEN] > held_at)
         return take(*asked)
 
-    monkeypatch.setattr(RouteSession, "ahead_of", alter_before_the_next_is_planned)
+    monkeypatch.setattr(RoutePlanner, "ahead_of", alter_before_the_next_is_planned)
     monkeypatch.setattr(SchemaFollower, "add_columns", hold_up_the_first)
     with live(run, lambda step: seen.update([step])) as running:
         running.wait_for(lambda: len(data_records(run)) == 2)

@@ -13,7 +13,7 @@ from tools.route_faults import NewRun, Pause, data_records, live, offsets, wait_
 from tools.topic_writer import TopicWriter
 
 _TIMEOUT_S = 180.0
-_SESSION = "sluiceway.route.route_session"
+_COMMITTER = "sluiceway.route.committer"
 
 
 class _Watch:
@@ -72,7 +72,7 @@ def test_epoch_that_was_planned_ahead_of_a_refused_one_is_thrown_away_and_read_a
             raise TaskFailedError("a file is not what was written")
         check_staged_files(*asked)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(f"{_SESSION}.check_staged_files", refuse_the_first)
+    monkeypatch.setattr(f"{_COMMITTER}.check_staged_files", refuse_the_first)
     monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.1)
     with live(run, watch) as running:
         running.wait_for(refused.is_set)

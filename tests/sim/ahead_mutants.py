@@ -43,8 +43,10 @@ def commit_at_once(loop: JobLoop) -> None:
         view = views.get(route_slot.session.config.source)
         if staged is None or view is None or not route_slot.session.started:
             continue
-        route_slot.ahead = route_slot.session.ahead_of(staged.answers)
-        finish = partial(route_slot.session.finish, staged.planned, staged.answers, view)
+        route_slot.ahead = route_slot.session.planner.ahead_of(staged.answers)
+        finish = partial(
+            route_slot.session.committer.commit_epoch, staged.planned, staged.answers, view
+        )
         route_slot.work = loop._pool.submit(finish)
 
 

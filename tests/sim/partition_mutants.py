@@ -19,8 +19,10 @@ from sluiceway.ledger.garbage import Decided, Decision, Staged
 from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import moved_prefix
 from sluiceway.ledger.records import DataRecord
+from sluiceway.route import route_start
+from sluiceway.route.committer import EpochCommitter
 from sluiceway.route.held_route import OwnedRoute
-from sluiceway.route.route_session import RouteSession
+from sluiceway.route.route_context import RouteContext
 from sluiceway.route.side_records import put_requested
 from sluiceway.sinks.contract import DesiredPartition
 from sluiceway.upkeep import partition_bodies, replacing
@@ -129,17 +131,17 @@ def serve_before_publishing(held: OwnedRoute, timeout_s: float) -> bool:
 _WAIT_PUBLISHED = OwnedRoute.wait_published
 
 
-def recover_from_the_start(session: RouteSession) -> None:
+def recover_from_the_start(context: RouteContext, committer: EpochCommitter) -> None:
     """All records are published again, whatever has become of their files."""
-    owned = session.state.owned
-    publisher = Publisher(owned.storage, owned.layout, session._log)
+    owned = context.state.owned
+    publisher = Publisher(owned.storage, owned.layout, context.log)
     for record, _ in owned.log.records():
         if isinstance(record.body, DataRecord):
             publisher.publish(record.body)
-    _RECOVER(session)
+    _RECOVER(context, committer)
 
 
-_RECOVER = RouteSession._recover
+_RECOVER = route_start.recover
 
 
 def remove_at_once(

@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -57,7 +57,8 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.operate import operator_record, replay, short_driver
-from sluiceway.route import background, route_plan, route_session, takeover
+from sluiceway.route import background, committer, route_plan, takeover
+from sluiceway.route.route_parts import RouteParts
 from sluiceway.schedule import pieces, runner, steady_clock
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.registry import CatalogAccess
@@ -351,7 +352,9 @@ class World:
         takeover = {} if replaces is None else {ROUTE: replaces}
         job = CompiledJob((replace(self.route(), dirty=limits),), takeover=takeover)
         try:
-            run.run_routes(job, life.runner, life.stop, eyes, bounded=bounded, observe=observe)
+            run.run_routes(
+                job, life.runner, life.stop, eyes, bounded=bounded, extra=_EXTRA, observe=observe
+            )
         except SluicewayError as error:
             self.note(f"{life.process.name} ends with {error.code} {error}")
         life.ended = True
@@ -459,6 +462,9 @@ def _begin_background(record_queue: RecordQueue) -> SimBackground:
     return SimBackground(_world(), record_queue, TOPIC)
 
 
+_EXTRA = run.RunExtra(background=(_begin_background,))
+
+
 def _no_feed(*_: object) -> None:
     """Counts come from the background."""
 
@@ -535,7 +541,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (lanes, "copy_late_files", _copy_late_files),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
-    (route_session, "check_staged_files", _check_staged),
+    (committer, "check_staged_files", _check_staged),
     (staged_files, "open_format", RowsFormat),
     (staged_files, "CLOSERS", 1),
     (log, "decode_record", _decode_once),
@@ -549,7 +555,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (steady_clock, "BELIEVE_AFTER_S", BELIEVE_AFTER_S),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (dirty_keeping, "READERS_GRACE_S", 4.0),
-    (record_queue, "BEGIN", (_begin_background,)),
+    (short_driver, "RouteParts", partial(RouteParts, background=(_begin_background,))),
     (background, "ProcessRewriter", _rewriter),
     (compactor, "MOST_IN_A_GROUP", 2),
     (replacing, "_MOST_HELD_FILES", 2),
@@ -602,7 +608,7 @@ def enter(world: World) -> None:
         (sealing, "MAX_UNSEALED", world.max_unsealed),
         (record_queue, "TURN_S", world.turn_s),
         # Where nobody waits for them, records are committed behind others that are not published.
-        (route_session, "PUBLISH_MOMENT_S", 2.0 if world.slots % 2 else 0.0),
+        (committer, "PUBLISH_MOMENT_S", 2.0 if world.slots % 2 else 0.0),
     ):
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, small)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "sluiceway"
 MOST_FILES = 40
-SESSION = "sluiceway.route.route_session"
+SESSION = PACKAGE / "route/route_session.py"
 METAPHORS = frozenset(
     (
         *(
@@ -121,6 +121,38 @@ def cycles() -> list[list[str]]:
         inside = {name: imported & edges.keys() for name, imported in edges.items()}
         found += [sorted(each) for each in components(inside) if len(each) > 1]
     return sorted(found)
+
+
+def collaborators(path: Path) -> dict[str, set[str]]:
+    """Class of a module -> classes of the package that its fields and its `__init__` name."""
+    tree = tree_of(path)
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sluiceway.")
+        for alias in node.names
+    }
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    known = {name for name in imported | {node.name for node in classes} if name[:1].isupper()}
+    return {node.name: _named_in(node) & known - {node.name} for node in classes}
+
+
+def route_collaborators() -> dict[str, set[str]]:
+    """As `collaborators`, of what a route's session consists of."""
+    names = ("route_session", "route_context", "route_planner", "committer", "held_route")
+    paths = [PACKAGE / f"route/{name}.py" for name in names]
+    return {name: found for path in paths for name, found in collaborators(path).items()}
+
+
+def _named_in(node: ast.ClassDef) -> set[str]:
+    parts = [
+        each
+        for each in node.body
+        if isinstance(each, ast.AnnAssign)
+        or (isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    ]
+    inner = [each for part in parts for each in ast.walk(part)]
+    return {each.id for each in inner if isinstance(each, ast.Name)}
 
 
 def room_cycles() -> list[list[str]]:
@@ -277,14 +309,14 @@ def metric_forms(name: str) -> frozenset[str]:
 def figures() -> dict[str, int]:
     """What `make house` prints."""
     lines = sum(len(path.read_text("utf-8").splitlines()) for path in source_files())
-    session = PACKAGE / "route/route_session.py"
     return {
         "files": len(source_files()),
         "lines": lines,
         "duplicate_class_names": len(duplicate_classes()),
         "cycles": len(cycles()),
         "largest_room": max(rooms().values()),
-        "route_session_imports": len(imports_of(session)),
+        "route_session_imports": len(imports_of(SESSION)),
+        "most_collaborators": max(map(len, route_collaborators().values())),
         "banned_words": banned_words(),
         "stub_docs": stub_docs(),
         "docs_words": docs_words(),

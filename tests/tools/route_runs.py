@@ -11,7 +11,7 @@ from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.audit.pick_route import job_routes, pick_route
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.job.run import Observers, run_routes
+from sluiceway.job.run import Observers, RunExtra, run_routes
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
@@ -21,6 +21,7 @@ from sluiceway.ledger.records import Record
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, ignore_step
+from sluiceway.upkeep.record_queue import BeginWork
 from tools.inline_runner import InlineRunner
 from tools.job_files import JobFile
 
@@ -40,10 +41,17 @@ class RouteRun:
         """The same job, seen from another of its routes."""
         return RouteRun(self.job, route)
 
-    def catch_up(self, *, observe: Observer = ignore_step, stop: StopSignal | None = None) -> None:
+    def catch_up(
+        self,
+        *,
+        observe: Observer = ignore_step,
+        stop: StopSignal | None = None,
+        background: tuple[BeginWork, ...] = (),
+    ) -> None:
         """Run the job to the log ends read at its start."""
         eyes = Observers(stderr_log(level="warning"), Progress())
-        self._run(observe, stop or StopSignal(), eyes, until_caught_up=True)
+        extra = RunExtra(background=background)
+        self._run(observe, stop or StopSignal(), eyes, extra, until_caught_up=True)
 
     def run_until(
         self,
@@ -51,13 +59,20 @@ class RouteRun:
         *,
         observe: Observer = ignore_step,
         board: StatusBoard | None = None,
+        background: tuple[BeginWork, ...] = (),
     ) -> None:
         """Run the job until `stop`; `board` shows its routes meanwhile."""
         eyes = Observers(stderr_log(level="warning"), Progress(), board or StatusBoard())
-        self._run(observe, stop, eyes, until_caught_up=False)
+        self._run(observe, stop, eyes, RunExtra(background=background), until_caught_up=False)
 
     def _run(
-        self, observe: Observer, stop: StopSignal, eyes: Observers, *, until_caught_up: bool
+        self,
+        observe: Observer,
+        stop: StopSignal,
+        eyes: Observers,
+        extra: RunExtra,
+        *,
+        until_caught_up: bool,
     ) -> None:
         runner = InlineRunner()
         try:
@@ -67,6 +82,7 @@ class RouteRun:
                 stop,
                 eyes,
                 bounded=until_caught_up,
+                extra=extra,
                 observe=observe,
             )
         finally:

@@ -20,7 +20,7 @@ from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.ledger.records import RowCounts
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
-from sluiceway.observe.steps import ignore_step
+from sluiceway.observe.steps import Observer, ignore_step
 from sluiceway.route import takeover
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.route_session import RouteSession
@@ -160,8 +160,8 @@ class SessionOnDisk:
     def plan(self) -> PlannedEpoch:
         """Pin what has to be, and plan the next epoch, for one task."""
         view = self.view()
-        self.session.pin(self.session.due_sources(view), view)
-        planned = self.session.plan(view, bounded=False)
+        self.session.committer.pin(self.session.planner.due_sources(view), view)
+        planned = self.session.planner.plan(view, bounded=False)
         assert planned is not None
         planned.by_task = {0: tuple(planned.splits)}
         return planned
@@ -199,8 +199,8 @@ class SessionOnDisk:
 
     def finish(self, planned: PlannedEpoch, *answers: TaskResult) -> None:
         """Hand the answers to the session, with what the brokers say now."""
-        self.session.set_written(planned)
-        self.session.finish(planned, answers, self.view())
+        self.session.planner.set_written(planned)
+        self.session.committer.commit_epoch(planned, answers, self.view())
 
     def run_epoch(self, end: int) -> None:
         """A whole epoch in which all goes well."""
@@ -222,6 +222,8 @@ def session_on_disk(
     storage: LocalStorage | None = None,
     table: DiskTable | None = None,
     ready: ReadyRule | None = None,
+    *,
+    observe: Observer = ignore_step,
 ) -> Iterator[SessionOnDisk]:
     """A started session of a table in a folder; it is left at the end.
 
@@ -231,13 +233,14 @@ def session_on_disk(
         storage: The store to use; None for a plain one.
         table: As another session has left it; None for a new one.
         ready: Who is told of announcements.
+        observe: Called at each step.
     """
     (config,) = compile_routes(parse_job(_JOB, Path("job.yaml"), {}).spec).routes
     config = replace(config, ready=ready)
     opened = storage or LocalStorage()
     monkeypatch.setattr(takeover, "open_storage", lambda *_: (opened, str(folder)))
     source, log = SmallSource(LogBounds(0, 10, 10)), stderr_log()
-    parts = RouteParts(source, table or DiskTable(folder), log, ignore_step, Progress())
+    parts = RouteParts(source, table or DiskTable(folder), log, observe, Progress())
     session = RouteSession(config, parts)
     session.start()
     try:

@@ -25,6 +25,13 @@ def test_modules_of_a_room_import_each_other_in_no_further_circle() -> None:
     assert house.room_cycles() == []
 
 
+def test_parts_of_a_routes_session_have_few_collaborators() -> None:
+    found = house.route_collaborators()
+    assert {"RouteSession", "RoutePlanner", "EpochCommitter", "OwnedRoute"} <= found.keys()
+    assert {name: parts for name, parts in found.items() if len(parts) > 12} == {}
+    assert len(house.imports_of(house.SESSION)) <= 15
+
+
 def test_names_hold_no_banned_metaphor() -> None:
     assert house.metaphors() == []
 

@@ -37,7 +37,7 @@ class EarlyEnd:
 
     def _ask(self, route_slot: RouteSlot, planned: PlannedEpoch) -> None:
         try:
-            route_slot.session.end_epoch_early(planned)
+            route_slot.session.planner.end_epoch_early(planned)
         except StorageUnavailableError as error:
             self.log.warning("stop_waits_for_deadline", error=str(error))
 

@@ -213,7 +213,7 @@ class JobLoop:
         )
         for route_slot in changed:
             if route_slot.topics is not None and route_slot.work is None:
-                route_slot.session.set_topics(route_slot.topics)
+                route_slot.session.planner.set_topics(route_slot.topics)
                 route_slot.topics = None
 
     def _place(self, config: RouteConfig) -> None:
@@ -321,7 +321,7 @@ class JobLoop:
             route_slot.staged = None
             self._parts.log.info("epoch_discarded", route=config.route, epoch=staged.epoch)
             route_slot.session.figures.thrown_away(staged.answers)
-        pause_s = route_slot.session.pause_s(error)
+        pause_s = route_slot.session.planner.retry_pause.pause_s(error)
         if self._parts.standby and isinstance(error, LeaseHeldError):
             # The look at the lease took its time; the next one begins where this one ended.
             pause_s = 0.0
@@ -378,7 +378,7 @@ class JobLoop:
         configs = {id(route_slot): route_slot.session.config for route_slot in ready}
         planned = self._parts.rates.bound_epochs(configs, self._plan(ready, views))
         self._parts.progress.lag(
-            sum(route_slot.session.lag_records for route_slot in self._route_slots)
+            sum(route_slot.session.meter.lag for route_slot in self._route_slots)
         )
         if not planned:
             return False
@@ -397,7 +397,7 @@ class JobLoop:
         answered = [s for s in ready if id(s) in planned and s.session.ledger in by_ledger]
         for route_slot in answered:
             epoch = planned[id(route_slot)]
-            route_slot.session.set_written(epoch)
+            route_slot.session.planner.set_written(epoch)
             route_slot.staged = StagedEpoch(epoch, by_ledger[route_slot.session.ledger])
         self._settle(_COMMIT_GRACE_S, answered)
         self._commit_staged()
@@ -428,9 +428,9 @@ class JobLoop:
             if view is None or staged is None:
                 continue
             planned, answers = staged.planned, staged.answers
-            route_slot.ahead = route_slot.session.ahead_of(answers)
+            route_slot.ahead = route_slot.session.planner.ahead_of(answers)
             route_slot.work = self._pool.submit(
-                partial(route_slot.session.finish, planned, answers, view)
+                partial(route_slot.session.committer.commit_epoch, planned, answers, view)
             )
 
     def _look(self, route_slots: Iterable[RouteSlot]) -> dict[SourceAccess, SourceView]:
@@ -490,7 +490,7 @@ class JobLoop:
             if route_slot.work is not None or route_slot.state is not RouteState.RUNNING:
                 continue
             try:
-                epoch = route_slot.session.plan(
+                epoch = route_slot.session.planner.plan(
                     views[route_slot.session.config.source], bounded=self._bounded
                 )
             except SluicewayError as error:
@@ -498,7 +498,7 @@ class JobLoop:
                 continue
             if epoch is not None:
                 planned[id(route_slot)] = epoch
-            elif route_slot.session.caught_up:
+            elif route_slot.session.planner.caught_up:
                 route_slot.state = RouteState.CAUGHT_UP
         # Meanwhile a commit that others were planned ahead of may have failed.
         running = {
@@ -514,9 +514,9 @@ class JobLoop:
         """
         ahead = route_slot.ahead
         try:
-            if route_slot.session.due_sources(view, ahead) is not None:
+            if route_slot.session.planner.due_sources(view, ahead) is not None:
                 return None
-            return route_slot.session.plan(view, bounded=self._bounded, ahead=ahead)
+            return route_slot.session.planner.plan(view, bounded=self._bounded, ahead=ahead)
         except SluicewayError as error:
             self._parts.log.info("not_planned_ahead", code=error.code, error=str(error))
             return None
@@ -524,13 +524,13 @@ class JobLoop:
     def _pin(self, route_slot: RouteSlot, view: SourceView) -> bool:
         """Pin what is new to the route, or put what is asked for; whether anything was."""
         try:
-            due = route_slot.session.due_sources(view)
+            due = route_slot.session.planner.due_sources(view)
         except SluicewayError as error:
             self._react(route_slot, error)
             return False
-        if due is None and not route_slot.session.is_record_due(view):
+        if due is None and not route_slot.session.committer.is_record_due(view):
             return False
-        route_slot.work = self._pool.submit(partial(route_slot.session.pin, due, view))
+        route_slot.work = self._pool.submit(partial(route_slot.session.committer.pin, due, view))
         return True
 
     def _run_tasks(self, planned: dict[int, PlannedEpoch]) -> list[TaskResult] | None:
@@ -538,7 +538,8 @@ class JobLoop:
         route_slots = [route_slot for route_slot in self._route_slots if id(route_slot) in planned]
         bundles: dict[int, list[TaskPlan]] = {}
         for route_slot in route_slots:
-            for task, plan in route_slot.session.task_plans(planned[id(route_slot)]).items():
+            planner = route_slot.session.planner
+            for task, plan in planner.task_plans(planned[id(route_slot)]).items():
                 bundles.setdefault(task, []).append(plan)
         running = [(route_slot, planned[id(route_slot)]) for route_slot in route_slots]
         early = EarlyEnd(running, self._parts.stop.requested, self._parts.log)

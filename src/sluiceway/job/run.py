@@ -39,6 +39,7 @@ from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.schedule.slot_target import SlotBounds, SlotTarget
+from sluiceway.upkeep.record_queue import BeginWork
 from sluiceway.worker.plan import TaskResult
 from sluiceway.worker.read_tally import read_tally
 
@@ -187,10 +188,12 @@ class RunExtra:
     Attributes:
         standby: Wait for routes that another driver runs.
         slot_target: Says how many slots to ask for; None takes those that there are.
+        background: See `RouteParts`.
     """
 
     standby: bool = False
     slot_target: SlotTarget | None = None
+    background: tuple[BeginWork, ...] = ()
 
 
 NO_EXTRA = RunExtra()
@@ -348,6 +351,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             replaces,
             rewrites=runner.rewrites(),
             replays=runner.replays(),
+            background=extra.background,
         )
         return RouteSession(config, parts)
 

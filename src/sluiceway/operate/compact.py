@@ -138,8 +138,8 @@ def _carry_out_here(
     with short_driver(config, log) as session:
         while ledger.storage.status(ledger.layout.request(request.id)) is not None:
             session.lanes.read_requests()
-            if session.is_record_due(None):
-                session.pin(None, None)
+            if session.committer.is_record_due(None):
+                session.committer.pin(None, None)
             else:
                 watch(_answer(ledger, request.id), False)  # noqa: FBT003 - no other driver
                 time.sleep(_HERE_POLL_S)

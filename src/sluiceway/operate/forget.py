@@ -180,7 +180,7 @@ def _carry_out_here(
     with short_driver(config, log) as session:
         while ledger.storage.status(ledger.layout.request(request.id)) is not None:
             session.lanes.read_requests()
-            if session.is_record_due():
-                session.pin(None)
+            if session.committer.is_record_due():
+                session.committer.pin(None)
             else:
                 time.sleep(_HERE_POLL_S)

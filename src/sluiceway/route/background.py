@@ -1,11 +1,14 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
+from collections.abc import Sequence
+
+from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
 from sluiceway.route.held_route import OwnedRoute
-from sluiceway.schedule.rewrite_tasks import RewriteTasks
-from sluiceway.upkeep import counts_feed, record_queue
+from sluiceway.route.route_parts import RouteParts
+from sluiceway.upkeep import counts_feed
 from sluiceway.upkeep.cluster_rewriting import ClusterRewriter
 from sluiceway.upkeep.compact_requests import CompactRequest
 from sluiceway.upkeep.compactor import Compactor
@@ -15,19 +18,24 @@ from sluiceway.upkeep.rewriting import ProcessRewriter
 
 
 def begin_background(
-    held: OwnedRoute, config: RouteConfig, log: Log, rewrites: RewriteTasks | None = None
+    held: OwnedRoute,
+    feeders: Sequence[DirtyFeeder],
+    config: RouteConfig,
+    parts: RouteParts,
+    log: Log,
 ) -> None:
     """Begin it. Called once, when the route has recovered; its session ends it.
 
     Args:
         held: The route.
+        feeders: Those that feed dirty rows to further stores.
         config: Its choices.
+        parts: What it works with.
         log: Bound to it.
-        rewrites: Executors that may compact; None has the driver's machine do it.
     """
     rules = config.rolling
     beside = ProcessRewriter(held.owned.layout, held.owned.state.files, rules, config.stores)
-    rewriter = beside if rewrites is None else ClusterRewriter(beside, rewrites)
+    rewriter = beside if parts.rewrites is None else ClusterRewriter(beside, parts.rewrites)
     compactor = Compactor(held.record_queue, rewriter, rules.target_bytes, log)
     readiness = held.readiness
     if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:
@@ -40,10 +48,11 @@ def begin_background(
         else:
             expirer.enqueue(request)
 
-    held.lanes.hand_on = hand_on
-    held.background += [compactor, expirer]
-    held.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, held.feeders, log)
-    held.housekeeper.tidy(held.owned.fold)
-    held.counts = counts_feed.begin(config, held.record_queue, log)
-    held.background += [] if held.counts is None else [held.counts]
-    held.background.extend(begin(held.record_queue) for begin in record_queue.BEGIN)
+    background = held.background
+    background.lanes.hand_on = hand_on
+    background.work += [compactor, expirer]
+    background.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, feeders, log)
+    background.housekeeper.tidy(held.owned.fold)
+    background.counts = counts_feed.begin(config, held.record_queue, log)
+    background.work += [] if background.counts is None else [background.counts]
+    background.work.extend(begin(held.record_queue) for begin in parts.background)

@@ -11,9 +11,7 @@ from sluiceway.followers.desired import (
     is_to_be_shown,
     moved_last,
 )
-from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.followers.moved_partitions import MovedPartitions, OldFolder
-from sluiceway.followers.ready_effects import ReadyEffects
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.jobfile.compile.dirty_limits import DirtyWatch
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
@@ -38,6 +36,28 @@ LONGEST_UNPUBLISHED_S = 600.0
 
 
 @dataclass(slots=True)
+class RouteBackground:
+    """What goes on next to the epochs of a route, from its START until it is left.
+
+    Attributes:
+        housekeeper: Removes files that no record names.
+        lanes: Replays and purges of dirty rows.
+        counts: Reads audited counts; None in a route without them.
+        work: What has threads of its own.
+    """
+
+    housekeeper: FileCleaner
+    lanes: Lanes
+    counts: CountsFeed | None = None
+    work: list[BackgroundWork] = field(default_factory=list)
+
+    def close_work(self) -> None:
+        """End what has threads of its own."""
+        for each in self.work:
+            each.close()
+
+
+@dataclass(kw_only=True, slots=True)
 class OwnedRoute:
     """From START to the end of its session, which closes it.
 
@@ -52,27 +72,19 @@ class OwnedRoute:
     followers: FollowerRunner
     catalog: CatalogFollower | None
     moved: MovedPartitions
-    housekeeper: FileCleaner
     schema: SchemaFollower
     upkeep: LogUpkeep
     record_queue: RecordQueue
-    lanes: Lanes
     dirty: DirtyWatch
-    background: list[BackgroundWork] = field(default_factory=list)
-    ready_effects: ReadyEffects | None = None
+    background: RouteBackground
     readiness: RouteReadiness | None = None
-    counts: CountsFeed | None = None
-    feeders: tuple[DirtyFeeder, ...] = ()
     clock: EpochClock = field(default_factory=EpochClock)
     told_closed: ClosedHint = field(default_factory=ClosedHint)
     unshown: int | None = None
     max_unpublished: int = 100
 
-    def begin_readiness(
-        self, rule: ReadyRule | None, effects: ReadyEffects | None, log: Log
-    ) -> None:
+    def begin_readiness(self, rule: ReadyRule | None, log: Log) -> None:
         """Go on closing and announcing where the ledger is. Called once, at START."""
-        self.ready_effects = effects
         if rule is not None:
             self.readiness = RouteReadiness(rule, self.record_queue, self.owned.fold, log)
             self.readiness.close_due(self.owned.fold)
@@ -91,7 +103,8 @@ class OwnedRoute:
     @property
     def announcing(self) -> bool:
         """Whether something that is closed is still to be announced, or may be closed at once."""
-        if self.counts is not None and self.counts.pressing:
+        counts = self.background.counts
+        if counts is not None and counts.pressing:
             return True
         if self.readiness is None:
             return False
@@ -104,11 +117,12 @@ class OwnedRoute:
             self.readiness.add_late(record.late_in)
             self.readiness.close_due(self.owned.fold)
 
-    def publish_lane(self, record: EpochRecord, timeout_s: float) -> None:
+    def publish_lane(self, record: EpochRecord, timeout_s: float) -> bool:
         """As `wait_published`, for rows that no epoch has read; they too are announced again."""
-        self.wait_published(timeout_s)
+        through = self.wait_published(timeout_s)
         if self.readiness is not None:
             self.readiness.add_late(record.late_in)
+        return through
 
     def update_followers(self) -> None:
         """Hand what was put to the followers, and take from them how far it is published.

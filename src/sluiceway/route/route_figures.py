@@ -72,6 +72,7 @@ class RouteFigures:
         self._survey = PartitionSurvey(config, self.figures, self.announced)
         self._planning: float | None = None
         self._last_step: float | None = None
+        self._left = False
         self._took: dict[EpochPhase, float] = {}
         self.phases: dict[EpochPhase, float] = {}
         self.epochs: deque[EpochTold] = deque(maxlen=_EPOCHS_TOLD)
@@ -97,8 +98,16 @@ class RouteFigures:
 
     def finishing(self) -> None:
         """The commit of an epoch begins; the outcome of the one before is known."""
-        self._took = {}
+        self._took, self._left = {}, False
         self._last_step = self._clock()
+
+    def publishing_left(self) -> None:
+        """The commit has waited for its files' names long enough, and goes on without them.
+
+        Its phase ends here. Readers see the rows when the catalog has them: the files come first.
+        """
+        self._note_step(Step.PUBLISHED)
+        self._left = True
 
     def _note_step(self, step: Step) -> None:
         now = self._clock()
@@ -115,7 +124,7 @@ class RouteFigures:
     def record_commit(
         self, done: EpochDone, landed: EpochRecord | ReplaceRecord, fold: Fold
     ) -> None:
-        """Count an epoch that was committed and published.
+        """Count an epoch that was committed.
 
         Args:
             done: The epoch.
@@ -276,8 +285,9 @@ class RouteFigures:
         """Rows of known partitions are seen with their files, others when the catalog has them."""
         if not landed.files:
             return
-        is_shown = seq < self._applied_through or not any(
-            file.values and _is_new(fold, file.final, seq) for file in landed.files
+        is_shown = seq < self._applied_through or not (
+            self._left
+            or any(file.values and _is_new(fold, file.final, seq) for file in landed.files)
         )
         if is_shown:
             self.figures.observe(metrics.READABLE_DELAY, published_s)

@@ -67,6 +67,7 @@ class RouteMeter:
         ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
         unfilled_columns: See `RouteStatus`.
         left_out: Source partitions without a leader and why, some of them; and how many they are.
+        lag: Records that were not committed when an epoch was planned or committed last.
     """
 
     interval_s: float
@@ -76,6 +77,7 @@ class RouteMeter:
     ignored_fields: Mapping[str, int] = field(default_factory=dict)
     unfilled_columns: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[Mapping[str, str], int] = ({}, 0)
+    lag: int = 0
     followers: Callable[[], tuple[FollowerState, ...]] = tuple
     on_look: OnLook = _look_away
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -156,6 +158,7 @@ class RouteMeter:
                 ends = {key: bounds.get(SourcePartition(*key)) for key in fold.sources}
                 known = {key: log.end_offset for key, log in ends.items() if log is not None}
                 self._waits_for = _Look(self._looked, known)
+            self.lag = lag
             return lag
 
     @property

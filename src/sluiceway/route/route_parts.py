@@ -9,6 +9,7 @@ from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sources.contract import SourceClient
+from sluiceway.upkeep.record_queue import BeginWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class RouteParts:
         replaces: Term that may be replaced without waiting for its lease.
         rewrites: Executors that may compact; None has the driver's machine do it.
         replays: Executors that may replay; likewise.
+        background: Begin what else asks for records between the epochs.
     """
 
     source: SourceClient
@@ -31,3 +33,4 @@ class RouteParts:
     replaces: int | None = None
     rewrites: RewriteTasks | None = None
     replays: ReplayTasks | None = None
+    background: tuple[BeginWork, ...] = ()

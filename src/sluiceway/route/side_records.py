@@ -21,7 +21,7 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import ready_body
 from sluiceway.upkeep.record_queue import Build
 
-Publish = Callable[[EpochRecord | ReplaceRecord], None]
+Publish = Callable[[EpochRecord | ReplaceRecord], object]
 
 _NOTHING_READ = DataRecord(0, (), (), (), NO_ROWS, "", {}, {})
 _ANNOUNCE_S = 1.0

@@ -90,14 +90,14 @@ class LaneHooks:
 
     Attributes:
         next_epoch: Takes the next number of an epoch; those of lanes and of the stream are one row.
-        publish: Gives a committed record's files their final names, however long it takes.
+        publish: Gives a committed record's files their final names; whether all have them now.
         applied: Told the first slot whose partitions the catalog has to get.
         held_up: Whether nothing more may be committed now.
     """
 
     observe: Observer
     next_epoch: Callable[[], int]
-    publish: Callable[[EpochRecord | ReplaceRecord], None]
+    publish: Callable[[EpochRecord | ReplaceRecord], bool]
     applied: Callable[[int], None]
     held_up: Callable[[], bool] = lambda: False
 
@@ -390,9 +390,8 @@ class Lanes:
         committed = owned.writer.commit(partial(_placed, record, self._judged_at))
         observe(Step.COMMITTED)
         landed = owned.fold.unpublished.get(committed.seq)
-        if landed is not None:
-            self._hooks.publish(landed)
-        observe(Step.PUBLISHED)
+        if landed is None or self._hooks.publish(landed):
+            observe(Step.PUBLISHED)
         self._hooks.applied(before)
         lane = owned.fold.lanes.lanes[record.lane]
         self._log.info(

@@ -186,5 +186,5 @@ class BackgroundWork(Protocol):
         """End it: its route is left. Waits a few seconds at most."""
 
 
-BEGIN: tuple[Callable[[RecordQueue], BackgroundWork], ...] = ()
-"""What begins with each route, once it has recovered, and ends with it."""
+BeginWork = Callable[[RecordQueue], BackgroundWork]
+"""Called once a route has recovered; what it begins ends with the route."""

@@ -4,6 +4,7 @@ import io
 import json
 from concurrent.futures import Future
 from threading import Event
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -52,10 +53,7 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
     route_slot = RouteSlot(nothing, RouteState.RUNNING, work=commit, ahead=Fold())
     loop._route_slots.append(route_slot)
 
-    class Session:
-        config = type("Config", (), {"source": "main", "route": "a"})
-        trouble = None
-
+    class Steps:
         def due_sources(self, view: Any, ahead: Any = None) -> None:
             return None
 
@@ -71,7 +69,10 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
             # Takes the number behind that of the epoch, which may then not land any more.
             put.wait(30)
 
-    route_slot.session = cast("Any", Session())
+    steps, config = Steps(), SimpleNamespace(source="main", route="a")
+    route_slot.session = cast(
+        "Any", SimpleNamespace(config=config, trouble=None, planner=steps, committer=steps)
+    )
     views = cast("Any", {"main": None})
     assert loop._plan([route_slot], views) == {}
     assert route_slot.work is not None

@@ -15,6 +15,7 @@ from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.ahead import fold_after, follows
+from sluiceway.route.route_planner import RoutePlanner
 from sluiceway.route.status import RouteState
 from sluiceway.schedule.planner import PlannedEpoch, plan_splits
 from sluiceway.sources.contract import LogBounds, SourcePartition
@@ -107,7 +108,7 @@ def test_tasks_behind_a_failed_epoch_end_early_unless_the_route_halts(
     route_slot = RouteSlot(placed_session("a", tmp_path), RouteState.RUNNING)
     told: list[int] = []
     monkeypatch.setattr(
-        type(route_slot.session), "end_epoch_early", lambda _, planned: told.append(planned.epoch)
+        RoutePlanner, "end_epoch_early", lambda _, planned: told.append(planned.epoch)
     )
     early = EarlyEnd([(route_slot, _planned(_fold()))], lambda: False, stderr_log())
     route_slot.work = Future()

@@ -64,9 +64,9 @@ def test_lag_is_that_of_the_moment_at_which_the_tasks_had_answered(
     planned, before = route.plan(), time.monotonic()
     monkeypatch.setattr(RouteMeter, "update", look)
     answer = route.answer(planned, 4)
-    route.session.set_written(planned)
+    route.session.planner.set_written(planned)
     planned.answered = 7.0 if waited else 0.0
-    route.session.finish(planned, [answer], route.view())
+    route.session.committer.commit_epoch(planned, [answer], route.view())
     assert looked_at == [7.0] if waited else before <= looked_at[0] <= time.monotonic()
 
 

@@ -124,20 +124,20 @@ def test_bounded_run_reads_the_others_as_far_as_a_new_partition_waits_for_them(
     now = [0.0]
     with session_on_disk(tmp_path / "t", monkeypatch) as route:
         session, source = route.session, route.source
-        drain = session._drain
+        drain = session.planner.key_order
         drain.drain_s, drain.clock = 60.0, lambda: now[0]
-        session.pin(session.due_sources(route.view()), route.view())
+        session.committer.pin(session.planner.due_sources(route.view()), route.view())
         route.run_epoch(10)
-        assert session.plan(route.view(), bounded=True) is None
-        assert session.caught_up
+        assert session.planner.plan(route.view(), bounded=True) is None
+        assert session.planner.caught_up
         # Rows come in the old one while the new one waits.
         source.rest[SourcePartition("orders", 1)] = LogBounds(0, 3, 3)
         source.place = LogBounds(0, 12, 12)
-        assert session.due_sources(route.view()) is None
+        assert session.planner.due_sources(route.view()) is None
         now[0] = 61.0
-        assert session.due_sources(route.view()) is None
-        planned = session.plan(route.view(), bounded=True)
+        assert session.planner.due_sources(route.view()) is None
+        planned = session.planner.plan(route.view(), bounded=True)
         assert planned is not None
         assert {e.split.partition: e.split.stop_offset for e in planned.splits} == {ONE: 12}
         route.run_epoch(12)
-        assert session.due_sources(route.view()) is not None
+        assert session.planner.due_sources(route.view()) is not None

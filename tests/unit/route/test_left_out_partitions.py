@@ -20,12 +20,12 @@ def route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SessionOn
     with session_on_disk(tmp_path / "t", monkeypatch) as found:
         found.source.rest[TWO] = LogBounds(0, 10, 10)
         view = found.view()
-        found.session.pin(found.session.due_sources(view), view)
+        found.session.committer.pin(found.session.planner.due_sources(view), view)
         yield found
 
 
 def planned_starts(route: SessionOnDisk, *, bounded: bool = False) -> dict[SourcePartition, int]:
-    planned = route.session.plan(route.view(), bounded=bounded)
+    planned = route.session.planner.plan(route.view(), bounded=bounded)
     splits = [] if planned is None else [each.split for each in planned.splits]
     return {split.partition: split.start_offset for split in splits}
 
@@ -103,7 +103,7 @@ def test_new_partition_begins_by_the_word_of_its_leader_alone(route: SessionOnDi
     route.source.held[three] = LogBounds(2, 4, 4)
     view = route.view()
     with pytest.raises(SourceUnavailableError, match=r"orders\[2\]"):
-        route.session.due_sources(view)
+        route.session.planner.due_sources(view)
 
 
 def test_topic_of_a_pattern_is_retired_only_when_it_is_gone_for_good(
@@ -112,15 +112,15 @@ def test_topic_of_a_pattern_is_retired_only_when_it_is_gone_for_good(
     session, listed = route.session, ("orders",)
     session.config = replace(session.config, pattern="o.*")
     route.source.away = frozenset()
-    session.pin(session.due_sources(route.view()), route.view())
-    session.set_topics(())
+    session.committer.pin(session.planner.due_sources(route.view()), route.view())
+    session.planner.set_topics(())
     nobody = read_source_view(route.source, ())
-    assert session.due_sources(nobody) is not None, "another source would be believed"
+    assert session.planner.due_sources(nobody) is not None, "another source would be believed"
     route.source.away = frozenset({TWO})
-    assert session.due_sources(nobody) is None, "the topic may come back as it was"
+    assert session.planner.due_sources(nobody) is None, "the topic may come back as it was"
     with pytest.raises(SourceUnavailableError, match="offsets retire JOB"):
-        session.plan(nobody, bounded=False)
-    session.set_topics(listed)
+        session.planner.plan(nobody, bounded=False)
+    session.planner.set_topics(listed)
     assert planned_starts(route) == {ONE: 0, TWO: 0}
 
 
@@ -132,7 +132,7 @@ def test_bounded_run_is_not_caught_up_before_the_leader_has_told_its_end(
     route.run_epoch(10)
     with pytest.raises(SourceUnavailableError, match=r"orders\[1\]"):
         planned_starts(route, bounded=True)
-    assert not route.session.caught_up
+    assert not route.session.planner.caught_up
     route.source.silent = frozenset()
     assert planned_starts(route, bounded=True) == {TWO: 0}
     route.source.silent = frozenset({TWO})
@@ -142,7 +142,7 @@ def test_bounded_run_is_not_caught_up_before_the_leader_has_told_its_end(
     route.source.silent = frozenset()
     route.run_one(TWO, 10)
     assert planned_starts(route, bounded=True) == {}
-    assert route.session.caught_up
+    assert route.session.planner.caught_up
 
 
 @pytest.mark.parametrize("plans_before", [0, 1])
@@ -151,7 +151,7 @@ def test_bounded_run_reads_a_copy_to_its_end(route: SessionOnDisk, plans_before:
         planned_starts(route, bounded=True)
     route.source.silent = frozenset({TWO})
     route.source.held[TWO] = LogBounds(0, 8, 8)
-    planned = route.session.plan(route.view(), bounded=True)
+    planned = route.session.planner.plan(route.view(), bounded=True)
     assert planned is not None
     assert {str(each.split.partition): each.split.stop_offset for each in planned.splits} == {
         "orders[0]": 10,

@@ -17,7 +17,7 @@ def route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SessionOn
 
 def _pinned(route: SessionOnDisk) -> None:
     view = route.view()
-    route.session.pin(route.session.due_sources(view), view)
+    route.session.committer.pin(route.session.planner.due_sources(view), view)
 
 
 def _behind(route: SessionOnDisk) -> list[str]:

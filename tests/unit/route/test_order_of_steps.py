@@ -10,10 +10,10 @@ import pytest
 from sluiceway.errors import TaskFailedError
 from sluiceway.jobfile.compile.dirty_limits import DirtyWatch
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.route import route_session
+from sluiceway.route import committer, route_planner
+from sluiceway.route.committer import EpochCommitter
 from sluiceway.route.held_route import OwnedRoute
 from sluiceway.route.route_figures import RouteFigures
-from sluiceway.route.route_session import RouteSession
 from sluiceway.schedule.log_end_history import LogEndHistory
 from sluiceway.schedule.retry_pause import RetryPause
 from sluiceway.upkeep.housekeeping import FileCleaner
@@ -21,9 +21,10 @@ from sluiceway.upkeep.lanes import Lanes
 from sluiceway.worker.plan import TaskFailure
 from tools.session_on_disk import session_on_disk
 
-_FUNCTIONS = (
-    *("check_staged_files", "check_identities", "plan_splits", "put_requested", "closing_marked"),
-    *("log_sealed", "log_epoch", "put_announcements"),
+_FUNCTIONS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (route_planner, ("check_identities", "plan_splits")),
+    (committer, ("check_staged_files", "put_requested", "closing_marked")),
+    (committer, ("log_sealed", "log_epoch", "put_announcements")),
 )
 _METHODS: tuple[tuple[type[Any], str], ...] = (
     (LogEndHistory, "update"),
@@ -31,8 +32,8 @@ _METHODS: tuple[tuple[type[Any], str], ...] = (
     (DirtyWatch, "count"),
     (OwnedRoute, "wait_published"),
     (OwnedRoute, "close_passed"),
-    (RouteSession, "_keep_log_short"),
-    (RouteSession, "_want_partitions"),
+    (EpochCommitter, "keep_log_short"),
+    (EpochCommitter, "want_partitions"),
     (RouteFigures, "finishing"),
     (RouteFigures, "record_commit"),
     (RouteFigures, "thrown_away"),
@@ -45,11 +46,11 @@ _METHODS: tuple[tuple[type[Any], str], ...] = (
 _SHARED = ("update", "read_requests")
 _BEFORE = [
     *("finishing", "check_staged_files", "check_identities", "LogEndHistory.update", "plan_splits"),
-    *("put_requested", "_keep_log_short", "closing_marked", "commit"),
+    *("put_requested", "keep_log_short", "closing_marked", "commit"),
 ]
 _BEHIND = [
-    *("count", "log_sealed", "wait_published", "_want_partitions", "close_passed"),
-    *("log_epoch", "record_commit", "put_requested", "put_announcements", "_keep_log_short"),
+    *("count", "log_sealed", "wait_published", "want_partitions", "close_passed"),
+    *("log_epoch", "record_commit", "put_requested", "put_announcements", "keep_log_short"),
     *("tidy", "Lanes.read_requests", "failed", "judge landed"),
 ]
 
@@ -59,9 +60,9 @@ class Steps:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken: list[str] = []
-        for name in _FUNCTIONS:
-            noted = self._noted(name, getattr(route_session, name))
-            monkeypatch.setattr(route_session, name, noted)
+        for module, names in _FUNCTIONS:
+            for name in names:
+                monkeypatch.setattr(module, name, self._noted(name, getattr(module, name)))
         for owner, name in _METHODS:
             told = f"{owner.__name__}.{name}" if name in _SHARED else name
             monkeypatch.setattr(owner, name, self._noted(told, getattr(owner, name)))
@@ -82,7 +83,7 @@ def _planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, act: str) -> li
     with session_on_disk(tmp_path / "t", monkeypatch) as route:
         planned = route.plan()
         answer = route.answer(planned, 4)
-        route.session.set_written(planned)
+        route.session.planner.set_written(planned)
         if act == "thrown away":
             route.run_epoch(6)
             planned.ahead = True
@@ -90,9 +91,9 @@ def _planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, act: str) -> li
         if act == "failed":
             answer = replace(answer, failure=TaskFailure.of(TaskFailedError("a bad disk")))
             with pytest.raises(TaskFailedError):
-                route.session.finish(planned, [answer], route.view())
+                route.session.committer.commit_epoch(planned, [answer], route.view())
         else:
-            route.session.finish(planned, [answer], route.view())
+            route.session.committer.commit_epoch(planned, [answer], route.view())
         return [*steps.taken]
 
 

@@ -10,7 +10,7 @@ def test_route_that_came_back_has_its_failed_epochs_before_it_again() -> None:
 
     def pauses_before_halt() -> list[float]:
         pauses = []
-        while (pause_s := session.pause_s(error)) is not None:
+        while (pause_s := session.planner.retry_pause.pause_s(error)) is not None:
             pauses.append(pause_s)
         return pauses
 

@@ -13,7 +13,7 @@ from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.jobfile.compile.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.observe import metrics
-from sluiceway.route import route_session
+from sluiceway.route import route_start
 from sluiceway.route.held_route import OwnedRoute
 from sluiceway.storage.local import LocalStorage
 from tools.session_on_disk import DiskTable, session_on_disk
@@ -127,7 +127,7 @@ def test_start_ends_what_fenced_drivers_had_begun_once_their_records_are_publish
     def abandon(held: OwnedRoute) -> None:
         owed.append(len(held.owned.fold.unpublished))
 
-    monkeypatch.setattr(route_session, "abandon_left", abandon)
+    monkeypatch.setattr(route_start, "abandon_left", abandon)
     table, held = tmp_path / "t", DiskTable(tmp_path / "t")
     with session_on_disk(table, monkeypatch, DiesBeforePublishing(), held) as route:
         planned = route.plan()

@@ -69,9 +69,9 @@ def held_by(writer: LedgerWriter, told: Told) -> OwnedRoute:
     owned = SimpleNamespace(fold=writer.fold, writer=writer, layout=writer.log.layout)
     moved = SimpleNamespace(pop_removed=set, add=lambda wanted, old, through: None)
     schema = SimpleNamespace(owes_columns=lambda: False)
-    others = dict.fromkeys(("housekeeper", "upkeep", "lanes", "dirty"), None)
+    others = dict.fromkeys(("upkeep", "dirty"), None)
     made: dict[str, Any] = {**others, "owned": owned, "moved": moved, "schema": schema}
-    made["followers"] = Published()
+    made["followers"], made["background"] = Published(), SimpleNamespace(counts=None)
     return OwnedRoute(**made, catalog=cast("Any", told), record_queue=RecordQueue(writer.log, ()))
 
 

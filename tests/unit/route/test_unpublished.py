@@ -9,7 +9,8 @@ from sluiceway.followers import runner
 from sluiceway.followers.runner import FollowerState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.upkeep import LogUpkeep
-from sluiceway.route import held_route, route_session
+from sluiceway.observe.steps import Step
+from sluiceway.route import committer, held_route, route_session
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
 from tools.route_faults import wait_until
@@ -34,7 +35,7 @@ class SlowStore(LocalStorage):
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "FIRST_PAUSE_S", 0.02)
     monkeypatch.setattr(runner, "LONGEST_PAUSE_S", 0.05)
-    monkeypatch.setattr(route_session, "PUBLISH_MOMENT_S", 0.05)
+    monkeypatch.setattr(committer, "PUBLISH_MOMENT_S", 0.05)
     monkeypatch.setattr(route_session, "_SETTLE_S", 0.2)
 
 
@@ -207,3 +208,25 @@ def test_record_may_be_unpublished_up_to_its_time_and_no_longer(
         monkeypatch.setattr(held.followers, "publishing_for_s", lambda: longest_s)
         with pytest.raises(UnpublishedError, match="the first for 600 s"):
             held.refuse_unpublished(0)
+
+
+def test_published_is_observed_only_of_an_epoch_whose_files_have_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, steps = SlowStore(), list[Step]()
+    with session_on_disk(tmp_path / "t", monkeypatch, store, observe=steps.append) as route:
+        _epochs_without_publishing(route, store, 1)
+        figures = route.session.figures.figures
+        after = steps[steps.index(Step.PLANNED) :]
+        assert after == [
+            *(Step.PLANNED, Step.WRITTEN, Step.PREPARED, Step.COMMITTED),
+            *(Step.PUBLISHED, Step.APPLIED, Step.REPORTED),
+            *(Step.PLANNED, Step.WRITTEN, Step.PREPARED, Step.COMMITTED),
+            *(Step.APPLIED, Step.REPORTED),
+        ]
+        spreads = figures.read().spreads
+        # The commit has waited for it all the same, and readers do not see its rows yet.
+        assert sum(spreads["epoch_duration_seconds"]["publish",].counts) == 2
+        assert sum(spreads["readable_delay_seconds"][()].counts) == 1
+        store.away = False
+        wait_until(lambda: sum(figures.read().spreads["readable_delay_seconds"][()].counts) == 2)

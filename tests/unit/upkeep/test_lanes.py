@@ -29,6 +29,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
+from sluiceway.observe.steps import Step
 from sluiceway.operate.replay import follow
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Field, IntegerType, Schema
@@ -99,9 +100,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     return made
 
 
-def _lanes(owned: _Owned, tasks: Any = None) -> Lanes:
+def _lanes(owned: _Owned, tasks: Any = None, hooks: LaneHooks | None = None) -> Lanes:
     nothing = cast("Any", lambda _: None)
-    hooks = LaneHooks(nothing, count(1).__next__, nothing, nothing)
+    hooks = hooks or LaneHooks(nothing, count(1).__next__, lambda _: True, nothing)
     plan = cast("Any", type("Plan", (), {"schema_version": "s", "key": None})())
     return Lanes(cast("Any", owned), lambda: plan, hooks, stderr_log(), tasks=tasks)
 
@@ -129,6 +130,18 @@ def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
     clock.now_s += 100
     lanes.turn()
     assert isinstance(lanes.trouble, StorageUnavailableError)
+
+
+@pytest.mark.parametrize("through", [True, False])
+def test_published_is_observed_only_of_a_lane_whose_files_have_their_names(
+    tmp_path: Path, clock: _Clock, *, through: bool
+) -> None:
+    del clock
+    owned, steps = _Owned(tmp_path), list[Step]()
+    hooks = LaneHooks(steps.append, count(1).__next__, lambda _: through, lambda _: None)
+    owned.request(PURGE, 0, 4)
+    _lanes(owned, hooks=hooks).turn()
+    assert steps == [Step.PINNED, Step.COMMITTED, *([Step.PUBLISHED] if through else [])]
 
 
 @pytest.mark.parametrize(

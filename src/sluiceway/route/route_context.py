@@ -1,0 +1,59 @@
+"""What the parts of one route's session have in common."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from sluiceway.errors import InvariantError, SluicewayError
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.observe.log import Log
+from sluiceway.observe.steps import Step
+from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.route_figures import RouteFigures
+from sluiceway.route.route_meter import RouteMeter
+from sluiceway.route.route_parts import RouteParts
+
+
+@dataclass(slots=True)
+class RouteContext:
+    """From the making of a session to its end, whatever it owns meanwhile.
+
+    Attributes:
+        config: What to do. Becomes another one between epochs: columns of a registry, topics of a
+            pattern.
+        parts: What to do it with.
+        log: Bound to the route.
+        figures: What the metrics say of it.
+        meter: What its status says of it.
+        held: What the session owns; None before START and after the session has left the ledger.
+        trouble: What a put that is repeated waits for, or a move that is not published; any thread
+            may look.
+    """
+
+    config: RouteConfig
+    parts: RouteParts
+    log: Log
+    figures: RouteFigures
+    meter: RouteMeter
+    held: OwnedRoute | None = None
+    trouble: SluicewayError | None = None
+    _epochs: Iterator[int] = field(default_factory=count)
+
+    @property
+    def state(self) -> OwnedRoute:
+        """What the session owns from START to its end.
+
+        Raises:
+            InvariantError: The route was not started.
+        """
+        if self.held is None:
+            raise InvariantError(f"route {self.config.route} is used before it was started")
+        return self.held
+
+    def next_epoch(self) -> int:
+        """The next number of an epoch; those of the stream and of lanes are one row."""
+        return next(self._epochs)
+
+    def observe(self, step: Step) -> None:
+        """Called at each step of the protocol."""
+        self.parts.observe(step)

@@ -1,0 +1,227 @@
+"""SOURCES and PLAN of one route: what its next epoch reads, and whether that is still so after."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import Subscription
+from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.observe.steps import Step
+from sluiceway.route.ahead import fold_after
+from sluiceway.route.key_drain import KeyOrderGuard
+from sluiceway.route.route_context import RouteContext
+from sluiceway.schedule.demand import ReadAhead
+from sluiceway.schedule.epoch_pace import EpochPace
+from sluiceway.schedule.left_out import SkippedPartitions
+from sluiceway.schedule.log_end_history import LogEndHistory
+from sluiceway.schedule.open_transactions import OpenTransactions
+from sluiceway.schedule.planner import (
+    PlannedEpoch,
+    check_described,
+    check_identities,
+    check_still_there,
+    missed_partitions,
+    new_partitions,
+    plan_sources,
+    plan_splits,
+    unpinned,
+)
+from sluiceway.schedule.retry_pause import RetryPause
+from sluiceway.schedule.run_targets import RunTargets
+from sluiceway.schedule.source_view import SourceView
+from sluiceway.schedule.start_offsets import resolve_start
+from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
+
+
+class RoutePlanner:
+    """Decides what a route reads next, from its ledger and from what the brokers say.
+
+    Used by one thread at a time, except that the next epoch may be planned while the commit of the
+    one before runs: from a fold of its own, so that the two have nothing in common. What it knows
+    of logs outlives the ledger that its session owns.
+
+    Args:
+        context: Of the route's session.
+
+    Attributes:
+        retry_pause: After which time the route is tried again.
+        key_order: Holds back new partitions of a keyed route.
+        caught_up: Whether a bounded run has read what it set out to read.
+    """
+
+    def __init__(self, context: RouteContext) -> None:
+        config, log = context.config, context.log
+        self._context = context
+        self.retry_pause = RetryPause()
+        self._targets = RunTargets()
+        self._demand, self._pace = ReadAhead(config.interval_s), EpochPace(config.interval_s)
+        self._transactions, self._left_out = OpenTransactions(log), SkippedPartitions(log)
+        self._second_look = LogEndHistory()
+        key = config.key
+        self.key_order = KeyOrderGuard(
+            None if key is None else key.drain_s,
+            log,
+            one_partition=key is not None and key.one_partition,
+        )
+        self.caught_up = False
+
+    # SOURCES
+
+    def set_topics(self, topics: tuple[str, ...]) -> None:
+        """Read these topics from the next epoch on. Called between epochs, for a pattern's route.
+
+        Args:
+            topics: All that match now; those that are gone are retired in the ledger.
+        """
+        context = self._context
+        if topics != context.config.topics:
+            context.log.info(
+                "topics_changed", topics=len(topics), before=len(context.config.topics)
+            )
+            context.config = replace(context.config, topics=topics)
+
+    def due_sources(self, view: SourceView, ahead: Fold | None = None) -> SourcesRecord | None:
+        """What has to be pinned before anything new is read; None when all is.
+
+        Args:
+            view: What the brokers say now.
+            ahead: The fold with an epoch whose commit is under way.
+
+        Raises:
+            OffsetsLostError: The source is another one than was read.
+            TopicNotFoundError: A topic that is listed by name is gone.
+            TableMismatchError: The table was dropped.
+            FencedError: Another driver has taken over.
+            SourceUnavailableError: The source does not say where the start is.
+        """
+        held, config = self._context.state, self._context.config
+        # An idle route puts nothing, and would never meet the fence.
+        held.owned.tenure.refuse_if_lost()
+        held.followers.refuse_if_failed()
+        fold, wanted = ahead or held.owned.fold, self._subscription(view)
+        discovered = view.of(wanted.topics)
+        check_identities(fold, discovered)
+        # Those that are pinned may lack a leader for a while; where others begin only it can tell.
+        check_described(unpinned(fold, discovered), view.bounds)
+        discovered = self.key_order.admitted(discovered, fold, view.bounds)
+        new = new_partitions(fold, wanted, discovered)
+        starts = resolve_start(config.start, new, view.bounds, self._context.parts.source)
+        found = any(start.how == "group" for start in starts.values())
+        if config.start.kind == "group" and new and not found:
+            self._context.log.warning("group_has_no_offsets", group=config.start.group)
+        kept = self._with_topics_away(fold, wanted)
+        return plan_sources(fold, kept, discovered, view.bounds, starts)
+
+    def _with_topics_away(self, fold: Fold, wanted: Subscription) -> Subscription:
+        """With topics of an unchanged pattern that are not listed, and may come back as they were.
+
+        Raises:
+            SourceUnavailableError: The source does not know whether they are gone.
+        """
+        if not wanted.pattern or fold.subscription is None:
+            return wanted
+        missed = missed_partitions(fold, wanted)
+        if not missed:
+            return wanted
+        away = {one.topic for one in set(missed) - self._context.parts.source.gone(missed)}
+        return replace(wanted, topics=tuple(sorted({*wanted.topics, *away})))
+
+    def _subscription(self, view: SourceView) -> Subscription:
+        """What is read now: a topic of a pattern may go, a listed one may not."""
+        wanted = self._context.config.subscription
+        return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
+
+    # PLAN
+
+    def plan(
+        self, view: SourceView, *, bounded: bool, ahead: Fold | None = None
+    ) -> PlannedEpoch | None:
+        """Decide what to read next; None when there is nothing. All sources are pinned.
+
+        Args:
+            view: What the brokers say now.
+            ahead: The fold with an epoch whose commit is under way; None when none is.
+            bounded: Read to the log ends of the first call, then be caught up.
+
+        Raises:
+            OffsetsLostError: The source no longer has what the ledger needs.
+            SourceUnavailableError: A log ends below its committed end, and is looked at again.
+            FencedError: After a failed epoch: another driver has taken over.
+            SchemaChangedError: The table's columns have changed, and the route does not follow.
+        """
+        held = self._context.state
+        self._context.figures.planning()
+        held.refuse_unpublished(in_flight=0 if ahead is None else 1)
+        route = held.schema.read()
+        if self.retry_pause.in_doubt:
+            held.owned.writer.read_new()
+            self.retry_pause.in_doubt = False
+        fold = ahead or held.owned.fold
+        discovered = view.of(self._subscription(view).topics)
+        check_described(unpinned(fold, discovered), view.bounds)
+        if ahead is None:
+            self._second_look.update(fold, view.bounds)
+        logs = (found.partition for found in discovered)
+        awaited = self.key_order.ends
+        targets = self._targets.aim(fold, logs, view.bounds, awaited) if bounded else None
+        splits = plan_splits(fold, view.bounds, targets, view.copies)
+        splits = self._demand.expect(splits, {**view.copies, **view.bounds})
+        self._look_at_logs(fold, view, measured=ahead is None)
+        if bounded and not splits and ahead is None:
+            self._targets.check_reached(fold, view.bounds)
+        over = bounded and not splits and ahead is None and not self.key_order.holds
+        if over:
+            held.followers.hasten()
+        busy = held.background.lanes.pressing or held.announcing
+        self.caught_up = over and not busy and held.read_published()
+        if not splits:
+            return None
+        epoch = self._context.next_epoch()
+        planned = PlannedEpoch(epoch, splits, route, ahead=ahead is not None)
+        held.mark_planned(planned, fold)
+        self._context.observe(Step.PLANNED)
+        return planned
+
+    def _look_at_logs(self, fold: Fold, view: SourceView, *, measured: bool) -> None:
+        meter = self._context.meter
+        self._left_out.update(fold, view)
+        meter.left_out = (self._left_out.why, self._left_out.count)
+        if measured:
+            # What is not committed yet lags; the commit that is under way will say how much does.
+            meter.update(fold, view.bounds)
+        self._transactions.update(fold, view.bounds)
+
+    # EPOCH
+
+    def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
+        """Plans of the tasks that the loop has spread the splits over."""
+        return self._pace.task_plans(planned)
+
+    def end_epoch_early(self, planned: PlannedEpoch) -> None:
+        """Ask the tasks of the running epoch to close their files and answer.
+
+        Raises:
+            StorageUnavailableError: The store failed; the deadline ends them.
+        """
+        owned = self._context.state.owned
+        flag = stop_path(owned.layout, owned.writer.term, planned.epoch)
+        owned.storage.make_folders(flag.rpartition("/")[0])
+        owned.storage.overwrite(flag, b"")
+
+    def set_written(self, planned: PlannedEpoch) -> None:
+        """The tasks have answered; nothing has been looked at since."""
+        self._pace.set_answered(planned)
+        self._context.observe(Step.WRITTEN)
+
+    def ahead_of(self, answers: Sequence[TaskResult]) -> Fold | None:
+        """What the next epoch may be planned from while these are committed; None if nothing."""
+        return fold_after(self._context.state.owned.fold, answers)
+
+    def check_again(self, record: DataRecord, view: SourceView) -> None:
+        """See that what was read is still there, and of the same logs (commit rule 13)."""
+        fold = self._context.state.owned.fold
+        # A topic created anew while it was read reads like the old one.
+        check_identities(fold, view.of(self._subscription(view).topics))
+        self._second_look.update(fold, view.bounds)
+        plan_splits(fold, view.bounds, None, view.copies)
+        check_still_there(record.ranges, view.bounds, view.copies)
