@@ -107,3 +107,24 @@ def test_stream_that_is_killed_has_every_row_once(
     finally:
         query.kill()
     assert rows() == list(range(table.written))
+
+
+def test_second_query_of_a_name_ends_and_the_first_may_be_stopped_and_started_again(
+    spark: SparkSession, table: RowsOnDisk, tmp_path: Path
+) -> None:
+    table.add(SEVEN, EIGHT)
+    job = table.table.job
+    first = spark_query.begin(spark, job, tmp_path / "out", "rows", "40")
+    wait_for((tmp_path / "out/checkpoint/commits/0").exists)
+    second = spark_query.begin(spark, job, tmp_path / "other", "rows", "40")
+    wait_for(lambda: not second.isActive)
+    assert "another query reads the table under the name `rows`" in str(second.exception())
+    assert first.isActive
+    first.stop()
+    table.add(SEVEN)
+    again = spark_query.begin(spark, job, tmp_path / "out", "rows", "40")
+    wait_for(lambda: (tmp_path / "out/checkpoint/commits/1").exists() or not again.isActive)
+    assert again.isActive, str(again.exception())
+    again.stop()
+    found = spark.read.schema("ts bigint").parquet(str(tmp_path / "out/rows"))
+    assert sorted(row.ts for row in found.collect()) == list(range(table.written))

@@ -34,6 +34,7 @@ class _Table:
     live: dict[str, list[str]] = field(default_factory=dict)
     at: dict[str, str] = field(default_factory=dict)
     written: int = 0
+    named: int = 0
     arrived: list[tuple[int, str, int]] = field(default_factory=list)
 
     def put(self, body: Body) -> None:
@@ -41,7 +42,8 @@ class _Table:
         self.slots.append(Record("test", seq, 1, "", "", seq, seq, body))
 
     def file(self, folder: str, rows: Sequence[int]) -> FileRecord:
-        name = f"{folder}/f{len(self.content)}.parquet"
+        self.named += 1
+        name = f"{folder}/f{self.named}.parquet"
         self.content[name] = list(rows)
         return FileRecord("s/f", name, ("1",), BigInt(len(rows)), BigInt(1), "0", {})
 
