@@ -383,7 +383,7 @@ def cases(count: int) -> Iterator[Case]:
 
 def _field(name: str, shape: str, column: str, of: DataType) -> Field:
     wrapped = shape == "schema"
-    path = ("payload", column) if wrapped and name == "json" else (column,)
+    path = ("payload", column) if wrapped and name == "json" else ()
     walls = wrapped and column == "at"
     return Field(column, of, path=path, policy=Policy(timezone="UTC") if walls else Policy())
 
