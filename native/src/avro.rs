@@ -432,9 +432,16 @@ fn uuid_text(bytes: [u8; 16]) -> Vec<u8> {
 /// What the bytes of a field of the whole record are for.
 enum Step {
     Skip(Skip),
-    Column { number: usize, how: How },
+    Column {
+        number: usize,
+        how: How,
+    },
     /// A record whose fields are wanted one by one; with a branch, or null in the other.
-    Inside { steps: Vec<Step>, branch: Option<usize>, columns: Vec<usize> },
+    Inside {
+        steps: Vec<Step>,
+        branch: Option<usize>,
+        columns: Vec<usize>,
+    },
     /// A column of which the record has nothing.
     Absent(usize),
     /// Several columns want it.
@@ -463,7 +470,8 @@ impl AvroReader {
         let columns = columns.collect::<PyResult<Vec<_>>>()?;
         let records = records.iter().map(|fields| fields.iter().map(skip_of).collect());
         let records = records.collect::<PyResult<Vec<Vec<_>>>>()?;
-        let steps = steps.iter().map(|told| step_of(told, columns.len())).collect::<PyResult<_>>()?;
+        let steps =
+            steps.iter().map(|told| step_of(told, columns.len())).collect::<PyResult<_>>()?;
         Ok(Self { columns, steps, records, block: vec![], ends: vec![] })
     }
 
@@ -616,9 +624,7 @@ fn how_of(told: &Told) -> PyResult<How> {
         "symbols" => How::Symbols(part(told, 1)?),
         "decimal" => How::Decimal(part(told, 1)?, part(told, 2)?),
         "variable" => How::Variable,
-        "time" => {
-            How::Time(Unit { times: part(told, 1)?, per: part(told, 2)? }, part(told, 3)?)
-        }
+        "time" => How::Time(Unit { times: part(told, 1)?, per: part(told, 2)? }, part(told, 3)?),
         "day" => How::Day,
         "list" => How::List(part(told, 1)?, Box::new(how_of(&part(told, 2)?)?)),
         "map" => How::Map(Box::new(how_of(&part(told, 1)?)?)),

@@ -43,6 +43,7 @@ from sluiceway.types.payloads import JoinedPayloads, taken_out
 from sluiceway.types.policy import NO_POLICY, Policy
 from sluiceway.types.schema import (
     BinaryType,
+    BooleanType,
     DataType,
     DateType,
     DecimalType,
@@ -318,9 +319,9 @@ def meant_kind(  # noqa: PLR0911 - a case a type
             inner = meant_kind((element, unit, policy), node.get("items"))
             return None if inner is None else ("list", inner)
         case MapType(key, value) if kind == "map" and not _is_meant(node.get("keys")):
+            plain = native_kind(MapType(key, BooleanType()), None, NO_POLICY)
             inner = meant_kind((value, unit, policy), node.get("values"))
-            keys = native_kind(key, None, NO_POLICY)
-            return None if inner is None or keys is None else ("map", keys, inner)
+            return None if inner is None or plain is None else (*plain[:2], inner)
         case StructType(fields) if kind in ("struct", "map"):
             kinds = {
                 each.name: meant_kind(inner_place(each, policy), _below(node, each.name))

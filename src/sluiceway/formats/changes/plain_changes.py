@@ -143,7 +143,7 @@ class PlainChanges:
         plain = envelope.plain - (envelope.old.keys() if keyed else frozenset())
         (image,) = {envelope.images[marker] for marker in envelope.plain}
         everything = tuple(range(len(schema.fields)))
-        of_plain = _Wanted(image, plain, everything)
+        of_plain = _ChangeKind(image, plain, everything)
         first = _part(form, schema, envelope, (collected, schemas), of_plain)
         if first is None:
             return None
@@ -151,7 +151,7 @@ class PlainChanges:
         elsewhere = {marker for marker in envelope.deletes if envelope.images[marker] != image}
         for marker in sorted(elsewhere):
             wanted = tuple(form.key_places) if keyed else everything
-            of_image = _Wanted(envelope.images[marker], frozenset({marker}), wanted)
+            of_image = _ChangeKind(envelope.images[marker], frozenset({marker}), wanted)
             # Without a column of the row nobody would see that the row is not there.
             if any(form.reads_rows[place] for place in wanted):
                 part = _part(form, schema, envelope, (collected, schemas), of_image)
@@ -213,7 +213,7 @@ class PlainChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _ChangeKind:
     """Changes of one kind: path of the image, markers, places of the columns."""
 
     image: tuple[str, ...]
@@ -226,7 +226,7 @@ def _part(
     schema: Schema,
     envelope: Envelope,
     shared: tuple[pa.Schema, WrappedSchemas],
-    wanted: _Wanted,
+    wanted: _ChangeKind,
 ) -> _Part | None:
     """Reads columns of rows that stand under an image; None where neither fast path can.
 
