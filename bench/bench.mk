@@ -82,5 +82,8 @@ bench-stores: $(STAMP) #: One job on local disk, HDFS and S3 in turn: CPU of a r
 	  --small $(or $(SMALL),500000) --large $(or $(LARGE),2500000) \
 	  --fresh-seconds $(or $(SECONDS),30) $(if $(KEEP),--keep)
 
+bench-shapes: $(STAMP) #: Decoding alone, microseconds a record by format and shape, with and without the native module: RECORDS=4000 ROUNDS=3
+	@$(BIN)/python -m bench.shapes --records $(or $(RECORDS),4000) --rounds $(or $(ROUNDS),3)
+
 # The name of earlier versions.
 flamegraph: bench-flamegraph

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 use crate::arrays::{ArrowArray, Booleans, Offsets, Present, Texts, Values};
+use crate::base64;
 use crate::number::{self, Float, Number};
 use crate::objects::Fields;
 use crate::scan::{Doubt, Reader, Vouched, unescape};
@@ -27,6 +28,12 @@ pub enum Column {
         limit: i128,
     },
     Text(Texts),
+    /// Text of at most so many characters; `padded` ones are kept without the blanks at their end.
+    Bounded {
+        texts: Texts,
+        most: usize,
+        padded: bool,
+    },
     Date(Values<i32>),
     /// A timestamp as ISO 8601 text.
     Instant(Values<i64>),
@@ -35,6 +42,23 @@ pub enum Column {
         values: Values<i64>,
         places: i32,
     },
+    /// Bytes; in JSON as base64.
+    Bytes(Texts),
+    /// A number whose digits Kafka Connect writes as bytes in base64, its scale being in the
+    /// schema, or with None beside the digits.
+    Connect {
+        inner: Box<Column>,
+        scale: Option<i32>,
+    },
+    /// A timestamp as a whole number of units without quotes.
+    Moment {
+        values: Values<i64>,
+        unit: Unit,
+    },
+    /// A date as a whole number of days without quotes.
+    Day(Values<i32>),
+    /// Every value but null is in doubt.
+    Never(Box<Column>),
     List {
         offsets: Offsets,
         items: Box<Column>,
@@ -89,6 +113,28 @@ impl Column {
                 Ok(())
             }
             Self::Text(texts) => text(texts, reader),
+            Self::Bounded { texts, most, padded } => {
+                let found = reader.string()?;
+                push_bounded(texts, reader.plain(found)?, *most, *padded)
+            }
+            Self::Bytes(bytes) => {
+                let found = reader.string()?;
+                let text = reader.plain(found)?;
+                let (data, _) = bytes.open();
+                base64::decode(text, data)?;
+                bytes.finish();
+                Ok(())
+            }
+            Self::Connect { inner, scale } => connect_number(inner, *scale, reader),
+            Self::Moment { values, unit } => {
+                values.push(unit.instant(whole(reader)?)?);
+                Ok(())
+            }
+            Self::Day(values) => {
+                values.push(time::day(whole(reader)?)?);
+                Ok(())
+            }
+            Self::Never(_) => Err(Doubt),
             Self::Date(values) => {
                 values.push(with_text(reader, time::date)?);
                 Ok(())
@@ -116,19 +162,52 @@ impl Column {
         }
     }
 
+    /// A number of `unscaled` times ten to the minus `scale`.
+    pub fn push_scaled(&mut self, unscaled: i128, scale: i32) -> Vouched<()> {
+        match self {
+            Self::Int8(values) => push_whole(values, number::rescaled(unscaled, scale, 0)?),
+            Self::Int16(values) => push_whole(values, number::rescaled(unscaled, scale, 0)?),
+            Self::Int32(values) => push_whole(values, number::rescaled(unscaled, scale, 0)?),
+            Self::Int64(values) => push_whole(values, number::rescaled(unscaled, scale, 0)?),
+            Self::Decimal { values, scale: own, limit } => {
+                let value = number::rescaled(unscaled, scale, *own)?;
+                if value <= -*limit || value >= *limit {
+                    return Err(Doubt);
+                }
+                values.push(value);
+                Ok(())
+            }
+            Self::Float32(values) => {
+                let text = format!("{unscaled}e{}", -scale);
+                values.push(number::read_text(text.as_bytes())?.float()?);
+                Ok(())
+            }
+            Self::Float64(values) => {
+                let text = format!("{unscaled}e{}", -scale);
+                values.push(number::read_text(text.as_bytes())?.float()?);
+                Ok(())
+            }
+            _ => Err(Doubt),
+        }
+    }
+
     pub fn push_null(&mut self) {
         match self {
             Self::Boolean(values) => values.push_null(),
             Self::Int8(values) => values.push_null(),
             Self::Int16(values) => values.push_null(),
-            Self::Int32(values) | Self::Date(values) => values.push_null(),
-            Self::Int64(values) | Self::Instant(values) | Self::Epoch { values, .. } => {
-                values.push_null();
-            }
+            Self::Int32(values) | Self::Date(values) | Self::Day(values) => values.push_null(),
+            Self::Int64(values)
+            | Self::Instant(values)
+            | Self::Epoch { values, .. }
+            | Self::Moment { values, .. } => values.push_null(),
+            Self::Connect { inner, .. } | Self::Never(inner) => inner.push_null(),
             Self::Float32(values) => values.push_null(),
             Self::Float64(values) => values.push_null(),
             Self::Decimal { values, .. } => values.push_null(),
-            Self::Text(texts) => texts.offsets.push_null(),
+            Self::Text(texts) | Self::Bounded { texts, .. } | Self::Bytes(texts) => {
+                texts.offsets.push_null();
+            }
             Self::List { offsets, .. } | Self::Map { offsets, .. } => offsets.push_null(),
             Self::Struct { present, fields } => {
                 present.push_null();
@@ -137,19 +216,23 @@ impl Column {
         }
     }
 
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             Self::Boolean(values) => values.len(),
             Self::Int8(values) => values.len(),
             Self::Int16(values) => values.len(),
-            Self::Int32(values) | Self::Date(values) => values.len(),
-            Self::Int64(values) | Self::Instant(values) | Self::Epoch { values, .. } => {
-                values.len()
-            }
+            Self::Int32(values) | Self::Date(values) | Self::Day(values) => values.len(),
+            Self::Int64(values)
+            | Self::Instant(values)
+            | Self::Epoch { values, .. }
+            | Self::Moment { values, .. } => values.len(),
+            Self::Connect { inner, .. } | Self::Never(inner) => inner.len(),
             Self::Float32(values) => values.len(),
             Self::Float64(values) => values.len(),
             Self::Decimal { values, .. } => values.len(),
-            Self::Text(texts) => texts.offsets.len(),
+            Self::Text(texts) | Self::Bounded { texts, .. } | Self::Bytes(texts) => {
+                texts.offsets.len()
+            }
             Self::List { offsets, .. } | Self::Map { offsets, .. } => offsets.len(),
             Self::Struct { present, .. } => present.len(),
         }
@@ -161,14 +244,18 @@ impl Column {
             Self::Boolean(values) => values.truncate(length),
             Self::Int8(values) => values.truncate(length),
             Self::Int16(values) => values.truncate(length),
-            Self::Int32(values) | Self::Date(values) => values.truncate(length),
-            Self::Int64(values) | Self::Instant(values) | Self::Epoch { values, .. } => {
-                values.truncate(length);
-            }
+            Self::Int32(values) | Self::Date(values) | Self::Day(values) => values.truncate(length),
+            Self::Int64(values)
+            | Self::Instant(values)
+            | Self::Epoch { values, .. }
+            | Self::Moment { values, .. } => values.truncate(length),
+            Self::Connect { inner, .. } | Self::Never(inner) => inner.truncate(length),
             Self::Float32(values) => values.truncate(length),
             Self::Float64(values) => values.truncate(length),
             Self::Decimal { values, .. } => values.truncate(length),
-            Self::Text(texts) => texts.truncate(length),
+            Self::Text(texts) | Self::Bounded { texts, .. } | Self::Bytes(texts) => {
+                texts.truncate(length);
+            }
             Self::List { offsets, items } => items.truncate(offsets.truncate(length)),
             Self::Map { offsets, keys, values } => {
                 let end = offsets.truncate(length);
@@ -188,14 +275,16 @@ impl Column {
             Self::Boolean(values) => values.take(),
             Self::Int8(values) => values.take(),
             Self::Int16(values) => values.take(),
-            Self::Int32(values) | Self::Date(values) => values.take(),
-            Self::Int64(values) | Self::Instant(values) | Self::Epoch { values, .. } => {
-                values.take()
-            }
+            Self::Int32(values) | Self::Date(values) | Self::Day(values) => values.take(),
+            Self::Int64(values)
+            | Self::Instant(values)
+            | Self::Epoch { values, .. }
+            | Self::Moment { values, .. } => values.take(),
+            Self::Connect { inner, .. } | Self::Never(inner) => inner.take(),
             Self::Float32(values) => values.take(),
             Self::Float64(values) => values.take(),
             Self::Decimal { values, .. } => values.take(),
-            Self::Text(texts) => texts.take(),
+            Self::Text(texts) | Self::Bounded { texts, .. } | Self::Bytes(texts) => texts.take(),
             Self::List { offsets, items } => {
                 let items = items.take();
                 offsets.take(None, vec![items])
@@ -212,6 +301,170 @@ impl Column {
             }
         }
     }
+}
+
+/// Of a number that counts times: what `times` of them divided by `per` are in microseconds.
+#[derive(Clone, Copy)]
+pub struct Unit {
+    pub times: i64,
+    pub per: i64,
+}
+
+impl Unit {
+    /// Microseconds since the epoch, within the calendar and none of them a fraction.
+    #[inline(always)]
+    pub fn instant(self, number: i64) -> Vouched<i64> {
+        let count = number.checked_mul(self.times).ok_or(Doubt)?;
+        if self.per != 1 && count % self.per != 0 {
+            return Err(Doubt);
+        }
+        let time_us = count / self.per;
+        if (MIN_TIME_US..=MAX_TIME_US).contains(&time_us) { Ok(time_us) } else { Err(Doubt) }
+    }
+}
+
+fn push_whole<T>(values: &mut Values<T>, value: i128) -> Vouched<()>
+where
+    T: TryFrom<i128> + Copy + Default + Send + 'static,
+{
+    values.push(T::try_from(value).map_err(|_| Doubt)?);
+    Ok(())
+}
+
+/// Push a text that is not from JSON: as it is, or as the number or time that it says.
+#[inline(always)]
+pub fn push_text(column: &mut Column, text: &[u8]) -> Vouched<()> {
+    match column {
+        Column::Text(texts) => {
+            if text.contains(&0) || std::str::from_utf8(text).is_err() {
+                return Err(Doubt);
+            }
+            texts.push(text);
+            Ok(())
+        }
+        _ => push_other_text(column, text),
+    }
+}
+
+fn push_other_text(column: &mut Column, text: &[u8]) -> Vouched<()> {
+    std::str::from_utf8(text).map_err(|_| Doubt)?;
+    match column {
+        Column::Bounded { texts, most, padded } => push_bounded(texts, text, *most, *padded),
+        Column::Boolean(values) => {
+            values.push(match text {
+                b"true" => true,
+                b"false" => false,
+                _ => return Err(Doubt),
+            });
+            Ok(())
+        }
+        Column::Int8(values) => push_whole(values, number::read_text(text)?.scaled(0)?),
+        Column::Int16(values) => push_whole(values, number::read_text(text)?.scaled(0)?),
+        Column::Int32(values) => push_whole(values, number::read_text(text)?.scaled(0)?),
+        Column::Int64(values) => push_whole(values, number::read_text(text)?.scaled(0)?),
+        Column::Float32(values) => {
+            values.push(number::read_text(text)?.float()?);
+            Ok(())
+        }
+        Column::Float64(values) => {
+            values.push(number::read_text(text)?.float()?);
+            Ok(())
+        }
+        Column::Decimal { scale, .. } => {
+            let scale = *scale;
+            column.push_scaled(number::read_text(text)?.scaled(scale)?, scale)
+        }
+        Column::Date(values) => {
+            values.push(time::date(text)?);
+            Ok(())
+        }
+        Column::Instant(values) => {
+            values.push(time::instant(text)?);
+            Ok(())
+        }
+        Column::Epoch { values, places } => {
+            let time_us = number::read_text(text)?.scaled(*places)?;
+            let unit = Unit { times: 1, per: 1 };
+            values.push(unit.instant(i64::try_from(time_us).map_err(|_| Doubt)?)?);
+            Ok(())
+        }
+        _ => Err(Doubt),
+    }
+}
+
+/// Push text, as long as it is no longer than its column.
+pub fn push_bounded(texts: &mut Texts, text: &[u8], most: usize, padded: bool) -> Vouched<()> {
+    let kept = if padded { without_blanks(text) } else { text };
+    let whole = kept.len() == text.len();
+    // Blanks at the end come back only up to the full length.
+    if characters(kept) > most || (!whole && characters(text) != most) || text.contains(&0) {
+        return Err(Doubt);
+    }
+    texts.push(kept);
+    Ok(())
+}
+
+fn without_blanks(text: &[u8]) -> &[u8] {
+    let blanks = text.iter().rev().take_while(|&&byte| byte == b' ').count();
+    &text[..text.len() - blanks]
+}
+
+fn characters(text: &[u8]) -> usize {
+    text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
+}
+
+/// A number that Kafka Connect wrote: digits as bytes, or any number of JSON.
+fn connect_number(inner: &mut Column, scale: Option<i32>, reader: &mut Reader) -> Vouched<()> {
+    match (reader.peek(), scale) {
+        (b'"', Some(scale)) => {
+            let digits = with_text(reader, base64::number)?;
+            inner.push_scaled(digits, scale)
+        }
+        (b'{', None) => {
+            let (digits, scale) = variable_number(reader)?;
+            inner.push_scaled(digits, scale)
+        }
+        (b'-' | b'0'..=b'9', _) => inner.read(reader),
+        _ => Err(Doubt),
+    }
+}
+
+/// `{"scale": 2, "value": "AQ=="}`, as Debezium writes it.
+fn variable_number(reader: &mut Reader) -> Vouched<(i128, i32)> {
+    reader.enter()?;
+    named(reader, b"\"scale\"")?;
+    let scale = i32::try_from(whole(reader)?).map_err(|_| Doubt)?;
+    if !(-1000..=1000).contains(&scale) || !reader.another(b'}')? {
+        return Err(Doubt);
+    }
+    named(reader, b"\"value\"")?;
+    let digits = with_text(reader, base64::number)?;
+    if reader.another(b'}')? {
+        return Err(Doubt);
+    }
+    reader.leave();
+    Ok((digits, scale))
+}
+
+fn named(reader: &mut Reader, name: &[u8]) -> Vouched<()> {
+    reader.word(name)?;
+    reader.skip_space();
+    reader.expect(b':')?;
+    reader.skip_space();
+    Ok(())
+}
+
+/// A whole number of at most 19 digits, with no point and no exponent.
+#[inline(always)]
+fn whole(reader: &mut Reader) -> Vouched<i64> {
+    let begin = reader.mark();
+    let found = number::read(reader)?;
+    let text = reader.since(begin);
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Doubt);
+    }
+    i64::try_from(found.scaled(0)?).map_err(|_| Doubt)
 }
 
 #[inline(always)]
@@ -285,8 +538,10 @@ fn map(
     values: &mut Column,
     reader: &mut Reader,
 ) -> Vouched<()> {
-    if reader.peek() != b'{' {
-        return Err(Doubt);
+    match reader.peek() {
+        b'{' => {}
+        b'[' => return entries(offsets, keys, values, reader),
+        _ => return Err(Doubt),
     }
     reader.enter()?;
     if reader.peek() != b'}' {
@@ -305,6 +560,46 @@ fn map(
         }
     }
     reader.leave();
+    finish_map(offsets, keys)
+}
+
+/// A map as Kafka Connect writes one whose keys are no texts: `[[1, "a"], [2, "b"]]`.
+fn entries(
+    offsets: &mut Offsets,
+    keys: &mut Column,
+    values: &mut Column,
+    reader: &mut Reader,
+) -> Vouched<()> {
+    reader.enter()?;
+    if reader.peek() != b']' {
+        loop {
+            if reader.peek() != b'[' {
+                return Err(Doubt);
+            }
+            reader.enter()?;
+            if reader.peek() == b'n' {
+                return Err(Doubt);
+            }
+            keys.read(reader)?;
+            if !reader.another(b']')? {
+                return Err(Doubt);
+            }
+            values.read(reader)?;
+            if reader.another(b']')? {
+                return Err(Doubt);
+            }
+            reader.leave();
+            if !reader.another(b']')? {
+                break;
+            }
+        }
+    }
+    reader.leave();
+    finish_map(offsets, keys)
+}
+
+/// The map whose keys were read; a key that came twice is a doubt.
+pub fn finish_map(offsets: &mut Offsets, keys: &Column) -> Vouched<()> {
     if !unlike(keys, offsets.end()) {
         return Err(Doubt);
     }

@@ -7,12 +7,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
 
 use crate::arrays::{ArrowArray, Offsets, Present, Texts, Values};
-use crate::columns::Column;
+use crate::columns::{Column, Unit};
 use crate::objects::Fields;
 use crate::records::Records;
 use crate::scan::{Doubt, PADDING, Reader, Vouched};
 
-const ARRAY_CAPSULE: &CStr = c"arrow_array";
+pub const ARRAY_CAPSULE: &CStr = c"arrow_array";
 /// Offsets in a column have 32 bits, and no column holds more bytes than its payloads.
 const MAX_BLOCK_BYTES: usize = 1 << 30;
 
@@ -20,6 +20,9 @@ const MAX_BLOCK_BYTES: usize = 1 << 30;
 #[pyclass(module = "sluiceway_native")]
 pub struct JsonReader {
     columns: Fields,
+    /// What each payload begins with, an object's brace among it; the columns are in the value
+    /// behind it, which is the object's last.
+    prefix: Vec<u8>,
     block: Vec<u8>,
     starts: Vec<usize>,
     scratch: Vec<u8>,
@@ -28,7 +31,14 @@ pub struct JsonReader {
 #[pymethods]
 impl JsonReader {
     #[new]
-    fn new(columns: Vec<(Vec<String>, bool, Bound<'_, PyTuple>)>) -> PyResult<Self> {
+    #[pyo3(signature = (columns, prefix = vec![]))]
+    fn new(
+        columns: Vec<(Vec<String>, bool, Bound<'_, PyTuple>)>,
+        prefix: Vec<u8>,
+    ) -> PyResult<Self> {
+        if prefix.contains(&0) {
+            return Err(PyValueError::new_err("a prefix holds a NUL"));
+        }
         let mut fields = Fields::default();
         for (number, (path, required, kind)) in columns.into_iter().enumerate() {
             if path.is_empty() {
@@ -36,7 +46,7 @@ impl JsonReader {
             }
             fields.add(&path, column(&kind)?, number, required);
         }
-        Ok(Self { columns: fields, block: vec![], starts: vec![], scratch: vec![] })
+        Ok(Self { columns: fields, prefix, block: vec![], starts: vec![], scratch: vec![] })
     }
 
     /// Read payloads from number `start` on, as many as make a block.
@@ -127,8 +137,17 @@ impl JsonReader {
                 found.empty.extend_from_slice(&row);
                 continue;
             }
-            reader.go_to(bounds[0]);
-            match read_row(&mut self.columns, &mut reader, bounds[1] - 1) {
+            let payload = &block[bounds[0]..bounds[1] - 1];
+            let read = if self.prefix.is_empty() {
+                reader.go_to(bounds[0]);
+                read_row(&mut self.columns, &mut reader, bounds[1] - 1)
+            } else if payload.starts_with(&self.prefix) {
+                reader.go_inside(bounds[0] + self.prefix.len());
+                read_last(&mut self.columns, &mut reader, bounds[1] - 1)
+            } else {
+                Err(Doubt)
+            };
+            match read {
                 Ok(()) => found.clean += 1,
                 Err(Doubt) => {
                     self.columns.truncate(found.clean);
@@ -149,8 +168,17 @@ fn read_row(columns: &mut Fields, reader: &mut Reader, end: usize) -> Vouched<()
     if reader.position() == end { Ok(()) } else { Err(Doubt) }
 }
 
+/// As `read_row`, of the last value of an object.
+fn read_last(columns: &mut Fields, reader: &mut Reader, end: usize) -> Vouched<()> {
+    columns.read(reader)?;
+    reader.skip_space();
+    reader.expect(b'}')?;
+    reader.skip_space();
+    if reader.position() == end { Ok(()) } else { Err(Doubt) }
+}
+
 /// A column of a type, told as a tuple: its kind, then what the kind needs.
-fn column(told: &Bound<'_, PyTuple>) -> PyResult<Column> {
+pub fn column(told: &Bound<'_, PyTuple>) -> PyResult<Column> {
     let kind: String = told.get_item(0)?.extract()?;
     Ok(match kind.as_str() {
         "boolean" => Column::Boolean(Default::default()),
@@ -158,6 +186,22 @@ fn column(told: &Bound<'_, PyTuple>) -> PyResult<Column> {
         "float" => floats(told.get_item(1)?.extract()?)?,
         "decimal" => decimals(told.get_item(1)?.extract()?, told.get_item(2)?.extract()?)?,
         "string" => Column::Text(Texts::default()),
+        "bounded" => Column::Bounded {
+            texts: Texts::default(),
+            most: told.get_item(1)?.extract()?,
+            padded: told.get_item(2)?.extract()?,
+        },
+        "bytes" => Column::Bytes(Texts::default()),
+        "connect" => Column::Connect {
+            inner: Box::new(column(told.get_item(1)?.cast()?)?),
+            scale: told.get_item(2)?.extract()?,
+        },
+        "moment" => Column::Moment {
+            values: Values::default(),
+            unit: Unit { times: told.get_item(1)?.extract()?, per: told.get_item(2)?.extract()? },
+        },
+        "day" => Column::Day(Values::default()),
+        "never" => Column::Never(Box::new(column(told.get_item(1)?.cast()?)?)),
         "date" => Column::Date(Values::default()),
         "instant" => Column::Instant(Values::default()),
         "epoch" => {

@@ -1,9 +1,11 @@
-//! The native module of Sluiceway: Kafka and RocketMQ -> buffers, and exact JSON -> typed Arrow columns.
+//! The native module of Sluiceway: Kafka and RocketMQ -> buffers, and exact JSON and Avro -> typed Arrow columns.
 //!
 //! The decoder vouches for rows or doubts them, and never decides that one is dirty: rows in doubt are
 //! decided by the package's slow path. Optional; the package works without it.
 
 mod arrays;
+mod avro;
+mod base64;
 mod columns;
 mod consumer;
 mod crc32;
@@ -19,11 +21,12 @@ mod time;
 use pyo3::prelude::*;
 
 /// Raised with every change of what Python may call or expect.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 
 #[pymodule]
 fn sluiceway_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
+    module.add_class::<avro::AvroReader>()?;
     module.add_class::<consumer::Consumer>()?;
     module.add_class::<decoder::JsonReader>()?;
     module.add_class::<pulls::Pulls>()?;

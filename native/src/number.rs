@@ -116,6 +116,19 @@ pub fn read_text(text: &[u8]) -> Vouched<Number<'_>> {
     Ok(Number { text, negative, mantissa, digits: count, exponent })
 }
 
+/// A number of `from` decimal places as one of `to`; a doubt when places would be lost.
+pub fn rescaled(unscaled: i128, from: i32, to: i32) -> Vouched<i128> {
+    let shift = to - from;
+    if shift == 0 || unscaled == 0 {
+        return Ok(unscaled);
+    }
+    let power = 10_i128.checked_pow(shift.unsigned_abs()).ok_or(Doubt)?;
+    if shift > 0 {
+        return unscaled.checked_mul(power).ok_or(Doubt);
+    }
+    if unscaled % power == 0 { Ok(unscaled / power) } else { Err(Doubt) }
+}
+
 impl Number<'_> {
     /// The number with exactly `scale` decimal places, as a whole number of them.
     ///

@@ -177,6 +177,15 @@ impl Fields {
         self.keys.iter_mut().flat_map(|key| &mut key.takers).try_for_each(Taker::miss)
     }
 
+    /// The column of a struct's field, by its number.
+    pub fn column(&mut self, number: usize) -> &mut Column {
+        // Fields of a struct are keys of their own, in order.
+        match &mut self.keys[number].takers[0] {
+            Taker::Column { column, .. } => column,
+            Taker::Inside(_) => unreachable!("a struct's field is a column"),
+        }
+    }
+
     /// The struct is null: so are its fields, required or not.
     pub fn push_nulls(&mut self) {
         self.each(&mut |_, column| column.push_null());

@@ -55,6 +55,12 @@ impl<'a> Reader<'a> {
         self.depth = 0;
     }
 
+    /// Go to a value inside of the object that a payload is.
+    pub fn go_inside(&mut self, start: usize) {
+        self.go_to(start);
+        self.depth = 1;
+    }
+
     /// The place in the block.
     pub fn position(&self) -> usize {
         self.at as usize - self.block.as_ptr() as usize

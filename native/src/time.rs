@@ -8,9 +8,17 @@ const DAY_US: i64 = 86_400_000_000;
 const MINUTE_US: i64 = 60_000_000;
 pub const MIN_TIME_US: i64 = -719_162 * DAY_US;
 pub const MAX_TIME_US: i64 = 2_932_897 * DAY_US - 1;
+const MIN_DAY: i64 = MIN_TIME_US / DAY_US;
+const MAX_DAY: i64 = MAX_TIME_US / DAY_US;
 const MICROSECOND_DIGITS: usize = 6;
 const MAX_FRACTION_DIGITS: usize = 18;
 const MONTH_DAYS: [i32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/// Days since 1970-01-01, of the years 0001 to 9999.
+#[inline(always)]
+pub fn day(number: i64) -> Vouched<i32> {
+    if (MIN_DAY..=MAX_DAY).contains(&number) { Ok(number as i32) } else { Err(Doubt) }
+}
 
 /// Read `yyyy-MM-dd` as days since 1970-01-01.
 pub fn date(text: &[u8]) -> Vouched<i32> {

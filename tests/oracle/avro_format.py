@@ -49,9 +49,14 @@ def _id_of(text: str) -> int:
 def open_avro_under_test(schema: Schema) -> AvroDecoder:
     """The decoder, with the schemas of all samples made so far."""
     # Each sample has a schema of its own, so the fast path has to take single rows.
-    fast_rows = 1 if next(_TURNS) % 2 else None
+    turn = next(_TURNS) % 3
     return AvroDecoder(
-        schema, confluent_frame, _Registry(), skips_tombstones=False, fast_rows=fast_rows
+        schema,
+        confluent_frame,
+        _Registry(),
+        skips_tombstones=False,
+        fast_rows=1 if turn else None,
+        native=turn > 1,
     )
 
 

@@ -79,12 +79,15 @@ class _Known:
         return {key: self._one if key in (0, 7) else unknown_schema(f"no {key}") for key in keys}
 
 
-def _decoder(schema: Schema, *, skips: bool) -> Callable[[], RowDecoder]:
-    return lambda: AvroDecoder(schema, confluent_frame, _Known(), skips_tombstones=skips)
+def _decoder(schema: Schema, *, skips: bool, native: bool = True) -> Callable[[], RowDecoder]:
+    return lambda: AvroDecoder(
+        schema, confluent_frame, _Known(), skips_tombstones=skips, native=native
+    )
 
 
 DECODERS: tuple[Callable[[], RowDecoder], ...] = (
     _decoder(columns(), skips=False),
+    _decoder(columns(), skips=False, native=False),
     _decoder(_lenient(), skips=True),
 )
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Protocol, cast
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_values import compile_field
@@ -19,6 +19,15 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Holder = Mapping[str, object]
 See = Callable[[Holder], Callable[[Field], Holder] | None]
 """From a payload's object to what each column reads in its place; None where that is the object."""
+
+
+class Parse(Protocol):
+    """As `parse_object`."""
+
+    def __call__(self, payload: bytes, *, lenient: bool) -> dict[str, object]:
+        """The object that a payload is."""
+        ...
+
 
 _WHITESPACE = b" \t\r\n"
 # Possessive, and the end stands for a missing quote: linear on any input.
@@ -68,13 +77,17 @@ class ExactReader:
     Args:
         schema: The table's columns, settings handed on to what lies inside (`inner_settings`).
         extra: What settles the keys that they do not read; None ignores those.
+        parse: In place of `parse_object`.
 
     Raises:
         ValueError: JSON cannot carry a column's type.
     """
 
-    def __init__(self, schema: Schema, extra: ExtraKeys | None = None) -> None:
+    def __init__(
+        self, schema: Schema, extra: ExtraKeys | None = None, *, parse: Parse | None = None
+    ) -> None:
         check_bytes(schema)
+        self._parse = parse or parse_object
         self._extra = extra
         self._fields = schema.fields
         self._readers = [
@@ -98,7 +111,7 @@ class ExactReader:
         Raises:
             DirtyValueError: The row is dirty; says why and where.
         """
-        holder = parse_object(payload, lenient=self._lenient)
+        holder = self._parse(payload, lenient=self._lenient)
         seen = None if see is None else see(holder)
         if seen is None:
             values = [read(holder) for read in self._readers]

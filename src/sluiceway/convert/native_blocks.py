@@ -4,7 +4,8 @@ The module reads payloads straight into the table's columns. Like the other fast
 for a row or leaves it to the slow path; it makes none dirty.
 """
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -15,8 +16,11 @@ from sluiceway.convert.fast_rows import FastPath, FastRows, Rows
 from sluiceway.host.native_module import native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.policy import NO_POLICY, Policy
 from sluiceway.types.schema import (
+    BinaryType,
     BooleanType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
@@ -30,13 +34,16 @@ from sluiceway.types.schema import (
     StringType,
     StructType,
     TimestampType,
-    leaves,
+    VarcharType,
 )
 
 # Offsets within a column have 32 bits.
 MAX_FETCHED_BYTES = 1 << 29
 
-_Kind = tuple[object, ...]
+NativeKind = tuple[object, ...]
+"""A type as the module takes it: its name, then what that needs."""
+NativeColumn = tuple[tuple[str, ...], bool, NativeKind]
+"""Path, whether it is required, and its kind."""
 
 
 class _JsonReader(Protocol):
@@ -49,7 +56,7 @@ class _JsonReader(Protocol):
         """Read `Records`: columns, and suspects and rows without bytes as int64."""
 
 
-class _Columns:
+class NativeColumns:
     """Columns that the module hands over, as pyarrow takes them."""
 
     def __init__(self, schema: pa.Schema, array: object) -> None:
@@ -60,7 +67,36 @@ class _Columns:
         return self._schema.__arrow_c_schema__(), self._array
 
 
-class NativeReader(FastPath):
+class FetchedPath(FastPath):
+    """Reads payloads that the native module has fetched, too, where they lie.
+
+    Args:
+        records: The module's type of fetched records.
+    """
+
+    def __init__(self, records: type) -> None:
+        self._records = records
+
+    def can_read(self, payloads: Sequence[bytes | None]) -> TypeGuard[JoinedPayloads]:
+        """True when the native module has fetched the payloads, and they make one block."""
+        if not isinstance(payloads, JoinedPayloads):
+            return False
+        parts: Sequence[Any] = payloads.parts
+        fetched = bool(parts) and all(isinstance(part, self._records) for part in parts)
+        return fetched and sum(part.value_bytes for part in parts) < MAX_FETCHED_BYTES
+
+    @abstractmethod
+    def read_fetched(self, payloads: JoinedPayloads) -> tuple[FastRows, Rows]:
+        """Read payloads where they were fetched to.
+
+        Called once per batch for which `can_read` is true.
+
+        Returns:
+            As of `read`, in one block; and the positions of payloads without bytes.
+        """
+
+
+class NativeReader(FetchedPath):
     """Reads payloads through the native module. Created once a task, used by one thread.
 
     Args:
@@ -70,9 +106,9 @@ class NativeReader(FastPath):
     """
 
     def __init__(self, schema: Schema, reader: _JsonReader, records: type) -> None:
+        super().__init__(records)
         self._schema = arrow_schema(schema)
         self._reader = reader
-        self._records = records
 
     @classmethod
     def for_schema(cls, schema: Schema) -> "NativeReader | None":
@@ -85,7 +121,7 @@ class NativeReader(FastPath):
             None when the module is not installed, or cannot read such a table.
         """
         module = native_module()
-        columns = [_column(field, field.path or (field.name,)) for field in schema.fields]
+        columns = [native_column(field, field.path or (field.name,)) for field in schema.fields]
         if module is None or None in columns:
             return None
         return cls(schema, module.JsonReader(columns), module.Records)
@@ -95,7 +131,7 @@ class NativeReader(FastPath):
         start = 0
         while start < len(payloads):
             array, end, suspects = self._reader.read(payloads, start)
-            batch = pa.record_batch(_Columns(self._schema, array))
+            batch = pa.record_batch(NativeColumns(self._schema, array))
             rows = np.arange(start, end)
             doubted = np.frombuffer(suspects, np.int64)
             if len(doubted):
@@ -103,24 +139,10 @@ class NativeReader(FastPath):
             yield FastRows([batch], [rows], doubted + start)
             start = end
 
-    def can_read(self, payloads: Sequence[bytes | None]) -> TypeGuard[JoinedPayloads]:
-        """True when the native module has fetched the payloads, and they make one block."""
-        if not isinstance(payloads, JoinedPayloads):
-            return False
-        parts: Sequence[Any] = payloads.parts
-        fetched = bool(parts) and all(isinstance(part, self._records) for part in parts)
-        return fetched and sum(part.value_bytes for part in parts) < MAX_FETCHED_BYTES
-
     def read_fetched(self, payloads: JoinedPayloads) -> tuple[FastRows, Rows]:
-        """Read payloads where they were fetched to.
-
-        Called once per batch for which `can_read` is true.
-
-        Returns:
-            As of `read`, in one batch; and the positions of payloads without bytes.
-        """
+        """Read payloads where they were fetched to; see `FetchedPath.read_fetched`."""
         array, doubted, without = self._reader.read_fetched(payloads.parts)
-        batch = pa.record_batch(_Columns(self._schema, array))
+        batch = pa.record_batch(NativeColumns(self._schema, array))
         suspects, empty = np.frombuffer(doubted, np.int64), np.frombuffer(without, np.int64)
         rows = np.arange(len(payloads))
         if len(suspects) or len(empty):
@@ -128,45 +150,70 @@ class NativeReader(FastPath):
         return FastRows([batch], [rows], suspects), empty
 
 
-def _column(field: Field, path: tuple[str, ...]) -> _Kind | None:
-    if _is_written_otherwise(field):
-        return None
-    kind = _kind(field.type, field.time_unit)
+def native_column(
+    field: Field, path: tuple[str, ...], kind: NativeKind | None = None
+) -> NativeColumn | None:
+    """A column as the module takes it; None where it cannot read such a one.
+
+    Args:
+        field: The column.
+        path: Where it is read.
+        kind: As what; None asks `native_kind`.
+    """
+    kind = kind or native_kind(field.type, field.time_unit, field.policy)
     return None if kind is None else (path, field.required, kind)
 
 
-def _is_written_otherwise(field: Field) -> bool:
-    """Whether the module, which knows no policies, would read times another way than is meant.
+def native_kind(data_type: DataType, time_unit: str | None, policy: Policy) -> NativeKind | None:
+    """How the module reads values of a type from JSON; None where it cannot.
 
-    All other policies are about values that it leaves to the slow path.
+    The module knows no policies: all but those about how values are written are about values
+    that it leaves to the slow path.
+
+    Args:
+        data_type: Of a column, or of what lies inside one.
+        time_unit: Of times.
+        policy: Of the column or field.
     """
-    for leaf, policy in leaves(field.type, field.policy):
-        if policy.format is not None or policy.timezone is not None:
-            return True
-        if isinstance(leaf, DateType) and field.time_unit is not None:
-            return True
-    return False
-
-
-def _kind(data_type: DataType, time_unit: str | None) -> _Kind | None:
     match data_type:
         case ListType(element):
-            inner = _kind(element, time_unit)
+            inner = native_kind(element, time_unit, policy)
             return None if inner is None else ("list", inner)
         case MapType(StringType() | IntegerType() as key, value):
-            inner = _kind(value, time_unit)
-            return None if inner is None else ("map", _kind(key, None), inner)
+            inner = native_kind(value, time_unit, policy)
+            return None if inner is None else ("map", native_kind(key, None, NO_POLICY), inner)
         case StructType(fields):
-            return _struct(fields)
+            of = {field.name: native_kind(*inner_place(field, policy)) for field in fields}
+            return native_struct(fields, of)
+        case BinaryType():
+            return ("bytes",) if policy.format == "base64" else None
         case TimestampType() | LocalTimestampType() if time_unit is not None:
             return ("epoch", TIME_UNIT_PLACES[time_unit])
-        case TimestampType() | LocalTimestampType():
-            return ("instant",)
+        case _ if policy.format is not None or policy.timezone is not None:
+            return None
+        case DateType() if time_unit is not None:
+            return None
         case _:
             return _scalar(data_type)
 
 
-def _scalar(data_type: DataType) -> _Kind | None:
+def inner_place(field: Field, above: Policy) -> tuple[DataType, str | None, Policy]:
+    """Type, unit and policy of a struct's field, of which some hold for all of a column."""
+    own = above if field.policy == NO_POLICY else field.policy
+    return field.type, field.time_unit, own
+
+
+def native_struct(
+    fields: tuple[Field, ...], kinds: Mapping[str, NativeKind | None]
+) -> NativeKind | None:
+    """A struct as the module takes it; None where it cannot read one of its fields."""
+    inner = [(field.name, field.required, kinds[field.name]) for field in fields]
+    if not fields or len(kinds) < len(fields) or None in kinds.values():
+        return None
+    return ("struct", inner)
+
+
+def _scalar(data_type: DataType) -> NativeKind | None:  # noqa: PLR0911 - a case a type
     match data_type:
         case BooleanType():
             return ("boolean",)
@@ -178,15 +225,13 @@ def _scalar(data_type: DataType) -> _Kind | None:
             return ("decimal", precision, scale)
         case StringType():
             return ("string",)
+        case VarcharType(length):
+            return ("bounded", length, False)
+        case CharType(length):
+            return ("bounded", length, True)
         case DateType():
             return ("date",)
+        case TimestampType() | LocalTimestampType():
+            return ("instant",)
         case _:
             return None
-
-
-def _struct(fields: tuple[Field, ...]) -> _Kind | None:
-    names = {field.name for field in fields}
-    inner = [(f.name, f.required, _kind(f.type, f.time_unit)) for f in fields]
-    if not fields or len(names) < len(fields) or any(kind is None for _, _, kind in inner):
-        return None
-    return ("struct", inner)

@@ -9,7 +9,7 @@ from typing import Final
 
 MODULE = "sluiceway_native"
 # What this version of the package calls; see `INTERFACE` in native/src/lib.rs.
-INTERFACE: Final = 4
+INTERFACE: Final = 5
 SWITCH: Final = "SLUICEWAY_NATIVE"
 
 

@@ -52,7 +52,9 @@ COLUMNS = Schema(
 
 def decoder(fast_rows: int | None, columns: Schema = COLUMNS, text: str = SCHEMA) -> AvroDecoder:
     schemas = GivenSchemas([text], by_fingerprint=False)
-    return AvroDecoder(columns, bare_frame, schemas, skips_tombstones=False, fast_rows=fast_rows)
+    return AvroDecoder(
+        columns, bare_frame, schemas, skips_tombstones=False, fast_rows=fast_rows, native=False
+    )
 
 
 def payload(pick: random.Random) -> bytes:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.fast_columns import BLOCK_BYTES, MIN_ROWS, FastColumns
+from sluiceway.formats.avro.native_columns import NativeAvro
 from sluiceway.formats.avro.reader import Cursor, broken
 from sluiceway.formats.avro.writer_schemas import (
     GivenSchemas,
@@ -27,6 +28,8 @@ from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema, inner_settings
 
+FastAvro = NativeAvro | FastColumns
+"""The fast path through the native module, or that of the library."""
 SINGLE_OBJECT_MARK = b"\xc3\x01"
 SINGLE_OBJECT_HEADER_BYTES = 10
 
@@ -57,6 +60,7 @@ class AvroDecoder(RowDecoder):
         skips_tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
         fast_rows: From how many rows of a schema on the fast path is taken, with equal outcomes;
             None never takes it.
+        native: Whether it is that of the native module, where it is installed and can.
 
     Raises:
         ValueError: There is no column, or two have the same name.
@@ -70,11 +74,13 @@ class AvroDecoder(RowDecoder):
         *,
         skips_tombstones: bool,
         fast_rows: int | None = MIN_ROWS,
+        native: bool = True,
     ) -> None:
         check_columns(schema)
         self._columns = Schema(tuple(inner_settings(field) for field in schema.fields))
         self._fast_rows = fast_rows
-        self._fast: dict[WriterSchema, FastColumns | None] = {}
+        self._native = native
+        self._fast: dict[WriterSchema, FastAvro | None] = {}
         self._schema = arrow_schema(schema)
         self._rows = TypedRows(schema)
         self._frame = frame
@@ -133,12 +139,24 @@ class AvroDecoder(RowDecoder):
     def _read_row(self, writer: WriterSchema, payload: bytes, begin: int) -> list[object]:
         return self._rows.row(avro_record(writer, Cursor(payload, begin)))
 
-    def _fast_columns(self, writer: WriterSchema, rows: int) -> FastColumns | None:
+    def _fast_columns(self, writer: WriterSchema, rows: int) -> FastAvro | None:
         if self._fast_rows is None or rows < self._fast_rows:
             return None
         if writer not in self._fast:
-            self._fast[writer] = FastColumns.for_schemas(writer.node, self._columns)
+            self._fast[writer] = fast_avro(writer, self._columns, native=self._native)
         return self._fast[writer]
+
+
+def fast_avro(writer: WriterSchema, columns: Schema, *, native: bool = True) -> FastAvro | None:
+    """What reads payloads of a schema by columns; None where nothing does. Called once a task.
+
+    Args:
+        writer: Of the payloads.
+        columns: With units and policies handed on to what lies inside.
+        native: Whether to try the native module.
+    """
+    found = NativeAvro.for_schemas(writer.node, columns, connect=writer.connect) if native else None
+    return found or FastColumns.for_schemas(writer.node, columns)
 
 
 def avro_blocks(group: list[Framed]) -> Iterator[list[Framed]]:

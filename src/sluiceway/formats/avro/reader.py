@@ -139,7 +139,6 @@ class _Compiler:
     def __init__(self, *, connect: bool) -> None:
         self._connect = connect
         self._records: dict[int, Read] = {}
-        self._least: dict[int, int] = {}
 
     def compile(self, node: Node) -> Read:
         match node:
@@ -150,7 +149,7 @@ class _Compiler:
             case Enum(symbols):
                 return _enum(symbols)
             case Array(items):
-                return _array(self.compile(items), self.least_bytes(items))
+                return _array(self.compile(items), least_bytes(items))
             case Map(values):
                 return _map(self.compile(values))
             case Union(branches):
@@ -170,20 +169,25 @@ class _Compiler:
         fields += [(name, self.compile(of)) for name, of in node.fields]
         return read
 
-    def least_bytes(self, node: Node) -> int:
-        """How many bytes a value has at the least."""
-        match node:
-            case Primitive(name):
-                return {"null": 0, "float": 4, "double": 8}.get(name, 1)
-            case Fixed(size):
-                return size
-            case AvroRecord(fields=fields):
-                if id(node) not in self._least:
-                    self._least[id(node)] = 0
-                    self._least[id(node)] = sum(self.least_bytes(of) for _, of in fields)
-                return self._least[id(node)]
-            case _:
-                return 1
+
+def least_bytes(node: Node) -> int:
+    """How many bytes a value has at the least; one that holds itself counts as none there."""
+    return _least_bytes(node, {})
+
+
+def _least_bytes(node: Node, known: dict[int, int]) -> int:
+    match node:
+        case Primitive(name):
+            return {"null": 0, "float": 4, "double": 8}.get(name, 1)
+        case Fixed(size):
+            return size
+        case AvroRecord(fields=fields):
+            if id(node) not in known:
+                known[id(node)] = 0
+                known[id(node)] = sum(_least_bytes(of, known) for _, of in fields)
+            return known[id(node)]
+        case _:
+            return 1
 
 
 def _boolean(cursor: Cursor) -> bool:

@@ -28,6 +28,7 @@ from sluiceway.formats.changes.outcomes import (
 )
 from sluiceway.formats.changes.plain_changes import PlainChanges
 from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.connect_blocks import WrappedSchemas
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
@@ -112,10 +113,16 @@ class ChangeLogDecoder(RowDecoder):
         )
         # What reads by columns does not see keys that none of them reads.
         exact_only = exact_only or self._extra is not None
+        self._schemas = WrappedSchemas()
         fast = [
-            PlainChanges.of_form(form, schema, envelope, self._collected) for form in self._forms
+            PlainChanges.of_form(form, schema, envelope, self._collected, self._schemas)
+            for form in self._forms
         ]
         self._fast = [] if exact_only else [one for one in fast if one is not None]
+        # A form that has no wrapper needs none.
+        self._knows_no_schemas = bool(self._fast and envelope.wrapper) and not any(
+            one.knows_schemas for one in self._fast
+        )
 
     takes_any_sequence = True
 
@@ -156,7 +163,7 @@ class ChangeLogDecoder(RowDecoder):
 
         What reads by columns reads no schema, and the text can look like another value.
         """
-        return rows_with(payloads, self._marks) if self._envelope.wrapper else _NONE
+        return rows_with(payloads, self._marks) if self._knows_no_schemas else _NONE
 
     def _prefer_others(self, tried: int, left: int) -> None:
         """Begin the next batch with the other form, where this one took few of its messages."""
@@ -197,7 +204,7 @@ class ChangeLogDecoder(RowDecoder):
 
     def _untold(self, payload: bytes) -> str | None:
         try:
-            found = parse_object(payload, lenient=self._lenient)
+            found = self._schemas.parse(payload, lenient=self._lenient)
             return self._forms[self._is_wrapped(found)].untold(found)
         except DirtyValueError:
             return None
@@ -208,7 +215,7 @@ class ChangeLogDecoder(RowDecoder):
 
     def _read(self, payload: bytes) -> list[list[object]]:
         """The changes that a message tells: one, or with the delete of an old key two."""
-        found = parse_object(payload, lenient=self._lenient)
+        found = self._schemas.parse(payload, lenient=self._lenient)
         wrapper, wrapped = self._envelope.wrapper, self._is_wrapped(found)
         if wrapped and found[wrapper] is None and not isinstance(found, JsonObject):
             raise OtherMessageError(TOMBSTONE)

@@ -139,8 +139,9 @@ class MessageForm:
             values = [read(payload) for read in image.readers]
         else:
             seen = SchemaView(payload)
+            # Of a delete what no reader asks for is not looked at, however broken it is.
             values = [
-                read(seen.of(field))
+                None if read is _nothing else read(seen.of(field))
                 for field, read in zip(image.fields, image.readers, strict=True)
             ]
         if self._key:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.avro.decoder import avro_blocks, avro_record
-from sluiceway.formats.avro.fast_columns import MIN_ROWS, FastColumns
+from sluiceway.formats.avro.decoder import FastAvro, avro_blocks, avro_record, fast_avro
+from sluiceway.formats.avro.fast_columns import MIN_ROWS
 from sluiceway.formats.avro.reader import Cursor
 from sluiceway.formats.avro.writer_schemas import RegistrySchemas, WriterSchema
 from sluiceway.formats.changes.envelopes import DEBEZIUM
@@ -93,7 +93,7 @@ class FramedChangeDecoder(RowDecoder):
         self._form = MessageForm(columns, DEBEZIUM, (), key)
         self._fast_schema = _fast_schema(self._form, columns, keyed=self._keyed)
         self._fast_rows = fast_rows
-        self._fast: dict[WriterSchema, FastColumns | None] = {}
+        self._fast: dict[WriterSchema, FastAvro | None] = {}
         settings = registry_settings(registry)
         store = process_store(settings)
         self._schemas = RegistrySchemas(store, connect=True)
@@ -210,15 +210,15 @@ class FramedChangeDecoder(RowDecoder):
             values[-1] = RowKind.FIRST
         return values
 
-    def _fast_columns(self, writer: WriterSchema, rows: int) -> FastColumns | None:
+    def _fast_columns(self, writer: WriterSchema, rows: int) -> FastAvro | None:
         if self._fast_rows is None or rows < self._fast_rows:
             return None
         if writer not in self._fast:
-            self._fast[writer] = FastColumns.for_schemas(writer.node, self._fast_schema)
+            self._fast[writer] = fast_avro(writer, self._fast_schema)
         return self._fast[writer]
 
     def _read_fast(
-        self, collected: CollectedRows, fast: FastColumns, block: list[Framed]
+        self, collected: CollectedRows, fast: FastAvro, block: list[Framed]
     ) -> list[Framed]:
         """Take the changes that are vouched for; the others."""
         rows, payloads, begins = zip(*block, strict=True)

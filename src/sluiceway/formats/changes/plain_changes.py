@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from sluiceway.convert.arrow_blocks import BlockReader
 from sluiceway.convert.fast_rows import FastPath
-from sluiceway.convert.native_blocks import NativeReader
+from sluiceway.convert.native_blocks import FetchedPath, NativeReader
 from sluiceway.formats.changes.envelopes import Envelope
 from sluiceway.formats.changes.forms import MessageForm
 from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.connect_blocks import WrappedReader, WrappedSchemas
 from sluiceway.types.payloads import JoinedPayloads, taken_out
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import Field, Schema, StringType
@@ -62,10 +63,12 @@ class _Part:
         Returns:
             Positions of those that are taken, and of those without bytes.
         """
-        assert isinstance(self.path, NativeReader)  # noqa: S101 - `PlainChanges.can_read` saw it
+        assert isinstance(self.path, FetchedPath)  # noqa: S101 - `PlainChanges.can_read` saw it
         block, empty = self.path.read_fetched(payloads)
-        places = block.rows[0]
-        return places[self._take(block.batches[0], places, doubted, collected)], empty
+        taken = [_NONE]
+        for batch, places in zip(block.batches, block.rows, strict=True):
+            taken.append(places[self._take(batch, places, doubted, collected)])
+        return np.concatenate(taken), empty
 
     def _take(
         self, batch: pa.RecordBatch, rows: Rows, doubted: Rows, collected: CollectedRows
@@ -108,14 +111,23 @@ class PlainChanges:
     Args:
         parts: Those that leave a row, and behind them those that delete one, where its columns
             stand elsewhere.
+
+    Attributes:
+        knows_schemas: Whether values are read as the schemas that came with them mean them.
     """
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         self._first, *self._rest = parts
+        self.knows_schemas = all(isinstance(part.path, WrappedReader) for part in parts)
 
     @classmethod
     def of_form(
-        cls, form: MessageForm, schema: Schema, envelope: Envelope, collected: pa.Schema
+        cls,
+        form: MessageForm,
+        schema: Schema,
+        envelope: Envelope,
+        collected: pa.Schema,
+        schemas: WrappedSchemas,
     ) -> "PlainChanges | None":
         """For a form's messages; None when they cannot be read by columns.
 
@@ -124,23 +136,25 @@ class PlainChanges:
             schema: The table's columns.
             envelope: Which markers are plain.
             collected: Of the rows that are made, with their kind where they have one.
+            schemas: Of messages that come with theirs.
         """
         keyed = KIND_COLUMN in collected.names
         # Which values a change of a key had before is for the slow path to see.
         plain = envelope.plain - (envelope.old.keys() if keyed else frozenset())
         (image,) = {envelope.images[marker] for marker in envelope.plain}
         everything = tuple(range(len(schema.fields)))
-        first = _part(form, schema, envelope, collected, (image, plain, everything))
+        of_plain = _ChangeKind(image, plain, everything)
+        first = _part(form, schema, envelope, (collected, schemas), of_plain)
         if first is None:
             return None
         parts = [first]
         elsewhere = {marker for marker in envelope.deletes if envelope.images[marker] != image}
         for marker in sorted(elsewhere):
             wanted = tuple(form.key_places) if keyed else everything
-            of_image = (envelope.images[marker], frozenset({marker}), wanted)
+            of_image = _ChangeKind(envelope.images[marker], frozenset({marker}), wanted)
             # Without a column of the row nobody would see that the row is not there.
             if any(form.reads_rows[place] for place in wanted):
-                part = _part(form, schema, envelope, collected, of_image)
+                part = _part(form, schema, envelope, (collected, schemas), of_image)
                 parts += [] if part is None else [part]
         return cls(parts)
 
@@ -161,7 +175,7 @@ class PlainChanges:
     def can_read(self, payloads: Sequence[bytes | None]) -> bool:
         """Whether `read_fetched` takes these."""
         path = self._first.path
-        return isinstance(path, NativeReader) and path.can_read(payloads)
+        return isinstance(path, FetchedPath) and path.can_read(payloads)
 
     def read_fetched(
         self, payloads: JoinedPayloads, doubted: Rows, collected: CollectedRows
@@ -198,12 +212,21 @@ class PlainChanges:
         return np.concatenate(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _ChangeKind:
+    """Changes of one kind: path of the image, markers, places of the columns."""
+
+    image: tuple[str, ...]
+    markers: frozenset[str]
+    columns: tuple[int, ...]
+
+
 def _part(
     form: MessageForm,
     schema: Schema,
     envelope: Envelope,
-    collected: pa.Schema,
-    wanted: tuple[tuple[str, ...], frozenset[str], tuple[int, ...]],
+    shared: tuple[pa.Schema, WrappedSchemas],
+    wanted: _ChangeKind,
 ) -> _Part | None:
     """Reads columns of rows that stand under an image; None where neither fast path can.
 
@@ -211,11 +234,11 @@ def _part(
         form: Of the messages.
         schema: The table's columns.
         envelope: Of the form.
-        collected: Of the rows that are made.
-        wanted: Path of the image, markers, places of the columns.
+        shared: Of the rows that are made; of messages that come with their schema.
+        wanted: Which changes.
     """
-    image, markers, columns = wanted
-    all_fields = form.fields(schema, image)
+    (collected, schemas), columns = shared, wanted.columns
+    all_fields = form.fields(schema, wanted.image)
     # A row that is gone is told by its key as far as the message has it.
     partial = len(columns) < len(all_fields)
     chosen = [all_fields[place] for place in columns]
@@ -225,7 +248,10 @@ def _part(
         # A message that has a marker outside of the wrapper is none that is wrapped.
         fields.append(Field(_WRAPPED.name, StringType(), path=envelope.marker))
     numbered = Schema(tuple(replace(field, name=f"c{n}") for n, field in enumerate(fields)))
-    path: FastPath | None = NativeReader.for_schema(numbered) or BlockReader.for_schema(numbered)
+    path: FastPath | None = None
+    if form.wrapper:
+        path = WrappedReader.for_schema(numbered, schemas)
+    path = path or NativeReader.for_schema(numbered) or BlockReader.for_schema(numbered)
     if path is None:
         return None
     of_row = tuple(at for at, place in enumerate(columns) if form.reads_rows[place])
@@ -233,7 +259,7 @@ def _part(
         path,
         collected,
         columns,
-        of_row if image else (),
-        pa.array(sorted(markers), pa.string()),
+        of_row if wanted.image else (),
+        pa.array(sorted(wanted.markers), pa.string()),
         pa.array(sorted(envelope.deletes), pa.string()),
     )

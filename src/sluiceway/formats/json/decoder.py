@@ -11,13 +11,14 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import ExactReader, See, parse_object
 from sluiceway.convert.extra_keys import WRAPPER, ExtraKeys, ExtraRule, is_wrapped, kept_column
 from sluiceway.convert.fast_rows import FastPath, Rows
-from sluiceway.convert.native_blocks import NativeReader
+from sluiceway.convert.native_blocks import FetchedPath, NativeReader
 from sluiceway.formats.changes.connect_values import (
     SchemaView,
     schema_marks,
     see_wrapped,
 )
 from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.connect_blocks import WrappedReader, WrappedSchemas
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.tombstones import add_tombstones
 from sluiceway.host.native_module import MODULE, native_module
@@ -68,10 +69,16 @@ class JsonDecoder(RowDecoder):
         _check_columns(schema)
         self._keeper = keeper
         settled = ExtraKeys(schema, keeper, only_held=extra == "evolve")
-        self._exact = ExactReader(schema, None if extra == "ignore" else settled)
         # A message of Kafka Connect has its row there, and beside it what its values are.
         wrapped = any((field.path or (field.name,))[0] == WRAPPER for field in schema.fields)
         self._see: See | None = see_wrapped if wrapped else None
+        schemas = WrappedSchemas()
+        parse = schemas.parse if wrapped else None
+        self._exact = ExactReader(schema, None if extra == "ignore" else settled, parse=parse)
+        # It goes before the other fast path, which knows no schemas.
+        self._wrapped: WrappedReader | None = None
+        if wrapped and extra == "ignore" and engine in ("auto", "native"):
+            self._wrapped = WrappedReader.for_schema(schema, schemas)
         self._marks = schema_marks(schema)
         self._fast = _fast_path(schema, engine, sees_extra=extra != "ignore")
         self._skips_tombstones = tombstones == "skip"
@@ -93,8 +100,8 @@ class JsonDecoder(RowDecoder):
             Clean, dirty and skipped, which add up to `len(payloads)`.
         """
         collected = CollectedRows(self._schema)
-        fast = self._fast if self._see is None else None
-        if isinstance(fast, NativeReader) and fast.can_read(payloads):
+        fast = self._fast if self._see is None else self._wrapped
+        if isinstance(fast, FetchedPath) and fast.can_read(payloads):
             self._decode_fetched(fast, payloads, collected)
             return collected.decoded()
         rows = np.arange(len(payloads))
@@ -103,6 +110,8 @@ class JsonDecoder(RowDecoder):
             there = np.fromiter(map(bool, payloads), bool, len(payloads))
             add_tombstones(rows[~there].tolist(), collected, skipped=self._skips_tombstones)
             rows = rows[there]
+        if self._wrapped is not None:
+            held, rows = self._decode_wrapped(self._wrapped, held, rows, collected)
         if self._see is not None and self._fast is not None:
             held, rows = self._decode_told(held, rows, collected)
         if self._fast is None:
@@ -135,6 +144,18 @@ class JsonDecoder(RowDecoder):
         left = np.delete(np.arange(len(payloads)), told)
         return [payloads[place] for place in left.tolist()], rows[left]
 
+    def _decode_wrapped(
+        self, path: WrappedReader, payloads: list[bytes], rows: Rows, collected: CollectedRows
+    ) -> tuple[list[bytes], Rows]:
+        """Decode those that come with a schema and that it vouches for; the others."""
+        left = [np.empty(0, np.int64)]
+        for fast in path.read(payloads):
+            for batch, kept in zip(fast.batches, fast.rows, strict=True):
+                collected.add(batch, rows[kept])
+            left.append(fast.suspects)
+        suspects = np.sort(np.concatenate(left))
+        return [payloads[place] for place in suspects.tolist()], rows[suspects]
+
     def fields_of(self, payload: bytes) -> Mapping[str, object]:
         """See `RowDecoder.fields_of`."""
         return self.fields_by(payload, None)
@@ -154,16 +175,24 @@ class JsonDecoder(RowDecoder):
         return found
 
     def _decode_fetched(
-        self, path: NativeReader, payloads: JoinedPayloads, collected: CollectedRows
+        self, path: FetchedPath, payloads: JoinedPayloads, collected: CollectedRows
     ) -> None:
         """Decode payloads that the native module has fetched, where they lie."""
         fast, empty = path.read_fetched(payloads)
-        collected.add(fast.batches[0], fast.rows[0])
+        for batch, rows in zip(fast.batches, fast.rows, strict=True):
+            collected.add(batch, rows)
         if len(empty):
             add_tombstones(empty.tolist(), collected, skipped=self._skips_tombstones)
-        left = fast.suspects
-        if len(left):
-            self._decode_exactly(taken_out(payloads, left), left, collected)
+        self._decode_left(taken_out(payloads, fast.suspects), fast.suspects, collected)
+
+    def _decode_left(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> None:
+        """Decode what the first fast path has left."""
+        if self._see is not None and self._fast is not None:
+            payloads, rows = self._decode_told(payloads, rows, collected)
+        if self._see is not None and self._fast is not None and payloads:
+            self._decode_fast(self._fast, payloads, rows, collected)
+        elif payloads:
+            self._decode_exactly(payloads, rows, collected)
 
     def _decode_fast(
         self, path: FastPath, payloads: list[bytes], rows: Rows, collected: CollectedRows
