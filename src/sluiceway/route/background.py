@@ -4,18 +4,17 @@ from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
 from sluiceway.route.held_route import OwnedRoute
-from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.upkeep import counts_feed, record_queue
-from sluiceway.upkeep.cluster_rewriting import ClusterRewriter
 from sluiceway.upkeep.compact_requests import CompactRequest
 from sluiceway.upkeep.compactor import Compactor
 from sluiceway.upkeep.expirer import Expirer
 from sluiceway.upkeep.forget_requests import ForgetRequest
-from sluiceway.upkeep.rewriting import ProcessRewriter
+from sluiceway.upkeep.rewriting import WorkRewriter
+from sluiceway.work.request import ClusterWork
 
 
 def begin_background(
-    held: OwnedRoute, config: RouteConfig, log: Log, rewrites: RewriteTasks | None = None
+    held: OwnedRoute, config: RouteConfig, log: Log, work: ClusterWork | None = None
 ) -> None:
     """Begin it. Called once, when the route has recovered; its session ends it.
 
@@ -23,11 +22,11 @@ def begin_background(
         held: The route.
         config: Its choices.
         log: Bound to it.
-        rewrites: Executors that may compact; None has the driver's machine do it.
+        work: Executors that may compact; None has the driver's machine do it.
     """
     rules = config.rolling
-    beside = ProcessRewriter(held.owned.layout, held.owned.state.files, rules, config.stores)
-    rewriter = beside if rewrites is None else ClusterRewriter(beside, rewrites)
+    owned = held.owned
+    rewriter = WorkRewriter(owned.layout, owned.state.files, rules, config.stores, cluster=work)
     compactor = Compactor(held.record_queue, rewriter, rules.target_bytes, log)
     readiness = held.readiness
     if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:

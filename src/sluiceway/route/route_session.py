@@ -191,7 +191,7 @@ class RouteSession:
             housekeeper = FileCleaner(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer, route_sealing(self.config, ready))
             place = RecordQueue(owned.log, owned.fold.closed)
-            tasks = self._parts.replays
+            tasks = self._parts.work
             lanes = Lanes(owned, schema.current, self._lane_hooks(), self._log, tasks=tasks)
             dirty = DirtyWatch.recalled(self.config.dirty, owned.log, owned.fold.next_seq)
             follow = (runner, composed.catalog, composed.moved)
@@ -215,7 +215,7 @@ class RouteSession:
         self.meter.advance(owned.fold)
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         self._want_partitions(owned.fold.effects_through, anew=True)
-        begin_background(self._held, self.config, self._log, self._parts.rewrites)
+        begin_background(self._held, self.config, self._log, self._parts.work)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
