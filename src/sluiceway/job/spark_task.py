@@ -12,12 +12,11 @@ from pyspark import TaskContext
 from sluiceway import __version__
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
-from sluiceway.host.import_archives import forget_archives
 from sluiceway.schedule.runner import Bundle
 from sluiceway.types.strict_json import encode
 from sluiceway.work.request import WorkAnswer, WorkRequest, carry_out
 from sluiceway.worker.bundle import run_bundle
-from sluiceway.worker.preload import warm_worker
+from sluiceway.worker.preload import forget_archives, warm_worker
 
 RESULT_SCHEMA = "task int, result binary"
 WORK_SCHEMA = "request int, answer binary"

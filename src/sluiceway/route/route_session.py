@@ -59,11 +59,11 @@ from sluiceway.route.side_records import (
 from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import ReleasedLedger, TakeoverHooks, take_over
 from sluiceway.schedule.demand import ReadAhead
-from sluiceway.schedule.epoch_pace import EpochPace
 from sluiceway.schedule.left_out import SkippedPartitions
 from sluiceway.schedule.log_end_history import LogEndHistory
 from sluiceway.schedule.open_transactions import OpenTransactions
 from sluiceway.schedule.planner import (
+    EpochPace,
     PlannedEpoch,
     check_described,
     check_identities,
@@ -74,11 +74,10 @@ from sluiceway.schedule.planner import (
     plan_splits,
     unpinned,
 )
-from sluiceway.schedule.retry_pause import RetryPause
 from sluiceway.schedule.run_targets import RunTargets
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.start_offsets import resolve_start
-from sluiceway.schedule.task_failures import failures_of
+from sluiceway.schedule.task_failures import RetryPause, failures_of
 from sluiceway.storage.contract import Storage
 from sluiceway.upkeep.housekeeping import FileCleaner, keep_log_short
 from sluiceway.upkeep.lanes import LaneHooks, Lanes
