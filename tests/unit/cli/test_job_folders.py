@@ -78,7 +78,7 @@ def test_other_commands_take_a_folder_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def run(name: str, args: list[str]) -> int:
-        assert name == f"sluiceway.cli.{verb}"
+        assert name == f"sluiceway.cli.commands.{verb}"
         print(f"ran {args}")
         return 0 if args[0].endswith("a.yaml") else code
 
