@@ -33,7 +33,7 @@ from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 from sluiceway.upkeep.compaction_choice import ideal_files
-from sluiceway.upkeep.rewriting import ProcessRewriter
+from sluiceway.upkeep.rewriting import WorkRewriter
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import FileRules, TaskPlan
 from sluiceway.worker.write_behind import WriteBehind
@@ -105,7 +105,7 @@ def measure(root: Path, epochs: int, records: int, target_bytes: int) -> dict[st
     hour = write_hour(root, epochs, records)
     folder = hour.layout.attempt(intent_folder(1, uuid4().hex))
     hour.storage.make_folders(folder)
-    rewriter = ProcessRewriter(hour.layout, hour.plan.route.files, FileRules(target_bytes))
+    rewriter = WorkRewriter(hour.layout, hour.plan.route.files, FileRules(target_bytes))
     began_s = time.monotonic()
     (made,) = rewriter.rewrite([(folder, hour.files)], until=None)
     if isinstance(made, SluicewayError):

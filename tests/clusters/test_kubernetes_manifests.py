@@ -11,8 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from sluiceway.cluster.job_archive import JobArchive
-from sluiceway.cluster.kubernetes import PodChoices, objects
-from sluiceway.cluster.pod_placement import pairs, toleration
+from sluiceway.cluster.kubernetes import PodChoices, objects, pairs, toleration
 from sluiceway.errors import WrongUsageError
 from tools.job_files import write_job
 

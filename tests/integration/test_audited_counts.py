@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from sluiceway.audit.partition_counts import ObservedCounts
+from sluiceway.audit.partition_states import ObservedCounts
 from sluiceway.audit.partition_wait import PartitionWatch
 from sluiceway.audit.partition_why import WaitExplanation
 from sluiceway.ledger.counts_records import CountsRecord

@@ -24,7 +24,7 @@ def test_broker_that_is_down_at_the_start_is_waited_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.3)
     monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 2.0)
     run, topic = new_run()
     TopicWriter(bootstrap_servers).write(topic, _events(range(5)))
@@ -54,7 +54,7 @@ def test_broker_that_goes_away_in_mid_run_and_comes_back_loses_nothing(
     *,
     killed: bool,
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.3)
     monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 2.0)
     run, topic = new_run(2)
     writer = TopicWriter(bootstrap_servers)

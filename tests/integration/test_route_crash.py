@@ -162,7 +162,7 @@ def test_publish_that_fails_for_a_while_is_repeated_until_it_is_done(
             raise StorageUnavailableError("the store is away", where=dst)
         publish(storage, src, dst, size_bytes=size_bytes, crc32c=crc32c)
 
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.1)
     monkeypatch.setattr(LocalStorage, "publish", fails)
     run.catch_up()
     assert len(failures) == 3
@@ -206,7 +206,7 @@ def test_put_of_a_record_with_unknown_outcome_is_settled_by_the_slot(
 def test_staged_file_that_vanished_throws_the_epoch_away_and_it_is_read_again(
     new_run: NewRun, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.1)
     run, topic = new_run()
     writer.write(topic, _events(range(10)))
     removed: list[Path] = []

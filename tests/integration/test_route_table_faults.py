@@ -147,7 +147,7 @@ def test_metastore_that_is_down_at_the_start_is_waited_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.3)
     run, topic = new_run()
     writer.write(topic, _events(range(5)))
     lab.kill_server("metastore")
@@ -169,7 +169,7 @@ def test_metastore_that_is_down_at_the_start_is_waited_for(
 def test_metastore_that_fails_while_the_table_is_marked_does_not_lock_the_driver_out(
     new_run: NewRun, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.1)
     run, topic = new_run()
     writer.write(topic, _events(range(5)))
     mark = HiveTableSink.mark_ledger

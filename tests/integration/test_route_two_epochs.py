@@ -73,7 +73,7 @@ def test_epoch_that_was_planned_ahead_of_a_refused_one_is_thrown_away_and_read_a
         check_staged_files(*asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(f"{_COMMITTER}.check_staged_files", refuse_the_first)
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.1)
     with live(run, watch) as running:
         running.wait_for(refused.is_set)
         running.wait_for(lambda: run.rows() == offsets(0, range(25)))

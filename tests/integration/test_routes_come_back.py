@@ -325,7 +325,7 @@ def test_route_that_halts_for_good_is_not_tried_again(
 def test_table_that_is_read_only_for_a_while_delays_its_route_alone(
     pair: Pair, topics: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.3)
     topics(*pair.names)
     pair.write(0)
     with pair.running():
@@ -383,7 +383,7 @@ def test_full_disk_is_waited_for_with_growing_pauses(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.1)
     topics(*pair.names)
     pair.write(0)
     begin = LocalStorage.create_staged

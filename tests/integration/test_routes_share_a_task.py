@@ -61,8 +61,8 @@ def test_only_the_route_for_which_tasks_die_halts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.05)
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.LONGEST_RETRY_S", 0.2)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.05)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.LONGEST_RETRY_S", 0.2)
     prefix = f"d{uuid.uuid4().hex[:8]}"
     topics = [new_topic(2) for _ in range(_ROUTES)]
     routes = [

@@ -36,7 +36,7 @@ def offsets(run: RouteRun) -> list[object]:
 def test_leader_that_does_not_answer_keeps_only_its_own_routes_waiting(
     lab_in: LabStarter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.5)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.5)
     monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 4.0)
     with lab_in(tmp_path / "lab") as lab, second_broker(lab, tmp_path / "second") as broker:
         servers = lab.endpoints().bootstrap_servers
@@ -92,7 +92,7 @@ def test_leader_that_does_not_answer_keeps_only_its_own_routes_waiting(
 def test_route_goes_on_with_the_partitions_whose_leaders_answer(
     lab_in: LabStarter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.retry_pause.FIRST_RETRY_S", 0.5)
+    monkeypatch.setattr("sluiceway.schedule.task_failures.FIRST_RETRY_S", 0.5)
     monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 4.0)
     with lab_in(tmp_path / "lab") as lab, second_broker(lab, tmp_path / "second") as broker:
         servers = lab.endpoints().bootstrap_servers

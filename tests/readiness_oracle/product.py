@@ -30,7 +30,7 @@ from readiness_oracle.bodies import (
 )
 from readiness_oracle.decider import Announced, Batch, Fate, Outcome, RefusedError
 from readiness_oracle.history import SECOND, CountMessage, Look, Route
-from sluiceway.audit.partition_counts import counted_due
+from sluiceway.audit.partition_states import counted_due
 from sluiceway.errors import InvariantError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule

@@ -31,7 +31,6 @@ from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LakeCatalog, Li
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction, Rewriting
 from sluiceway.sinks.iceberg.compact.expiring import LakeExpiry
-from sluiceway.sinks.iceberg.compact.file_process import Answers
 from sluiceway.sinks.iceberg.compact.orphans import LakeOrphans
 from sluiceway.sinks.iceberg.compact.replace_request import replace_request
 from sluiceway.sinks.iceberg.compact.rewrite_live import LakeRewritePlan, rewrite_live
@@ -47,6 +46,7 @@ from sluiceway.sinks.table_options import TableOptions
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from sluiceway.types.strict_json import BigInt
+from sluiceway.work.process import Answers
 from tools.ledger_records import LEDGER, data, fence, sources, span
 
 NAME: Identifier = ("ods", "t")

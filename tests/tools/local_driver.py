@@ -34,7 +34,7 @@ _POLL_S = 0.02
 # Of a driver that has ended: hundreds of them are watched at last.
 _ENDED_POLL_S = 1.0
 PAUSES_S = {
-    "sluiceway.schedule.retry_pause.FIRST_RETRY_S": 0.1,
+    "sluiceway.schedule.task_failures.FIRST_RETRY_S": 0.1,
     "sluiceway.followers.runner.FIRST_PAUSE_S": 0.3,
     "sluiceway.route.takeover._LOST_FENCE_PAUSE_S": 0.1,
     "sluiceway.ledger.lease.RENEW_INTERVAL_S": 0.2,

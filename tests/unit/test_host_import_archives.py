@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sluiceway.host.import_archives import forget_archives
 from sluiceway.job.spark_task import run_spark_task, warm_task
+from sluiceway.worker.preload import forget_archives
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.storage.local import LocalStorage
-from sluiceway.storage.probe_once import ProbeOnce
+from sluiceway.storage.probing import ProbeOnce
 
 
 class CountingStorage(LocalStorage):

@@ -5,15 +5,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sluiceway.audit.format_times import ago, moment, span
-from sluiceway.audit.partition_counts import (
+from sluiceway.audit.partition_states import (
     ObservedCounts,
+    PartitionProgress,
+    TimeRule,
     counted_due,
     counts_of,
     counts_text,
-)
-from sluiceway.audit.partition_states import (
-    PartitionProgress,
-    TimeRule,
     observed_prefixes,
     stand_without_rows,
 )
@@ -29,7 +27,7 @@ from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.sealing import NEVER_CLOSED
-from sluiceway.route.ready_order import open_before_first
+from sluiceway.route.route_readiness import open_before_first
 from sluiceway.sinks.partition_path import requested_folder
 from sluiceway.types.log_key import SourceKey
 

@@ -1,6 +1,7 @@
 """One connection to a Hive Metastore: opened when needed, reopened after errors."""
 
 import os
+import re
 import select
 import socket
 import ssl
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
-from thrift.Thrift import TApplicationException
+from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
@@ -390,3 +391,48 @@ def _may_repeat(cause: BaseException | None) -> bool:
     if isinstance(cause, TTransportException):
         return not _is_silence(cause)
     return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)
+
+
+_METHOD = "getVersion"
+_MAJOR = re.compile(r"(\d+)\.")
+
+
+def ask_version(client: Any) -> str:
+    """Call `getVersion`. Every server before 4 answers `3.0`, whatever it is.
+
+    Raises:
+        TApplicationException: The server has no such method.
+    """
+    out, back = client._oprot, client._iprot  # noqa: SLF001 - the generated client's own streams
+    out.writeMessageBegin(_METHOD, TMessageType.CALL, 0)
+    out.writeStructBegin("getVersion_args")
+    out.writeFieldStop()
+    out.writeStructEnd()
+    out.writeMessageEnd()
+    out.trans.flush()
+    _, kind, _ = back.readMessageBegin()
+    if kind == TMessageType.EXCEPTION:
+        refused = TApplicationException()
+        refused.read(back)
+        back.readMessageEnd()
+        raise refused
+    found = ""
+    back.readStructBegin()
+    while True:
+        _, field_type, number = back.readFieldBegin()
+        if field_type == TType.STOP:
+            break
+        if number == 0 and field_type == TType.STRING:
+            found = back.readString()
+        else:
+            back.skip(field_type)
+        back.readFieldEnd()
+    back.readStructEnd()
+    back.readMessageEnd()
+    return found
+
+
+def major_version(text: str) -> int:
+    """The first number of a version; 0 when there is none."""
+    found = _MAJOR.match(text)
+    return int(found[1]) if found else 0

@@ -16,6 +16,8 @@ from sluiceway.catalog.connection import (
     MethodMissingError,
     NoSuchObject,
     ServerFailure,
+    ask_version,
+    major_version,
 )
 from sluiceway.catalog.hive_table import (
     AddOutcome,
@@ -27,7 +29,6 @@ from sluiceway.catalog.hive_table import (
     RejectedPartition,
     refuse_another,
 )
-from sluiceway.catalog.server_version import ask_version, major_version
 from sluiceway.catalog.thrift_values import (
     STATS_ACCURATE,
     partition_value,

@@ -35,6 +35,8 @@ _OF_FOLDERS = frozenset({"validate", "plan", "status", "test"})
 """Commands that take a folder of job files in place of one."""
 _OBJECTS_BEFORE_GC = 50_000
 _COMPLETION_OPTIONS = frozenset({"install_completion", "show_completion"})
+COMPLETE_VARIABLE = "_SLUICEWAY_COMPLETE"
+"""In the environment where a shell asks what may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,10 @@ def _document_requested(args: Sequence[str]) -> str:
 
 
 def _dispatch(args: list[str]) -> int:
+    if not args and os.environ.get(COMPLETE_VARIABLE):
+        from sluiceway.cli.commands.completion import complete  # noqa: PLC0415 - seldom
+
+        return complete()
     if not args:
         print(_help_text(), file=sys.stderr)
         return EXIT_USAGE
@@ -218,11 +224,7 @@ def _run(verb: Verb, args: list[str]) -> int:
 def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     import typer  # noqa: PLC0415 - not needed for help and mistakes
 
-    from sluiceway.cli.views.help_layout import lay_out_help  # noqa: PLC0415
-
-    command = without_completion(typer.main.get_command(import_module(verb.module).app))
-    lay_out_help(command)
-    command.context_settings["help_option_names"] = ["-h", "--help"]
+    command = verb_command(verb)
     name, in_words = f"sluiceway {verb.name}", not _document_requested(args)
     try:
         code = command.main(args=args, prog_name=name, obj=context, standalone_mode=in_words)
@@ -242,9 +244,16 @@ def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     return code if isinstance(code, int) else 0
 
 
-def without_completion(command: Any) -> Any:
-    """A verb's command without Typer's own options for it: `completion` is a verb of its own."""
+def verb_command(verb: Verb) -> Any:
+    """A verb's Typer command, without Typer's options for completion: that is a verb of its own."""
+    import typer  # noqa: PLC0415 - as in `_run_typer`
+
+    from sluiceway.cli.views.help_layout import lay_out_help  # noqa: PLC0415
+
+    command: Any = typer.main.get_command(import_module(verb.module).app)
     command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
+    lay_out_help(command)
+    command.context_settings["help_option_names"] = ["-h", "--help"]
     return command
 
 

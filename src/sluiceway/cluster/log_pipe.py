@@ -6,15 +6,60 @@ reading end too, begins another one, so that nobody meets a broken pipe or waits
 """
 
 import fcntl
+import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from sluiceway.cluster.log_keeper import LogKeeper
 from sluiceway.host.bounded_log import PART_BYTES, BoundedLog
+
+_KEPT_BLOCK_BYTES = 1 << 16
+
+
+class LogKeeper:
+    """Never raises and never stops listening: a full disk costs lines, not the driver.
+
+    Args:
+        log: Where to.
+    """
+
+    def __init__(self, log: BoundedLog) -> None:
+        self._log = log
+        self._lost = 0
+
+    def keep(self, block: bytes) -> None:
+        """Write what was read, and first how much could not be written before it."""
+        try:
+            if self._lost:
+                told = {"event": "log_lost", "level": "warning", "bytes": self._lost}
+                self._log.write(b"\n" + json.dumps(told).encode() + b"\n")
+                self._lost = 0
+            self._log.write(block)
+        except OSError:
+            self._lost += len(block)
+
+    def keep_all(self, source: int) -> None:
+        """Write all that comes from a descriptor, to its end."""
+        while block := os.read(source, _KEPT_BLOCK_BYTES):
+            self.keep(block)
+
+
+def main() -> None:
+    """Keep the log that the arguments name."""
+    # It ends with the last of those it listens to, not before them.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    path, part_bytes = sys.argv[1:]
+    LogKeeper(BoundedLog(Path(path), part_bytes=int(part_bytes))).keep_all(sys.stdin.fileno())
+
+
+if __name__ == "__main__":
+    main()
+
 
 _PIPE_BYTES = 1 << 20
 """What may wait while the disk is slow, before a driver does."""
@@ -96,7 +141,7 @@ class LogPipe:
         self._began = time.monotonic()
         self._keeper = subprocess.Popen(  # noqa: S603
             [
-                *(sys.executable, "-m", "sluiceway.cluster.log_keeper"),
+                *(sys.executable, "-m", "sluiceway.cluster.log_pipe"),
                 *(str(self._path), str(self._part_bytes)),
             ],
             stdin=self._source,

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import tempfile
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from pathlib import Path
 from sluiceway.cluster.job_archive import JobArchive, driver_program
 from sluiceway.cluster.spark_conf import PYTHON_THERE, UNPACKED
 from sluiceway.errors import SubmissionError
+from sluiceway.host.http import read_url
 from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin, log_in, realm_flag
 from sluiceway.job.spark_login import login_settings
@@ -231,8 +231,7 @@ def yarn_log(application: str, user: YarnUser) -> str:
         )
     address = f"{found[1]}/ws/v1/node/containers/{found[2]}/logs/stdout"
     try:
-        with urllib.request.urlopen(address, timeout=_NODE_TIMEOUT_S) as answer:  # noqa: S310
-            raw: bytes = answer.read()
+        raw = read_url(address, _NODE_TIMEOUT_S)
     except (OSError, ValueError) as error:
         raise SubmissionError(
             f"the driver's node gives no log: {error}",

@@ -12,9 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from sluiceway.errors import Retriable
-from sluiceway.followers.http_post import post_json
 from sluiceway.followers.lineage_events import LineageRoute, RunState, Totals, run_event
-from sluiceway.jobfile.compile.http_receiver import HttpReceiver
+from sluiceway.host.http import HttpReceiver, post_json
 from sluiceway.jobfile.compile.lineage_rule import LineageRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from sluiceway.errors import Retriable
 from sluiceway.followers.announcements import Announcement, Announcer, Receiver
-from sluiceway.followers.http_post import post_json
+from sluiceway.host.http import HttpReceiver, post_json
 from sluiceway.jobfile.blocks.webhook_body import fill_body
-from sluiceway.jobfile.compile.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog

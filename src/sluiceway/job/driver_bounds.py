@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from sluiceway.host.store_calls import MOST_THREADS as STORE_THREADS
 from sluiceway.host.work_pool import MOST_THREADS as WORK_THREADS
 from sluiceway.job.route_pool import PLACES as ROUTE_THREADS
-from sluiceway.job.spark_replays import MOST_AT_ONCE as REPLAY_THREADS
-from sluiceway.job.spark_rewrites import MOST_AT_ONCE as REWRITE_THREADS
+from sluiceway.job.spark_work import GROUPS_AT_ONCE, SINGLES_AT_ONCE
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.lease_renewal import MAX_LANE_THREADS as LEASE_THREADS
 
@@ -59,8 +58,8 @@ def driver_bounds(routes: list[RouteConfig], settings: Mapping[str, str]) -> Dri
         + ROUTE_THREADS
         + WORK_THREADS
         + STORE_THREADS
-        + REWRITE_THREADS
-        + REPLAY_THREADS
+        + GROUPS_AT_ONCE
+        + SINGLES_AT_ONCE
         + LEASE_THREADS * max(len(stores), 1)
     )
     return DriverBounds(memory_mib(settings[HEAP]), settings.get(OVERHEAD, ""), threads)

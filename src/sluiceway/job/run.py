@@ -35,11 +35,10 @@ from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.route_session import RouteSession
 from sluiceway.route.status import RunSummary
 from sluiceway.schedule.rate_limit import RateLimit
-from sluiceway.schedule.replay_tasks import ReplayTasks
-from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.schedule.slot_target import SlotBounds, SlotTarget
 from sluiceway.upkeep.record_queue import BeginWork
+from sluiceway.work.request import ClusterWork
 from sluiceway.worker.plan import TaskResult
 from sluiceway.worker.read_tally import read_tally
 
@@ -88,13 +87,9 @@ class CountedRunner(TaskRunner):
         """See `TaskRunner`."""
         self._runner.ask_for(slots)
 
-    def rewrites(self) -> RewriteTasks | None:
+    def work(self) -> ClusterWork | None:
         """See `TaskRunner`."""
-        return self._runner.rewrites()
-
-    def replays(self) -> ReplayTasks | None:
-        """See `TaskRunner`."""
-        return self._runner.replays()
+        return self._runner.work()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -349,9 +344,8 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             observe_and_reach,
             progress,
             replaces,
-            rewrites=runner.rewrites(),
-            replays=runner.replays(),
             background=extra.background,
+            work=runner.work(),
         )
         return RouteSession(config, parts)
 

@@ -28,8 +28,6 @@ from sluiceway.job.spark_jobs import (
     epoch_description,
     ui_address,
 )
-from sluiceway.job.spark_replays import SparkReplays
-from sluiceway.job.spark_rewrites import SparkRewrites
 from sluiceway.job.spark_task import (
     RESULT_SCHEMA,
     packed,
@@ -38,14 +36,14 @@ from sluiceway.job.spark_task import (
     warm_task,
     with_tokens,
 )
+from sluiceway.job.spark_work import SparkWork
 from sluiceway.job.token_jvm import fetch_tokens
 from sluiceway.observe.log import Log
-from sluiceway.schedule.replay_tasks import ReplayTasks
-from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.storage.hdfs.failures import INVALID_TOKEN
 from sluiceway.types.strict_json import decode
+from sluiceway.work.request import ClusterWork
 from sluiceway.worker.plan import TaskResult
 
 _WAIT_S = 0.05
@@ -93,8 +91,7 @@ class SparkRunner(TaskRunner):
         self._tokens = (
             None if local else HdfsTokens(log, fetch_tokens, os.environ.get("HADOOP_CONF_DIR", ""))
         )
-        self._rewrites = SparkRewrites(session, self._name, self._spare, self._tokens)
-        self._replays = SparkReplays(session, self._name, self._spare, self._tokens)
+        self._work = SparkWork(session, self._name, self._spare, self._tokens)
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
@@ -114,17 +111,10 @@ class SparkRunner(TaskRunner):
         except (Py4JError, OSError) as error:
             raise _lost(error) from error
 
-    def rewrites(self) -> RewriteTasks | None:
-        """See `TaskRunner.rewrites`."""
-        return self._rewrites if self._has_pools() else None
-
-    def replays(self) -> ReplayTasks | None:
-        """See `TaskRunner.replays`."""
-        return self._replays if self._has_pools() else None
-
-    def _has_pools(self) -> bool:
-        """Whether low work has its place: a borrowed session has no pools, and jobs of others."""
-        return self._owned and not self._session.sparkContext.master.startswith("local")
+    def work(self) -> ClusterWork | None:
+        """See `TaskRunner.work`. A borrowed session has no pools, and jobs of others."""
+        local = self._session.sparkContext.master.startswith("local")
+        return self._work if self._owned and not local else None
 
     def warm_up(self, stopped: Callable[[], bool]) -> None:
         """Wait until executors can run tasks of ours. Called once, before the first epoch.
@@ -201,8 +191,7 @@ class SparkRunner(TaskRunner):
     def close(self) -> None:
         """See `TaskRunner.close`."""
         self._jobs.shutdown(wait=False, cancel_futures=True)
-        self._rewrites.close()
-        self._replays.close()
+        self._work.close()
         if self._tokens is not None:
             self._tokens.close()
         try:

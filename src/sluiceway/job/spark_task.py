@@ -4,32 +4,26 @@ import pickle
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from sluiceway import __version__
-from sluiceway.errors import SluicewayError, TaskFailedError, UnhealthyEnvironmentError
+from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
-from sluiceway.host.import_archives import forget_archives
-from sluiceway.observe.failpoints import Role, arm
 from sluiceway.schedule.runner import Bundle
-from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import encode
+from sluiceway.work.request import WorkAnswer, WorkRequest, carry_out
 from sluiceway.worker.bundle import run_bundle
-from sluiceway.worker.lane_task import run_lane_task
-from sluiceway.worker.plan import TaskPlan, TaskResult
-from sluiceway.worker.preload import warm_worker
-from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan, carry_out
+from sluiceway.worker.plan import TaskResult
+from sluiceway.worker.preload import forget_archives, warm_worker
 
 RESULT_SCHEMA = "task int, result binary, rows bigint, bytes bigint, dirty bigint"
 COUNTED = {"rows": "rows read", "bytes": "bytes read", "dirty": "dirty rows"}
 """Columns of an epoch's answers that Spark's page shows as sums, and the names that it gives them.
 """
-ANSWER_SCHEMA = "plan int, answer binary"
-REPLAY_SCHEMA = "answer binary"
+WORK_SCHEMA = "request int, answer binary"
 
 RunTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What a Spark task runs: as `mapInArrow` takes it."""
@@ -106,72 +100,39 @@ def _answers(task: int, results: Sequence[TaskResult]) -> pa.RecordBatch:
     )
 
 
-def packed_items(shares: Sequence[Sequence[tuple[int, RewritePlan]]]) -> tuple[bytes, ...]:
-    """Plans with their numbers as bytes, those of each task together."""
+def packed_shares(shares: Sequence[Sequence[tuple[int, WorkRequest]]]) -> tuple[bytes, ...]:
+    """Requests with their numbers as bytes, those of each task together."""
     return tuple(zlib.compress(pickle.dumps(list(share)), level=1) for share in shares)
 
 
-def rewritten(raw: bytes) -> RewriteAnswer:
-    """What a task of ours has answered to a plan."""
-    answer: RewriteAnswer = pickle.loads(raw)  # noqa: S301 - our own
+def unpacked_answer(raw: bytes) -> WorkAnswer:
+    """What a task of ours has answered to a request."""
+    answer: WorkAnswer = pickle.loads(raw)  # noqa: S301 - our own
     return answer
 
 
-def run_rewrites(
+def run_work(
     shares: tuple[bytes, ...], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Rewrite the partitions of this Spark task, one after the other. Called once per attempt.
+    """Carry out the requests of this Spark task, one after the other. Called once per attempt.
 
     Args:
         shares: Of all tasks, packed.
         batches: One row: the number of the task.
     """
-    arm(Role.WORKER)
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            share: list[tuple[int, RewritePlan]]
+            share: list[tuple[int, WorkRequest]]
             share = pickle.loads(zlib.decompress(shares[number]))  # noqa: S301 - our own
-            again = _attempt_mark()
-            for plan_number, plan in share:
-                answer = pickle.dumps(carry_out(replace(plan, again=again), time.process_time()))
-                yield pa.RecordBatch.from_pydict(
-                    {
-                        "plan": pa.array([plan_number], pa.int32()),
-                        "answer": pa.array([answer], pa.binary()),
-                    }
-                )
-
-
-def packed_replay(plan: TaskPlan, paths: Sequence[str]) -> bytes:
-    """The one task of a replay's epoch as bytes."""
-    return zlib.compress(pickle.dumps((plan, list(paths))), level=1)
-
-
-def replayed(raw: bytes) -> TaskResult | SluicewayError:
-    """What a task of ours has answered."""
-    answer: TaskResult | SluicewayError = pickle.loads(raw)  # noqa: S301 - our own
-    return answer
-
-
-def run_replay(packed: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the one task of a replay's epoch. Called once per attempt, whose files are its own."""
-    arm(Role.WORKER)
-    plan: TaskPlan
-    paths: list[str]
-    plan, paths = pickle.loads(zlib.decompress(packed))  # noqa: S301 - our own
-    for _ in batches:
-        answer: TaskResult | SluicewayError
-        try:
-            storage, _ = open_storage(plan.route.layout.table_root, plan.route.stores)
-            answer = run_lane_task(plan, storage, paths)
-        except SluicewayError as error:
-            answer = error
-        except Exception as error:  # noqa: BLE001 - the task's boundary: one replay, not the job
-            answer = TaskFailedError(
-                f"{type(error).__name__}: {str(error)[:300]}",
-                hint="a bug, or rows that this version cannot take; nothing was committed of them",
-            )
-        yield pa.RecordBatch.from_pydict({"answer": pa.array([pickle.dumps(answer)], pa.binary())})
+            attempt = _attempt_mark()
+            for request_number, request in share:
+                for answer in carry_out(request, time.process_time(), attempt):
+                    yield pa.RecordBatch.from_pydict(
+                        {
+                            "request": pa.array([request_number], pa.int32()),
+                            "answer": pa.array([pickle.dumps(answer)], pa.binary()),
+                        }
+                    )
 
 
 def _attempt_mark() -> str:

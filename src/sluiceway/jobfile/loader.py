@@ -31,7 +31,7 @@ from sluiceway.jobfile.checks.table_paths import table_path
 from sluiceway.jobfile.document import MAX_BYTES, Node, Scalar, read_document
 from sluiceway.jobfile.document import Mapping as MappingNode
 from sluiceway.jobfile.positions import Path, Positions, places_in
-from sluiceway.jobfile.problems import JobFileProblem, job_file_error, quoted
+from sluiceway.jobfile.problems import JobFileProblem, Mark, job_file_error, quoted
 from sluiceway.jobfile.references import resolve_references
 
 
@@ -234,7 +234,7 @@ def inspect_job(
     """
     document = read_document(content)
     if not _has_blocks(document.root):
-        from sluiceway.jobfile.foreign_files import foreign_file  # noqa: PLC0415 - seldom needed
+        from sluiceway.jobfile.loader import foreign_file  # noqa: PLC0415 - seldom needed
 
         foreign = foreign_file(content, document.root)
         if foreign is not None:
@@ -418,3 +418,54 @@ def _meaning(detail: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str
         choices = str(context["expected"]).replace("'", "`")
         return choices, "choose one" if " or " in choices else f"write {choices}"
     return _EXPECTED.get(detail["type"], (detail["msg"], "correct it"))
+
+
+_BEGIN = (
+    "a job file of sluiceway is another one: `sluiceway init TOPIC` writes it from the topic that "
+    "it reads, see docs/guides/first-table.md"
+)
+_FLINK_CDC = "a pipeline of Flink CDC"
+_CONNECT = "a connector of Kafka Connect"
+_KEYS = (
+    (frozenset({"source", "sink", "pipeline"}), _FLINK_CDC),
+    (frozenset({"source", "sink", "env"}), "a job of SeaTunnel"),
+    (frozenset({"source", "sink"}), _FLINK_CDC),
+    (frozenset({"connector.class"}), _CONNECT),
+    (frozenset({"apiVersion", "kind"}), "a manifest of Kubernetes"),
+    (frozenset({"services"}), "a file of Docker Compose"),
+)
+"""Keys at the top that no job file has together -> what has them."""
+_LINES = (
+    (r"debezium\.source\.[\w.]+\s*[=:]", "the properties of Debezium Server"),
+    (r"[\"']?connector\.class[\"']?\s*[=:]", _CONNECT),
+    (r"(?i:create\s+(?:temporary\s+)?table\s)", "SQL"),
+)
+"""How lines begin of files that are no YAML, or hide their keys in a block."""
+
+
+def foreign_file(content: bytes, root: Node | None) -> JobFileProblem | None:
+    """What a file is that another program reads; None for all else.
+
+    Args:
+        content: The whole file, which has no block of a job file.
+        root: Its tree; None where it is no YAML.
+    """
+    keys = _keys(root)
+    found = next((what for needed, what in _KEYS if needed <= keys), None)
+    if found is None:
+        text = content.decode("utf-8", "replace")
+        found = next(
+            (what for form, what in _LINES if re.search(rf"^[\s{{]*{form}", text, re.MULTILINE)),
+            None,
+        )
+    if found is None:
+        return None
+    return JobFileProblem(Mark(1, 1), f"expected a job file, got {found}", _BEGIN)
+
+
+def _keys(root: Node | None) -> set[str]:
+    """Those at the top, and those of a connector's `config`."""
+    entries = root.entries if isinstance(root, MappingNode) else ()
+    inner = (each.value for each in entries if each.key == "config")
+    below = [one.key for each in inner if isinstance(each, MappingNode) for one in each.entries]
+    return {*(entry.key for entry in entries), *below}

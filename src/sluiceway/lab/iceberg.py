@@ -1,9 +1,9 @@
 """A REST catalog of Iceberg: the test server of Iceberg itself, its tables in SQLite."""
 
-import http.client
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluiceway.host.http import read_url
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, pinned_jars, spark_jars_folder
@@ -89,11 +89,7 @@ class IcebergCatalogServer(LabServer):
         port = site.ports[ICEBERG_CATALOG]
         if not accepts_connections(port):
             return False
-        connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_WAIT_S)
         try:
-            connection.request("GET", "/v1/config")
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
+            return bool(read_url(f"http://{LOOPBACK}:{port}/v1/config", _WAIT_S))
+        except OSError:
             return False
-        finally:
-            connection.close()

@@ -1,12 +1,12 @@
 """YARN: a resource manager and two node managers, of the same jar as the lab's HDFS."""
 
 import json
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from sluiceway.host.http import read_url
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.hdfs import HadoopServer, HdfsEndpoint, hadoop_xml
@@ -244,8 +244,7 @@ def _nodes(manager: ServerSite) -> list[dict[str, Any]] | None:
     """What the resource manager knows of its nodes; None when it does not answer."""
     url = f"http://{yarn_endpoint(manager).web}/ws/v1/cluster/nodes"
     try:
-        with urllib.request.urlopen(url, timeout=_ASK_TIMEOUT_S) as answer:
-            found = json.load(answer)
+        found = json.loads(read_url(url, _ASK_TIMEOUT_S))
     except (OSError, ValueError):
         return None
     nodes = found.get("nodes")

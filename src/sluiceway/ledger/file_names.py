@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from uuid import uuid4
 
-from sluiceway.types.file_name_parts import PREFIX, SUFFIX
+PREFIX = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+"""Readers of Hive's family leave out files whose names begin with `_` or `.`."""
+SUFFIX = re.compile("[A-Za-z0-9._-]{1,32}")
 
 
 @dataclass(frozen=True, slots=True)

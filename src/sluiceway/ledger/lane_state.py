@@ -83,7 +83,3 @@ class ReplayLanes:
             else:
                 joined.append((begin, end))
         self.taken[source] = joined
-
-    def taken_rows(self) -> int:
-        """Rows that belong to lanes, consumed or not."""
-        return sum(stop - start for each in self.taken.values() for start, stop in each)

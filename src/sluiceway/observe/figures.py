@@ -107,11 +107,6 @@ class Figures:
         with self._lock:
             self._numbers[metric.name] = dict(values)
 
-    def put_at(self, metric: Metric, value: float, *labels: str) -> None:
-        """Say what a gauge has now under these labels; the others stay."""
-        with self._lock:
-            self._numbers.setdefault(metric.name, {})[labels] = value
-
     def put_one(self, metric: Metric, value: float | None) -> None:
         """As `put`, for a gauge without labels of its own; None takes it off the page."""
         self.put(metric, {} if value is None else {(): value})

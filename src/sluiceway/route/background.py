@@ -9,12 +9,11 @@ from sluiceway.route import dirty_stores
 from sluiceway.route.held_route import OwnedRoute
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.upkeep import counts_feed
-from sluiceway.upkeep.cluster_rewriting import ClusterRewriter
 from sluiceway.upkeep.compact_requests import CompactRequest
 from sluiceway.upkeep.compactor import Compactor
 from sluiceway.upkeep.expirer import Expirer
 from sluiceway.upkeep.forget_requests import ForgetRequest
-from sluiceway.upkeep.rewriting import ProcessRewriter
+from sluiceway.upkeep.rewriting import WorkRewriter
 
 
 def begin_background(
@@ -34,8 +33,10 @@ def begin_background(
         log: Bound to it.
     """
     rules = config.rolling
-    beside = ProcessRewriter(held.owned.layout, held.owned.state.files, rules, config.stores)
-    rewriter = beside if parts.rewrites is None else ClusterRewriter(beside, parts.rewrites)
+    owned = held.owned
+    rewriter = WorkRewriter(
+        owned.layout, owned.state.files, rules, config.stores, cluster=parts.work
+    )
     compactor = Compactor(held.record_queue, rewriter, rules.target_bytes, log)
     readiness = held.readiness
     if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:
@@ -51,8 +52,8 @@ def begin_background(
     background = held.background
     background.lanes.hand_on = hand_on
     background.work += [compactor, expirer]
-    background.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, feeders, log)
-    background.housekeeper.tidy(held.owned.fold)
+    background.housekeeper.dirty = dirty_stores.keeper_of(config, owned, feeders, log)
+    background.housekeeper.tidy(owned.fold)
     background.counts = counts_feed.begin(config, held.record_queue, log)
     background.work += [] if background.counts is None else [background.counts]
     background.work.extend(begin(held.record_queue) for begin in parts.background)

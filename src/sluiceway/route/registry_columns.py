@@ -10,7 +10,7 @@ from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.table import SubjectSpec
 from sluiceway.jobfile.blocks.type_text import is_nested
 from sluiceway.jobfile.blocks.written_columns import COLUMNS
-from sluiceway.jobfile.checks.key_columns import key_column_problems
+from sluiceway.jobfile.checks.key_checks import key_column_problems
 from sluiceway.jobfile.compile.choices import choice_problems
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.compile.config import RouteConfig

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer
-from sluiceway.schedule.replay_tasks import ReplayTasks
-from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sources.contract import SourceClient
 from sluiceway.upkeep.record_queue import BeginWork
+from sluiceway.work.request import ClusterWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +19,7 @@ class RouteParts:
         source: Shared by the routes of a connection; closed by its owner.
         sink: Owned by the session, which closes it.
         replaces: Term that may be replaced without waiting for its lease.
-        rewrites: Executors that may compact; None has the driver's machine do it.
-        replays: Executors that may replay; likewise.
+        work: Executors that may compact and replay; None has the driver's machine do it.
         background: Begin what else asks for records between the epochs.
     """
 
@@ -31,6 +29,5 @@ class RouteParts:
     observe: Observer
     progress: Progress
     replaces: int | None = None
-    rewrites: RewriteTasks | None = None
-    replays: ReplayTasks | None = None
+    work: ClusterWork | None = None
     background: tuple[BeginWork, ...] = ()

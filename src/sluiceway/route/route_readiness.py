@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from sluiceway.eventtime.prefix_periods import Period
+from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import DuePrefixes, OpenPrefixes, next_to_announce
 from sluiceway.eventtime.watermark import (
     ObservedSource,
@@ -20,8 +20,9 @@ from sluiceway.eventtime.watermark import (
 )
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.folding.fold_state import PartitionKey, SourceState
+from sluiceway.ledger.folding.fold_state import FoldState, PartitionKey, SourceState
 from sluiceway.ledger.records import RangeRecord
+from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.ledger.watermark_records import (
     MAX_HELD_BY,
     HeldByRecord,
@@ -29,12 +30,40 @@ from sluiceway.ledger.watermark_records import (
     WatermarkRecord,
 )
 from sluiceway.observe.log import Log
-from sluiceway.route.ready_order import open_before_first
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.record_queue import RecordQueue
+
+
+def open_before_first(fold: FoldState, periods: PrefixPeriods) -> list[Period]:
+    """Times that are open and end before one that was closed first; announced before it.
+
+    Closing begins with the first time with rows. An epoch that was in flight then may bring rows
+    of earlier ones, which are in time: they are closed later, or with it, and announced first.
+    Nothing joins once something is closed in the ledger, as rows of later epochs are late.
+
+    Args:
+        fold: What is closed in it was closed by its driver before.
+        periods: Of the table.
+    """
+    if any(slot != NEVER_CLOSED for slot in fold.sealed.values()):
+        # What was closed first is announced long ago, and so is all that came before it.
+        return []
+    began = min((each.closed_seq for each in fold.closed.values()), default=None)
+    if began is None:
+        return []
+    names = (name for name, each in fold.closed.items() if each.closed_seq == began)
+    last = max((each for name in names if (each := periods.of(name)) is not None), default=None)
+    open_names = (
+        name
+        for name, state in fold.partitions.items()
+        if state.first_seq < began and not state.expired and fold.closed_above(name) is None
+    )
+    found = {each for name in open_names if (each := periods.of(name)) is not None}
+    return sorted(each for each in found if last is not None and each < last)
+
 
 LONGEST_BEFORE_S = 300.0
 """How long what has to happen between closing and READY may hold an announcement (rule 30c)."""

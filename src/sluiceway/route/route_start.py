@@ -100,7 +100,7 @@ def _owned_route(
         applied=committer.want_partitions,
         held_up=committer.is_held_up,
     )
-    lanes = Lanes(owned, schema.current, hooks, log, tasks=parts.replays)
+    lanes = Lanes(owned, schema.current, hooks, log, tasks=parts.work)
     return OwnedRoute(
         owned=owned,
         followers=composed.runner,

@@ -34,8 +34,8 @@ from sluiceway.route.ownership import (
 )
 from sluiceway.sinks.contract import TableSink, TableState
 from sluiceway.storage.contract import Storage
-from sluiceway.storage.place import refuse_missing_parent
-from sluiceway.storage.probe_once import process_probes
+from sluiceway.storage.locations import refuse_missing_parent
+from sluiceway.storage.probing import process_probes
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 

@@ -17,7 +17,7 @@ from sluiceway.formats.record_keys import MAXWELL_PREFIX, key_fields, schema_fie
 from sluiceway.formats.schema_registry.client import RegistryClient
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.table import FROM_REGISTRY
-from sluiceway.jobfile.checks.key_columns import key_column_problems
+from sluiceway.jobfile.checks.key_checks import key_column_problems
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.schema_formats import key_registry, registry_settings

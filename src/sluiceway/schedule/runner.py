@@ -3,10 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from sluiceway.schedule.replay_tasks import ReplayTasks
-from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
+from sluiceway.work.request import ClusterWork
 from sluiceway.worker.plan import TaskPlan, TaskResult
 
 Bundle = tuple[TaskPlan, ...]
@@ -67,15 +66,8 @@ class TaskRunner(ABC):
         """
         del slots
 
-    def rewrites(self) -> RewriteTasks | None:
-        """What rewrites partitions beside the epochs. Asked once a route, when that starts.
-
-        None where one machine does all.
-        """
-        return None
-
-    def replays(self) -> ReplayTasks | None:
-        """What reads dirty rows once more beside the epochs. Asked once a route.
+    def work(self) -> ClusterWork | None:
+        """What carries out work beside the epochs. Asked once a route, when that starts.
 
         None where one machine does all.
         """

@@ -11,7 +11,6 @@ from enum import StrEnum
 from sluiceway.types.strict_json import BigInt, encode
 
 COMPACT = "compact"
-MOST_PARTITIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,6 @@ from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
-from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.change_judging import judging
@@ -62,8 +61,9 @@ from sluiceway.upkeep.requests import (
     put_answer,
     read_requests,
 )
+from sluiceway.work.request import ClusterWork
 from sluiceway.worker.answers import check_staged_files
-from sluiceway.worker.lane_task import copy_late_files, run_lane_task
+from sluiceway.worker.lane_task import LANE_BUG, copy_late_files, lane_request, run_lane_task
 from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult
 from sluiceway.worker.replayed_changes import SUPERSEDED
 
@@ -125,7 +125,7 @@ class Lanes:
         hooks: LaneHooks,
         log: Log,
         *,
-        tasks: ReplayTasks | None = None,
+        tasks: ClusterWork | None = None,
     ) -> None:
         self._owned = owned
         self._plan = plan
@@ -332,9 +332,12 @@ class Lanes:
         # Who judges changes of keyed rows reads the driver's own log; what is copied as it is
         # needs no executor.
         tasks = self._tasks if route.key is None and kind != LATE else None
-        result = None if tasks is None else tasks.run(plan, paths)
-        self._on_executor = result is not None
-        if result is not None:
+        answer = None if tasks is None else tasks.run_now(*lane_request(plan, paths))
+        if answer is not None and answer.failure is not None:
+            raise answer.failure
+        self._on_executor = answer is not None
+        if answer is not None:
+            result: TaskResult = answer.value
             return result
         try:
             if kind == LATE:
@@ -346,7 +349,7 @@ class Lanes:
         except Exception as error:
             raise TaskFailedError(
                 f"{type(error).__name__}: {str(error)[:300]}",
-                hint="a bug, or rows that this version cannot take; nothing was committed of them",
+                hint=LANE_BUG,
             ) from error
 
     def _record(self, lane: LaneState, result: TaskResult, schema: str) -> LaneDataRecord:

@@ -14,13 +14,15 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.ledger.records import NO_ROWS
-from sluiceway.observe.failpoints import reach
+from sluiceway.observe.failpoints import Role, arm, reach
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sources.contract import Split, SplitEnd
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileSeal, Storage
 from sluiceway.storage.copying import copy_staged
+from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
+from sluiceway.work.request import WorkRequest
 from sluiceway.worker.answers import TaskTimes, finished_result
 from sluiceway.worker.dirty_reader import DirtyBatch, read_dirty_rows
 from sluiceway.worker.pipeline import RowPipeline
@@ -28,6 +30,31 @@ from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
+
+LANE_BUG = "a bug, or rows that this version cannot take; nothing was committed of them"
+_GRACE_S = 30.0
+
+
+def lane_request(plan: TaskPlan, paths: Sequence[str]) -> tuple[WorkRequest, float]:
+    """`run_lane_task` as work for an executor, and the longest time for it in seconds."""
+    route = plan.route
+    request = WorkRequest(
+        f"{__name__}:{run_lane_elsewhere.__name__}",
+        (plan, tuple(paths)),
+        LANE_BUG,
+        place=(route.layout.table_root, route.stores),
+        route=route.layout.route,
+    )
+    return request, plan.deadline_s + _GRACE_S
+
+
+def run_lane_elsewhere(argument: tuple[TaskPlan, Sequence[str]], attempt: str) -> TaskResult:
+    """`run_lane_task` by another process than the driver's; files of each attempt are its own."""
+    del attempt
+    plan, paths = argument
+    arm(Role.WORKER)
+    storage, _ = open_storage(plan.route.layout.table_root, plan.route.stores)
+    return run_lane_task(plan, storage, paths)
 
 
 def run_lane_task(

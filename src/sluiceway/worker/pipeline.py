@@ -44,9 +44,7 @@ from sluiceway.worker.row_rules import NO_CHOICES
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
 from sluiceway.worker.row_writer import RowWriter
 from sluiceway.worker.staged_files import StagedFiles
-from sluiceway.worker.task_clock import TaskClock
-from sluiceway.worker.task_figures import FigureTally
-from sluiceway.worker.unfilled_columns import TaskUnfilledColumns
+from sluiceway.worker.task_figures import FigureTally, TaskClock, TaskUnfilledColumns
 from sluiceway.worker.write_behind import WriteLane
 
 

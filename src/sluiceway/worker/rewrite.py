@@ -1,23 +1,21 @@
 """Writes the rows of many small files of a partition into few larger ones.
 
-Runs in a process of its own beside the driver (`worker.rewrite_process`), or as a task of Spark.
+Runs in a process of its own beside the driver, or as a task of Spark (`sluiceway.work`).
 Memory holds one row group at the most, however large the partition is.
 """
 
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from sluiceway.errors import (
     FileLostError,
-    SluicewayError,
     StorageUnavailableError,
     TaskFailedError,
 )
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.observe.failpoints import reach
+from sluiceway.observe.failpoints import Role, arm, reach
 from sluiceway.sinks.files.column_bounds import widest_bounds
 from sluiceway.sinks.files.contract import FileChoice, WrittenFile
 from sluiceway.sinks.files.merging import ClosedFile, MergedFile, open_closed
@@ -27,6 +25,7 @@ from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
+from sluiceway.work.request import WorkRequest
 from sluiceway.worker.plan import FileRules
 
 
@@ -40,8 +39,7 @@ class RewritePlan:
         choice: How the table's files are written.
         rules: Size at which a new file is ended and another one begun, and how they are named.
         stores: How the table's store is reached.
-        again: Tells the files of a further attempt from those that the ones before may have begun
-            or still write; empty for the first.
+        again: See `rewrite_partition`.
     """
 
     layout: LedgerLayout
@@ -53,46 +51,34 @@ class RewritePlan:
     again: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteAnswer:
-    """What became of a rewriting.
-
-    Attributes:
-        files: The new ones.
-        cpu_s: CPU seconds of the process for it; the first ones include its start.
-        failure: Why there are none.
-        wall_s: Seconds that it took where it was carried out.
-    """
-
-    files: tuple[FileRecord, ...]
-    cpu_s: float
-    failure: SluicewayError | None = None
-    wall_s: float = 0.0
+def rewrite_request(plan: RewritePlan) -> WorkRequest:
+    """Work of which nothing stays behind; its answer holds `FileRecord`s."""
+    return WorkRequest(
+        f"{__name__}:{rewrite_partition.__name__}",
+        plan,
+        "a bug, or files that this version cannot rewrite; nothing was changed",
+        size_bytes=sum(int(record.size_bytes) for record in plan.files),
+        place=(plan.layout.table_root, plan.stores),
+        route=plan.layout.route,
+    )
 
 
-def carry_out(plan: RewritePlan, told_s: float) -> RewriteAnswer:
-    """Rewrite a partition, of which nothing stays behind; never raises.
+def rewrite_partition(plan: RewritePlan, attempt: str) -> tuple[FileRecord, ...]:
+    """Rewrite a partition.
 
     Args:
         plan: What to do.
-        told_s: CPU seconds of this process that are not its own.
+        attempt: Tells the files of a further attempt from those that the ones before may have
+            begun or still write; empty for the first.
+
+    Raises:
+        SluicewayError: As `rewrite_files`.
     """
-    began = time.monotonic()
-    files: tuple[FileRecord, ...] = ()
-    failure: SluicewayError | None = None
-    try:
-        storage, _ = open_storage(plan.layout.table_root, plan.stores)
-        files = rewrite_files(plan, storage)
-        reach("rewrite.done", plan.folder)
-    except SluicewayError as error:
-        files, failure = (), error
-    except Exception as error:  # noqa: BLE001 - the process's boundary: its driver tells it
-        failure = TaskFailedError(
-            f"{type(error).__name__}: {str(error)[:300]}",
-            hint="a bug, or files that this version cannot rewrite; nothing was changed",
-        )
-        files = ()
-    return RewriteAnswer(files, time.process_time() - told_s, failure, time.monotonic() - began)
+    arm(Role.WORKER)
+    storage, _ = open_storage(plan.layout.table_root, plan.stores)
+    files = rewrite_files(replace(plan, again=attempt), storage)
+    reach("rewrite.done", plan.folder)
+    return files
 
 
 def rewrite_files(plan: RewritePlan, storage: Storage) -> tuple[FileRecord, ...]:

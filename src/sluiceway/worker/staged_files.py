@@ -16,8 +16,7 @@ from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_schema
-from sluiceway.worker.late_writer import LateWriter
-from sluiceway.worker.open_files import OpenFile, OpenFiles, SharedRows
+from sluiceway.worker.open_files import LateWriter, OpenFile, OpenFiles, SharedRows
 from sluiceway.worker.places import LatePlace, Place, Values
 from sluiceway.worker.plan import TaskPlan
 from sluiceway.worker.row_files import WrittenFiles

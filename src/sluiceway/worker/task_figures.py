@@ -5,7 +5,8 @@ rows of a fetch are looked at, each for its neighbours too, so that a record cos
 """
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +161,56 @@ def seconds_before(counts: Sequence[int], until_ms: int) -> tuple[npt.NDArray[np
     """
     pairs = np.array(counts, dtype=np.int64).reshape(-1, 2)
     return np.maximum(until_ms - pairs[:, 0], 0) / 1000, pairs[:, 1]
+
+
+class TaskClock:
+    """The driver's clock, as a task knows it. One task's.
+
+    The clocks of the workers' machines take no part: they may differ by hours. It is behind the
+    driver's by the time that the task waited to be started, and never before an earlier epoch's.
+
+    Args:
+        planned_us: The driver's clock when the epoch was planned; 0 takes this machine's.
+        started: Of the task, on the monotonic clock.
+    """
+
+    def __init__(self, planned_us: int, started: float) -> None:
+        self._planned_us = planned_us or time.time_ns() // 1000
+        self._started = started
+
+    def now_us(self) -> int:
+        """Microseconds since the epoch, UTC."""
+        return self._planned_us + int((time.monotonic() - self._started) * 1_000_000)
+
+
+MOST_COLUMNS = 100
+"""Columns that a task names; those beyond count as filled."""
+
+
+class TaskUnfilledColumns:
+    """One task's, in batches as they were decoded. Used by its thread."""
+
+    def __init__(self) -> None:
+        self._names: list[str] | None = None
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        """Take in decoded rows. Called once a batch; looks at columns that were empty so far."""
+        if rows.num_rows == 0:
+            return
+        names = rows.schema.names if self._names is None else self._names
+        if names:
+            self._names = [name for name in names if _is_empty(rows.column(name))]
+
+    def names(self, named: Collection[str] = ()) -> tuple[str, ...] | None:
+        """In the order of the columns; None when there was no row.
+
+        Args:
+            named: Columns whose key payloads have: their names are right, though all is null.
+        """
+        if self._names is None:
+            return None
+        return tuple([name for name in self._names if name not in named][:MOST_COLUMNS])
+
+
+def _is_empty(values: pa.Array) -> bool:
+    return int(values.null_count) == len(values)

@@ -14,9 +14,9 @@ import pytest
 
 from sluiceway.cluster import log_pipe
 from sluiceway.cluster.applications import ApplicationFolder, DriverState, is_running
-from sluiceway.cluster.log_keeper import LogKeeper
+from sluiceway.cluster.log_pipe import LogKeeper
 from sluiceway.host.bounded_log import BoundedLog, part_names
-from sluiceway.host.proc_stat import PROC
+from sluiceway.host.process_cpu import PROC
 
 PART_BYTES = 4000
 SUPERVISED = f"""
@@ -96,7 +96,7 @@ def _keepers(folder: ApplicationFolder) -> list[int]:
             command = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"sluiceway.cluster.log_keeper" in command and os.fsencode(folder.log) in command:
+        if b"sluiceway.cluster.log_pipe" in command and os.fsencode(folder.log) in command:
             found.append(int(process.name))
     return found
 

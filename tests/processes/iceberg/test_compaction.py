@@ -12,8 +12,8 @@ from pyiceberg.types import NestedField, TimeType
 from sluiceway.errors import StorageUnavailableError, TableHistoryError
 from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction
 from sluiceway.sinks.iceberg.compact.expiring import LakeExpiry
-from sluiceway.sinks.iceberg.compact.file_process import FileProcess
 from sluiceway.sinks.iceberg.compact.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
+from sluiceway.sinks.iceberg.compact.rewrite_live import begin_rewriting
 from sluiceway.sinks.iceberg.compact.small_files import why_left
 from sluiceway.sinks.iceberg.keyed.table_head import Head
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
@@ -53,7 +53,7 @@ def test_small_files_of_many_snapshots_become_one_a_partition_with_the_same_rows
 ) -> None:
     assert files(lake) == 9
     before = lake.table().metadata
-    compaction = lake.compaction(FileProcess)
+    compaction = lake.compaction(begin_rewriting)
     groups, _ = compaction.plan(all_of_them=True)
     assert sorted(each.partition for each in groups) == ["app=a", "app=b"]
     compaction.begin(groups)

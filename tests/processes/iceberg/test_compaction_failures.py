@@ -20,7 +20,6 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.operate import lake_compact
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compact.compaction import Compacted, LakeCompaction
-from sluiceway.sinks.iceberg.compact.file_process import Answers, FileProcess
 from sluiceway.sinks.iceberg.compact.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
 from sluiceway.sinks.iceberg.compact.put_off import (
     FIRST_PAUSE_S,
@@ -31,11 +30,13 @@ from sluiceway.sinks.iceberg.compact.rewrite_live import (
     LakeRewritePlan,
     LiveFile,
     RewriteGroup,
+    begin_rewriting,
     rewrite_live,
 )
 from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.local import LocalStorage
 from sluiceway.upkeep.compact_requests import CompactionOutcome
+from sluiceway.work.process import Answers, UnattendedProcess
 from tools.lake_under_test import LakeUnderTest, RewrittenHere
 
 PATIENCE_S = 60.0
@@ -322,7 +323,7 @@ def blocked_plan(lake: LakeUnderTest) -> LakeRewritePlan:
     return LakeRewritePlan(f"file://{folder}", NO_STORES, "zstd", groups)
 
 
-def wait_until_answered(process: FileProcess) -> None:
+def wait_until_answered(process: UnattendedProcess) -> None:
     until = time.monotonic() + PATIENCE_S
     while not os.fstat(process._answer.fileno()).st_size:
         assert time.monotonic() < until
@@ -333,7 +334,7 @@ def wait_until_answered(process: FileProcess) -> None:
 def test_what_a_process_had_answered_before_it_was_killed_counts(
     lake: LakeUnderTest, how: str
 ) -> None:
-    process = FileProcess(blocked_plan(lake))
+    process = begin_rewriting(blocked_plan(lake))
     wait_until_answered(process)
     if how == "killed":
         os.kill(process._process.pid, signal.SIGKILL)
@@ -345,7 +346,7 @@ def test_what_a_process_had_answered_before_it_was_killed_counts(
 
 def test_a_process_that_cannot_open_the_store_fails_for_all_groups(lake: LakeUnderTest) -> None:
     plan = LakeRewritePlan("nothing://x", NO_STORES, "zstd", blocked_plan(lake).groups)
-    process = FileProcess(plan)
+    process = begin_rewriting(plan)
     with pytest.raises(SluicewayError, match="nothing"):
         process.answers(3, PATIENCE_S)
 

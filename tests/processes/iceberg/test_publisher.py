@@ -18,10 +18,10 @@ from sluiceway.errors import (
 from sluiceway.ledger.follower import LogView
 from sluiceway.sinks.iceberg.column_types import iceberg_schema
 from sluiceway.sinks.iceberg.commit_request import SlotBatch, append_request
-from sluiceway.sinks.iceberg.compact.file_process import WarmProcesses
 from sluiceway.sinks.iceberg.compact.merging import merge_groups
 from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch
 from sluiceway.sinks.iceberg.through import property_name
+from sluiceway.work.process import WarmProcesses
 from tools.lake_under_test import BY_APP, NAME, LakeUnderTest
 from tools.ledger_records import LEDGER
 

@@ -1,18 +1,17 @@
 """Where partitions are rewritten is decided for each group; each has a failure of its own."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.errors import FileLostError, TaskFailedError
-from sluiceway.job.spark_rewrites import dealt, longest_s
-from sluiceway.upkeep.cluster_rewriting import ClusterRewriter
-from sluiceway.upkeep.rewriting import ProcessRewriter, Rewritten
+from sluiceway.job.spark_work import dealt, longest_s
+from sluiceway.upkeep.rewriting import Rewritten, WorkRewriter
+from sluiceway.work.request import WorkAnswer, WorkRequest, carry_out
 from sluiceway.worker.plan import PLAIN_FILES
-from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan, carry_out
+from sluiceway.worker.rewrite import rewrite_request
 from tools.small_files import PARQUET, SmallFiles, row
 
 
@@ -23,13 +22,16 @@ class Cluster:
         self.executors = executors
         self.asked: list[int] = []
 
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         return self.executors > 1
 
-    def run(self, plans: Sequence[RewritePlan], check: Callable[[], None]) -> list[RewriteAnswer]:
+    def run(self, requests: Sequence[WorkRequest], check: Callable[[], None]) -> list[WorkAnswer]:
         check()
-        self.asked.append(len(plans))
-        return [carry_out(plan, 0.0) for plan in plans]
+        self.asked.append(len(requests))
+        return [answer for request in requests for answer in carry_out(request, 0.0)]
+
+    def run_now(self, request: WorkRequest, longest_s: float) -> WorkAnswer | None:
+        raise AssertionError(request, longest_s)
 
 
 @pytest.fixture
@@ -40,8 +42,8 @@ def table(tmp_path: Path) -> SmallFiles:
     return made
 
 
-def rewriter(table: SmallFiles, cluster: Cluster) -> ClusterRewriter:
-    return ClusterRewriter(ProcessRewriter(table.layout, table.choice, PLAIN_FILES), cluster)
+def rewriter(table: SmallFiles, cluster: Cluster) -> WorkRewriter:
+    return WorkRewriter(table.layout, table.choice, PLAIN_FILES, cluster=cluster)
 
 
 @pytest.mark.parametrize(("executors", "on_cluster"), [(1, []), (2, [1])])
@@ -77,11 +79,10 @@ def test_nothing_is_done_for_a_route_that_is_left_or_when_time_is_over(table: Sm
 
 
 def test_further_attempt_writes_beside_what_the_first_has_begun(table: SmallFiles) -> None:
-    plan = ProcessRewriter(table.layout, table.choice, PLAIN_FILES).plan(
-        table.folder(), table.files
-    )
-    (begun,) = carry_out(plan, 0.0).files
-    (again,) = carry_out(replace(plan, again="-again7"), 0.0).files
+    mine = rewriter(table, Cluster(1))
+    request = rewrite_request(mine.plan(table.folder(), table.files))
+    (first,), (further,) = carry_out(request, 0.0), carry_out(request, 0.0, "-again7")
+    (begun,), (again,) = first.value, further.value
     assert begun.staged != again.staged
     rows = [pq.read_table(table.staged(file))["id"].to_pylist() for file in (begun, again)]
     assert rows == [list(range(30))] * 2
@@ -102,6 +103,6 @@ def test_partitions_are_dealt_by_size(
 
 
 def test_time_that_is_given_grows_with_the_bytes(table: SmallFiles) -> None:
-    plan = ProcessRewriter(table.layout, table.choice, PLAIN_FILES).plan("x", table.files)
+    plan = rewrite_request(rewriter(table, Cluster(1)).plan("x", table.files))
     size = sum(int(record.size_bytes) for record in table.files)
     assert longest_s([plan, plan]) == pytest.approx(600 + 2 * size / (1 << 20))

@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
-from sluiceway.host.proc_stat import PPID, PROC, read_stat
+from sluiceway.host.process_cpu import PPID, PROC, read_stat
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
-from sluiceway.upkeep import rewriting
-from sluiceway.upkeep.rewriting import MOST_AT_ONCE, ProcessRewriter, Rewritten
+from sluiceway.upkeep.rewriting import Rewritten, WorkRewriter
+from sluiceway.work import process as work_process
+from sluiceway.work.process import MOST_AT_ONCE, WorkProcess
 from sluiceway.worker.plan import PLAIN_FILES
 from tools.small_files import PARQUET, SmallFiles, row
 
@@ -36,12 +37,12 @@ def table(tmp_path: Path) -> SmallFiles:
     return made
 
 
-def rewriter(table: SmallFiles) -> ProcessRewriter:
-    return ProcessRewriter(table.layout, table.choice, PLAIN_FILES)
+def rewriter(table: SmallFiles) -> WorkRewriter:
+    return WorkRewriter(table.layout, table.choice, PLAIN_FILES)
 
 
 def rewritten(
-    mine: ProcessRewriter, table: SmallFiles, until: float | None = None
+    mine: WorkRewriter, table: SmallFiles, until: float | None = None
 ) -> Rewritten | SluicewayError:
     """What becomes of the table's one partition."""
     (made,) = mine.rewrite([(table.folder(), table.files)], until=until)
@@ -56,7 +57,7 @@ def children() -> list[int]:
         stat = read_stat(number)
         if stat is not None and stat[1][PPID] == str(os.getpid()) and stat[1][0] != "Z":
             line = (PROC / str(number) / "cmdline").read_bytes()
-            found += [number] if b"rewrite_process" in line else []
+            found += [number] if b"sluiceway.work.process_main" in line else []
     return found
 
 
@@ -129,14 +130,14 @@ def test_process_that_cannot_begin_fails_each_partition_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = [filled(tmp_path / str(number), number) for number in range(3)]
-    begin, tries = rewriting._Process.__init__, iter([errno.EMFILE, None])
+    begin, tries = WorkProcess.__init__, iter([errno.EMFILE, None])
 
-    def begin_late(process: Any) -> None:
+    def begin_late(process: Any, *options: str) -> None:
         if (code := next(tries)) is not None:
             raise OSError(code, os.strerror(code))
-        begin(process)
+        begin(process, *options)
 
-    monkeypatch.setattr(rewriting._Process, "__init__", begin_late)
+    monkeypatch.setattr(WorkProcess, "__init__", begin_late)
     first, *others = group(tables)
     assert isinstance(first, TaskFailedError)
     assert "cannot begin: [Errno 24]" in first.message
@@ -228,7 +229,7 @@ def group(tables: list[SmallFiles]) -> list[Rewritten | SluicewayError]:
         for table in tables
     ]
     staged = [(table.folder(), live) for table, live in zip(tables, files, strict=True)]
-    return ProcessRewriter(root, PARQUET, PLAIN_FILES).rewrite(staged, until=None)
+    return WorkRewriter(root, PARQUET, PLAIN_FILES).rewrite(staged, until=None)
 
 
 def note_processes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
@@ -246,20 +247,20 @@ def note_processes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_so_many_are_rewritten_at_once_and_others_wait(
     table: SmallFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rewriting, "_turns", threading.BoundedSemaphore(MOST_AT_ONCE))
+    monkeypatch.setattr(work_process, "_turns", threading.BoundedSemaphore(MOST_AT_ONCE))
     for _ in range(MOST_AT_ONCE):
-        rewriting._turns.acquire()
+        work_process._turns.acquire()
     assert "its time is over" in str(rewritten(rewriter(table), table, time.monotonic() + 0.1))
     with ThreadPoolExecutor(1) as pool:
         work = pool.submit(rewritten, rewriter(table), table)
         time.sleep(0.05)
         assert not work.done()
-        rewriting._turns.release()
+        work_process._turns.release()
         made = work.result(PATIENCE_S)
     assert isinstance(made, Rewritten)
     assert len(made.files) == 1
     # It is given back, however a group has ended.
-    assert rewriting._turns.acquire(blocking=False)
+    assert work_process._turns.acquire(blocking=False)
 
 
 def wait_until_hit(points: Path) -> None:

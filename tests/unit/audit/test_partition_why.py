@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.audit.format_times import moment
-from sluiceway.audit.partition_counts import ObservedCounts
-from sluiceway.audit.partition_states import TimeRule, observed_prefixes
+from sluiceway.audit.partition_states import ObservedCounts, TimeRule, observed_prefixes
 from sluiceway.audit.partition_why import NEVER, Reason, WaitExplanation, explain, with_driver
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule

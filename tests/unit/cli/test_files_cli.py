@@ -17,8 +17,7 @@ from sluiceway.ledger import sealing
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.sealing import to_seal
 from sluiceway.ledger.snapshot import write_hint, write_side_file
-from sluiceway.sinks.files.contract import FileChoice
-from sluiceway.sinks.files.parquet_settings import INT96, MICROS, TIMESTAMPS
+from sluiceway.sinks.files.contract import INT96, MICROS, TIMESTAMPS, FileChoice
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.arrow_types import arrow_schema

@@ -6,9 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.sinks.files.contract import FileChoice
+from sluiceway.sinks.files.contract import INT96, MICROS, TIMESTAMPS, FileChoice
 from sluiceway.sinks.files.field_ids import FIELD_IDS, ids_setting
-from sluiceway.sinks.files.parquet_settings import INT96, MICROS, TIMESTAMPS
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.sinks.hive.table import HiveTableSink

@@ -6,8 +6,8 @@ import pytest
 
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
+from sluiceway.host.http import HttpReceiver
 from sluiceway.jobfile.compile.compile import compile_route
-from sluiceway.jobfile.compile.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
 from sluiceway.jobfile.loader import parse_job
 from sluiceway.sources.side_topics import SideTopic

@@ -216,7 +216,6 @@ def test_rows_that_are_taken_are_known_one_by_one() -> None:
         intervals = book.taken.get("f", [])
         assert {row for a, b in intervals for row in range(a, b)} == taken
         assert all(b < c for (_, b), (c, _) in pairwise(intervals))
-        assert book.taken_rows() == len(taken)
 
 
 # Late rows that are brought in

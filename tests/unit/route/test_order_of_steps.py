@@ -15,7 +15,7 @@ from sluiceway.route.committer import EpochCommitter
 from sluiceway.route.held_route import OwnedRoute
 from sluiceway.route.route_figures import RouteFigures
 from sluiceway.schedule.log_end_history import LogEndHistory
-from sluiceway.schedule.retry_pause import RetryPause
+from sluiceway.schedule.task_failures import RetryPause
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import Lanes
 from sluiceway.worker.plan import TaskFailure

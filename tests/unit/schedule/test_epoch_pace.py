@@ -2,9 +2,8 @@
 
 import pytest
 
-from sluiceway.schedule import epoch_pace
-from sluiceway.schedule.epoch_pace import EpochPace
-from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
+from sluiceway.schedule import planner
+from sluiceway.schedule.planner import EpochPace, PlannedEpoch, PlannedSplit
 from sluiceway.sources.contract import SourcePartition, Split
 from tools.small_task import route_plan
 
@@ -22,7 +21,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(epoch_pace, "time", made)
+    monkeypatch.setattr(planner, "time", made)
     return made
 
 

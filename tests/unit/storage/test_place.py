@@ -8,7 +8,7 @@ from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.loader import load_job
 from sluiceway.storage.local import LocalStorage
-from sluiceway.storage.place import refuse_missing_parent
+from sluiceway.storage.locations import refuse_missing_parent
 from tools.table_on_disk import table_on_disk
 
 

@@ -115,6 +115,7 @@ def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
 
     monkeypatch.setattr(lanes_module, "run_lane_task", gone)
     monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
     owned = _Owned(tmp_path)
     lanes = _lanes(owned)
     stuck = owned.request(REPLAY, 0, 4)
@@ -164,6 +165,7 @@ def test_lane_whose_rows_cannot_be_replayed_waits_alone_whoever_drives(
 
     monkeypatch.setattr(lanes_module, "run_lane_task", refused)
     monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
     owned = _Owned(tmp_path)
     stuck, later = owned.request(REPLAY, 0, 4), owned.request(PURGE, 4, 10)
     for _ in range(2):
@@ -185,6 +187,7 @@ def test_fence_that_a_lane_meets_halts_its_route(
 
     monkeypatch.setattr(lanes_module, "run_lane_task", fenced)
     monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
     owned = _Owned(tmp_path)
     owned.request(REPLAY, 0, 4)
     with pytest.raises(FencedError):
@@ -215,6 +218,7 @@ def test_lane_that_fails_behind_one_that_went_on_waits_as_briefly_as_at_first(
 
     monkeypatch.setattr(lanes_module, "run_lane_task", gone)
     monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
     owned = _Owned(tmp_path)
     lanes = _lanes(owned)
     owned.request(REPLAY, 0, 4)
@@ -250,8 +254,8 @@ class _Executors:
         self.answer = answer
         self.asked = 0
 
-    def run(self, plan: Any, paths: Any) -> None:
-        del plan, paths
+    def run_now(self, request: Any, longest_s: float) -> None:
+        del request, longest_s
         self.asked += 1
         if self.answer is not None:
             raise self.answer
@@ -265,6 +269,7 @@ def test_replay_that_executors_do_not_take_is_done_by_the_driver(
 
     monkeypatch.setattr(lanes_module, "run_lane_task", in_the_driver)
     monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
     owned, executors = _Owned(tmp_path), _Executors(None)
     lanes = _lanes(owned, executors)
     owned.request(REPLAY, 0, 4)
@@ -277,6 +282,7 @@ def test_replay_whose_executor_hangs_waits_and_is_not_begun_beside_it(
 ) -> None:
     monkeypatch.setattr(lanes_module, "run_lane_task", None)
     monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
     owned, executors = _Owned(tmp_path), _Executors(TaskFailedError("it hangs"))
     lanes = _lanes(owned, executors)
     owned.request(REPLAY, 0, 4)

@@ -7,7 +7,7 @@ import pytest
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.worker.plan import EventTimeRule, PartitionRule
 from sluiceway.worker.row_rules import RowChoices
-from sluiceway.worker.task_clock import TaskClock
+from sluiceway.worker.task_figures import TaskClock
 from tools.small_task import BY_TS, HOUR_US, NOW_US, Outcome, made_batch, run_task
 
 HOUR_MS = HOUR_US // 1000

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from sluiceway.worker.unfilled_columns import MOST_COLUMNS, TaskUnfilledColumns
+from sluiceway.worker.task_figures import MOST_COLUMNS, TaskUnfilledColumns
 from tools.small_task import NOW_US, made_batch, run_task
 
 

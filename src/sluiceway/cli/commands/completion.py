@@ -1,19 +1,15 @@
-"""`sluiceway completion`: a script by which a shell completes commands and options."""
+"""`sluiceway completion`: Typer's script by which a shell completes commands and options.
 
-import sys
+At a key press the shell runs the program with `COMPLETE_VARIABLE` in its environment.
+"""
+
+import os
 from enum import StrEnum
-from importlib import import_module
 from typing import Annotated
 
 import typer
-
-from sluiceway.cli.views.completion_scripts import (
-    KnownCommand,
-    bash_script,
-    fish_script,
-    known_commands,
-    zsh_script,
-)
+from typer.completion import completion_init, get_completion_script  # type: ignore[attr-defined]
+from typer.core import TyperCommand, TyperGroup
 
 app = typer.Typer()
 
@@ -26,29 +22,47 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-_SCRIPTS = {Shell.BASH: bash_script, Shell.ZSH: zsh_script, Shell.FISH: fish_script}
-
-
 @app.command()
 def completion(
     shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")],
 ) -> None:
-    """Print a script that completes commands, options and values; print it again after an upgrade.
+    """Print a script that completes commands, options, values and job files.
 
     $ source <(sluiceway completion bash)
     $ sluiceway completion fish > ~/.config/fish/completions/sluiceway.fish
     """
-    sys.stdout.write(_SCRIPTS[shell](all_commands()))
+    from sluiceway.cli.app import COMPLETE_VARIABLE  # noqa: PLC0415 - it finds this module by name
+
+    print(
+        get_completion_script(
+            prog_name="sluiceway", complete_var=COMPLETE_VARIABLE, shell=shell.value
+        )
+    )
 
 
-def all_commands() -> list[KnownCommand]:
-    """The program and each of its commands."""
-    # Which are known is said by the module that finds this one by its name.
-    from sluiceway.cli.app import VERBS, without_completion  # noqa: PLC0415
+def complete() -> int:
+    """Write what may follow the words that a shell gives by its environment.
 
-    words = tuple(verb.name for verb in VERBS)
-    found = [KnownCommand((), "", words, files=False, options=())]
-    for verb in VERBS:
-        command = without_completion(typer.main.get_command(import_module(verb.module).app))
-        found += known_commands(command, (verb.name,), verb.help)
-    return found
+    Only the command that is typed already is imported: a key press has to be answered at once.
+
+    Returns:
+        The exit code, by which fish learns whether files may follow.
+    """
+    from sluiceway.cli.app import COMPLETE_VARIABLE, VERBS, verb_command  # noqa: PLC0415
+
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    typed = line.split()[1:2]
+    commands = {
+        verb.name: verb_command(verb)
+        if verb.name in typed
+        else TyperCommand(verb.name, help=verb.help)
+        for verb in VERBS
+    }
+    completion_init()
+    try:
+        TyperGroup(name="sluiceway", commands=commands).main(
+            args=[], prog_name="sluiceway", complete_var=COMPLETE_VARIABLE
+        )
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0

@@ -64,10 +64,10 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
     from sluiceway.cluster.kubernetes import (  # noqa: PLC0415
         PodChoices,
         image_recipe,
+        pairs,
         render,
     )
-    from sluiceway.cluster.pod_placement import pairs  # noqa: PLC0415
-    from sluiceway.cluster.pod_placement import toleration as toleration_of  # noqa: PLC0415
+    from sluiceway.cluster.kubernetes import toleration as toleration_of  # noqa: PLC0415
     from sluiceway.errors import WrongUsageError  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec

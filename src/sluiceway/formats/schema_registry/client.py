@@ -7,16 +7,15 @@ import base64
 import http.client
 import json
 import ssl
-import weakref
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from sluiceway.errors import SchemaRegistryRefusedError, SchemaRegistryUnavailableError
 from sluiceway.formats.schema_registry.frame import guid_of
 from sluiceway.formats.schema_registry.settings import RegistrySettings
+from sluiceway.host.http import HttpClient
 
 TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -79,10 +78,8 @@ class RegistryClient:
 
     def __init__(self, settings: RegistrySettings, *, timeout_s: float = TIMEOUT_S) -> None:
         self._settings = settings
-        self._timeout_s = timeout_s
-        self._tls = _tls_context(settings)
-        self._kept: dict[str, http.client.HTTPConnection] = {}
-        weakref.finalize(self, _close_all, self._kept)
+        tls = _tls_context(settings)
+        self._http = HttpClient(timeout_s, tls=tls, most_bytes=MAX_ANSWER_BYTES)
 
     def schema_of_id(self, number: int) -> RegisteredSchema | None:
         """The schema with an id or a GUID, and those that it refers to.
@@ -176,7 +173,7 @@ class RegistryClient:
         failure: Exception | None = None
         for url in self._settings.urls:
             try:
-                status, body = self._ask(url, path)
+                status, body = self._http.get(f"{url}{path}", self._headers())
             except ssl.SSLCertVerificationError as error:
                 why = error.verify_message
                 raise SchemaRegistryRefusedError(
@@ -220,42 +217,6 @@ class RegistryClient:
             hint=hints.get(status, "is schema_registry.url a schema registry?"),
         )
 
-    def _ask(self, url: str, path: str) -> tuple[int, bytes]:
-        kept = self._kept.pop(url, None)
-        if kept is not None:
-            # The registry may have closed it since: that says nothing about the registry.
-            with suppress(ConnectionError):
-                return self._exchange(url, kept, path)
-        return self._exchange(url, self._connection(url), path)
-
-    def _connection(self, url: str) -> http.client.HTTPConnection:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-        if parts.scheme == "https":
-            return http.client.HTTPSConnection(
-                host, port, timeout=self._timeout_s, context=self._tls
-            )
-        return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
-
-    def _exchange(
-        self, url: str, connection: http.client.HTTPConnection, path: str
-    ) -> tuple[int, bytes]:
-        """One question and its answer; the connection is kept when both are whole."""
-        try:
-            connection.request("GET", f"{urlsplit(url).path}{path}", headers=self._headers())
-            answer = connection.getresponse()
-            body = answer.read(MAX_ANSWER_BYTES + 1)
-        except BaseException:
-            connection.close()
-            raise
-        if answer.will_close or not answer.isclosed():
-            connection.close()
-        else:
-            self._kept[url] = connection
-        if len(body) > MAX_ANSWER_BYTES:
-            raise http.client.HTTPException(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-        return answer.status, body
-
     def _headers(self) -> dict[str, str]:
         settings = self._settings
         headers = {"Accept": _ACCEPT}
@@ -268,11 +229,6 @@ class RegistryClient:
 
     def _where(self) -> str:
         return ", ".join(self._settings.urls)
-
-
-def _close_all(connections: dict[str, http.client.HTTPConnection]) -> None:
-    for connection in connections.values():
-        connection.close()
 
 
 def _text(found: Mapping[str, Any]) -> str:

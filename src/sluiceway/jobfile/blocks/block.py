@@ -1,9 +1,11 @@
 """What every mapping of a job file is."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from sluiceway.jobfile.blocks.values import Option, Secret
 from sluiceway.plugins import PluginGroup
 
 
@@ -29,3 +31,15 @@ class Block(BaseModel):
     ONE_OF: ClassVar[tuple[str, ...]] = ()
     PLUGINS: ClassVar[tuple[PluginGroup, ...]] = ()
     NULL_WORDS: ClassVar[frozenset[str]] = frozenset()
+
+
+class PluginBlock(Block):
+    """A block that names a built-in kind or a plug-in; the first look at the file has the names."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Mapping[str, Option]]
+
+    @property
+    def plugin(self) -> tuple[str, Mapping[str, str | Secret]] | None:
+        """The plug-in's name and its options as they are written; None for a built-in kind."""
+        return next(iter((self.__pydantic_extra__ or {}).items()), None)

@@ -8,12 +8,11 @@ from pydantic import (
     Field,
 )
 
-from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.block import Block, PluginBlock
 from sluiceway.jobfile.blocks.lake import (
     IcebergConnection,
 )
 from sluiceway.jobfile.blocks.metastore import MetastoreConnection
-from sluiceway.jobfile.blocks.plugin_block import PluginBlock
 from sluiceway.jobfile.blocks.schema_formats import SchemaRegistryConnection
 from sluiceway.jobfile.blocks.stores import AbsolutePath, HdfsConnection, S3Connection
 from sluiceway.jobfile.blocks.values import (

@@ -22,7 +22,6 @@ OWN_FIELDS = (RECORD_TIME, PROCESSING_TIME)
 """Event times that no column holds."""
 
 UNLIMITED: Final = "unlimited"
-LATE_POLICIES = ("side_output", "redirect", "reopen", "dirty")
 DEFAULT_ARCHIVE_WINDOW_MS = 86_400_000
 TABLE_IN_NAME: Final = "{table}"
 """In the name of a table of late rows: that of the route's own table, without its database."""

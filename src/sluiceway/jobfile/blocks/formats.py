@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sluiceway.jobfile.blocks.block import Block
-from sluiceway.jobfile.blocks.plugin_block import PluginBlock
+from sluiceway.jobfile.blocks.block import Block, PluginBlock
 from sluiceway.jobfile.blocks.schema_formats import AvroFormat, ProtobufFormat, UnknownWait
 from sluiceway.jobfile.blocks.values import ColumnName, Line
 from sluiceway.plugins import PluginGroup

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from sluiceway.host.http import HttpReceiver
 from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.values import Option, Secret, duration, revealed, wrong
 from sluiceway.jobfile.problems import quoted
@@ -55,3 +56,15 @@ class HttpReceiverSpec(Block):
         default_factory=dict
     )
     timeout_ms: Annotated[int, *duration("1s", "60s")] = Field(default=10_000, alias="timeout")
+
+
+def http_receiver(spec: HttpReceiverSpec, accept: tuple[int, ...] = ()) -> HttpReceiver:
+    """What a job file says of it, as a value. Called when a route is compiled."""
+    url = revealed(spec.url)
+    return HttpReceiver(
+        url=url,
+        host=url_host(url),
+        headers=tuple(sorted((name, revealed(value)) for name, value in spec.headers.items())),
+        timeout_s=spec.timeout_ms / 1000,
+        accept=accept,
+    )

@@ -11,7 +11,6 @@ from sluiceway.jobfile.blocks.kerberos import MetastoreKerberos
 from sluiceway.jobfile.blocks.metastore import MetastoreTls, metastore_options
 from sluiceway.jobfile.blocks.table_target import TableTarget
 from sluiceway.jobfile.blocks.values import (
-    ColumnName,
     LakeName,
     Line,
     Location,
@@ -167,13 +166,6 @@ class IcebergTable(TableTarget):
     def table(self) -> str:
         """Table as the job file spells it."""
         return self.name.rpartition(".")[2]
-
-
-class LakePartition(Block):
-    """A partition field by a transform of a column; its name is made of both."""
-
-    column: ColumnName
-    transform: TransformText
 
 
 def meta_name(field: str) -> str:

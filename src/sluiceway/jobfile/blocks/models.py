@@ -47,7 +47,7 @@ from sluiceway.jobfile.blocks.values import (
     wrong,
 )
 from sluiceway.jobfile.positions import Places
-from sluiceway.types.file_name_parts import PREFIX, SUFFIX
+from sluiceway.ledger.file_names import PREFIX, SUFFIX
 from sluiceway.types.log_key import LogKey
 
 _MOST_OPEN = 4096

@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from sluiceway.errors import JobFileError
-from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.block import Block, PluginBlock
 from sluiceway.jobfile.blocks.columns import ColumnsFrom, ColumnSpec, SubjectColumns
 from sluiceway.jobfile.blocks.lake import (
     IcebergTable,
@@ -21,7 +21,6 @@ from sluiceway.jobfile.blocks.lake import (
     named_meta,
     named_partitions,
 )
-from sluiceway.jobfile.blocks.plugin_block import PluginBlock
 from sluiceway.jobfile.blocks.table_target import TableTarget
 from sluiceway.jobfile.blocks.time_pattern import check_time_pattern
 from sluiceway.jobfile.blocks.values import (

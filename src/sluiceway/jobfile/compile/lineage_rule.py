@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from sluiceway.host.http import HttpReceiver
+from sluiceway.jobfile.blocks.http_receiver import http_receiver
 from sluiceway.jobfile.blocks.lineage import LineageSpec
-from sluiceway.jobfile.compile.http_receiver import HttpReceiver, http_receiver
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.jobfile.blocks.http_receiver import http_receiver
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.ready import (
     CountsSpec,
     ReadyTopicSpec,
     leading_times,
 )
-from sluiceway.jobfile.compile.http_receiver import http_receiver
 from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
 from sluiceway.jobfile.compile.side_topic_choice import side_topic
 from sluiceway.sources.side_topics import SideTopic

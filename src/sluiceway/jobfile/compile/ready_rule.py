@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.jobfile.compile.http_receiver import HttpReceiver
+from sluiceway.host.http import HttpReceiver
 from sluiceway.sources.side_topics import SideTopic
 
 

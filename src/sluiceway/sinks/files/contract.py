@@ -210,3 +210,8 @@ class TableFormat(ABC):
             raise StorageUnavailableError(f"cannot read {path}: {error}") from error
         if found_rows not in (None, rows):
             raise TaskFailedError(f"{path}: expected {rows} rows, its footer says {found_rows}")
+
+
+TIMESTAMPS = "timestamps"
+INT96 = "int96"
+MICROS = "micros"

@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.sinks.files.column_bounds import bound_text, has_bounds, instant_text
 from sluiceway.sinks.files.contract import (
+    MICROS,
+    TIMESTAMPS,
     FileChoice,
     TableFile,
     TableFormat,
     WrittenFile,
 )
 from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, with_field_ids
-from sluiceway.sinks.files.parquet_settings import MICROS, TIMESTAMPS
 from sluiceway.storage.contract import StagedWriter
 
 ROW_GROUP_BYTES = 64 << 20

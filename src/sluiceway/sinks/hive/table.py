@@ -27,8 +27,7 @@ from sluiceway.sinks.contract import (
     TableState,
     Values,
 )
-from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
-from sluiceway.sinks.files.parquet_settings import INT96, MICROS
+from sluiceway.sinks.files.contract import INT96, MICROS, PARQUET_FILES, FileChoice
 from sluiceway.sinks.hive.catalogs import TableCatalog, find_hive_table, identity_of, open_catalog
 from sluiceway.sinks.hive.ddl import add_columns_statement, create_statement
 from sluiceway.sinks.hive.partition_effects import apply_partitions, partition_name
@@ -49,8 +48,12 @@ from sluiceway.sinks.hive.table_format import (
 )
 from sluiceway.sinks.partition_path import catalog_values
 from sluiceway.sinks.table_options import TableOptions, table_not_found
-from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
-from sluiceway.storage.place import refuse_missing_parent
+from sluiceway.storage.locations import (
+    is_absolute_location,
+    normalise_location,
+    refuse_missing_parent,
+    same_location,
+)
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.evolution import Columns, is_extension
 from sluiceway.types.file_formats import compression_problem

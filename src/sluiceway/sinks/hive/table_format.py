@@ -12,10 +12,9 @@ from sluiceway.catalog.hive_table import (
 )
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.files.avro_schema import SCHEMA_LITERAL, SCHEMA_URL, TABLE_NAME
-from sluiceway.sinks.files.contract import FileChoice, FileFormat
+from sluiceway.sinks.files.contract import INT96, TIMESTAMPS, FileChoice, FileFormat
 from sluiceway.sinks.files.csv_format import CSV_SETTINGS
 from sluiceway.sinks.files.hive_text import ESCAPE_DELIM, TEXT_SETTINGS
-from sluiceway.sinks.files.parquet_settings import INT96, TIMESTAMPS
 from sluiceway.sinks.files.type_check import blank_names, format_problem, name_problem
 from sluiceway.sinks.table_options import FOLDER, TableOptions
 from sluiceway.types.file_formats import COMPRESSIONS, compression_problem

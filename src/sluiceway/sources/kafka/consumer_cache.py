@@ -72,11 +72,6 @@ class ReuseCounts:
     closed_owner: int = 0
     closed_behind: int = 0
 
-    def reuse_ratio(self) -> float:
-        """Share of leases that kept connections and prefetched data; 0 when there was none."""
-        leases = self.reused + self.reassigned + self.created
-        return self.reused / leases if leases else 0.0
-
 
 @dataclass(slots=True)
 class LeasedConsumer:

@@ -18,7 +18,7 @@ from sluiceway.sources.rocketmq.codes import Ask, ResponseCode
 from sluiceway.sources.rocketmq.frames import Reply
 from sluiceway.sources.rocketmq.messages import read_messages
 from sluiceway.sources.rocketmq.options import RocketMqOptions
-from sluiceway.sources.rocketmq.pulls import pull_fields, queue_fields
+from sluiceway.sources.rocketmq.pulled import pull_fields, queue_fields
 from sluiceway.sources.rocketmq.routes import MASTER, queue_of
 
 _ENDS: Final = (Ask.MIN_OFFSET, Ask.MAX_OFFSET)

@@ -27,8 +27,7 @@ from sluiceway.sources.rocketmq.connection import Connection, wait_for_any
 from sluiceway.sources.rocketmq.frames import Reply, WireError
 from sluiceway.sources.rocketmq.messages import StoredMessage, read_messages
 from sluiceway.sources.rocketmq.options import RocketMqOptions
-from sluiceway.sources.rocketmq.pulled import PulledRows, pulled_rows
-from sluiceway.sources.rocketmq.pulls import pull_fields, queue_fields
+from sluiceway.sources.rocketmq.pulled import PulledRows, pull_fields, pulled_rows, queue_fields
 from sluiceway.sources.rocketmq.routes import MASTER, queue_of
 
 

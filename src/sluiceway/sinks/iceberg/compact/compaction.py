@@ -24,7 +24,6 @@ from pyiceberg.table.metadata import TableMetadata
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TableMismatchError
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
-from sluiceway.sinks.iceberg.compact.file_process import Answers, FileProcess
 from sluiceway.sinks.iceberg.compact.put_off import CompactionBackoff
 from sluiceway.sinks.iceberg.compact.replace_request import replace_request
 from sluiceway.sinks.iceberg.compact.rewrite_live import (
@@ -33,6 +32,7 @@ from sluiceway.sinks.iceberg.compact.rewrite_live import (
     LiveFile,
     NewFile,
     RewriteGroup,
+    begin_rewriting,
     remove_new,
 )
 from sluiceway.sinks.iceberg.compact.small_files import (
@@ -49,6 +49,7 @@ from sluiceway.sinks.iceberg.keyed.upsert_request import TableChange
 from sluiceway.sinks.iceberg.publish.lake_table import HashOf, LakeTable, TableLook
 from sluiceway.sinks.iceberg.publish.publisher import LakePlace
 from sluiceway.storage.locations import path_below
+from sluiceway.work.process import Answers
 
 Positions = NDArray[np.int64]
 _TRIES = 5
@@ -57,7 +58,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class Rewriting(Protocol):
-    """A process that writes files anew; see `FileProcess`."""
+    """A process that writes files anew; see `UnattendedProcess`."""
 
     def is_over(self) -> bool:
         """Whether `answers` returns at once."""
@@ -182,7 +183,7 @@ class LakeCompaction:
         *,
         target_bytes: int,
         events: Log,
-        begin: Callable[[LakeRewritePlan], Rewriting] = FileProcess,
+        begin: Callable[[LakeRewritePlan], Rewriting] = begin_rewriting,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._table = table

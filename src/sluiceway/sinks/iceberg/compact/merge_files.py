@@ -1,4 +1,4 @@
-"""Merges small files of a partition into one; runs in a process of its own (`merge_process`)."""
+"""Merges small files of a partition into one; runs in a process of its own (`sluiceway.work`)."""
 
 import io
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
+from sluiceway.errors import FileLostError, TaskFailedError
 from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.registry import open_storage
 
 _ZSTD_LEVEL = 1
 
@@ -62,8 +63,11 @@ class MergedOne:
     size_bytes: int
 
 
-MergeAnswer = tuple[MergedOne | None, ...] | SluicewayError
-"""One for each group, or why there is none."""
+def merge_in_table(plan: MergePlan, attempt: str) -> tuple[MergedOne | None, ...]:
+    """`merge_files` as work for a process of its own, whose new names nobody else has."""
+    del attempt
+    storage, _ = open_storage(plan.location, plan.stores)
+    return merge_files(plan, storage)
 
 
 def merge_files(plan: MergePlan, storage: Storage) -> tuple[MergedOne | None, ...]:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.sinks.iceberg.compact.file_process import warm_processes
-from sluiceway.sinks.iceberg.compact.merge_files import MergedOne, MergePlan
+from sluiceway.sinks.iceberg.compact.merge_files import MergedOne, MergePlan, merge_in_table
+from sluiceway.work.process import warm_processes
+from sluiceway.work.request import WorkRequest
 
 SMALL_SHARE = 4
 """A file below a quarter of the target is small."""
@@ -68,5 +69,6 @@ def merge_in_process(plan: MergePlan) -> tuple[MergedOne | None, ...]:
     """
     rows = sum(source.rows for group in plan.groups for source in group.sources)
     keep = rows <= _MOST_ROWS_KEPT_WARM
-    answer: tuple[MergedOne | None, ...] = warm_processes().ask(plan, _TIMEOUT_S, keep=keep)
-    return answer
+    request = WorkRequest(f"{merge_in_table.__module__}:{merge_in_table.__name__}", plan)
+    merged: tuple[MergedOne | None, ...] = warm_processes().ask(request, _TIMEOUT_S, keep=keep)
+    return merged

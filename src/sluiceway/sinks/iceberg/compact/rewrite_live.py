@@ -1,10 +1,11 @@
-"""Writes live files of one partition anew as one, without their dead rows; in `merge_process`.
+"""Writes live files of one partition anew as one, without their dead rows; in a process of its own.
 
 A row keeps its order: file by file as the plan names them, in each as it lies there. So the place
 of each row in the new file is known without reading it. A group that fails leaves nothing behind,
 and is not in the way of the others.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,12 +25,16 @@ from sluiceway.errors import (
 )
 from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.registry import open_storage
+from sluiceway.work.process import UnattendedProcess
+from sluiceway.work.request import WorkRequest
 
 Positions = NDArray[np.int64]
 
 _FIELD_ID = b"PARQUET:field_id"
 _ZSTD_LEVEL = 1
 _GROUP_BYTES = 64 << 20
+_NICER = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +113,24 @@ class _UnreadableError(Exception):
         super().__init__(source.path)
         self.source = source
         self.failure = failure
+
+
+def begin_rewriting(plan: LakeRewritePlan) -> UnattendedProcess:
+    """Have a plan carried out by a process of its own: an answer for each group.
+
+    Raises:
+        TaskFailedError: No process can be begun.
+    """
+    return UnattendedProcess(WorkRequest(f"{__name__}:{rewrite_in_table.__name__}", plan))
+
+
+def rewrite_in_table(plan: LakeRewritePlan, attempt: str) -> Iterator[GroupAnswer]:
+    """`rewrite_live` as work for a process of its own, with little priority."""
+    del attempt
+    storage, _ = open_storage(plan.location, plan.stores)
+    # Nobody waits for it: rows that are merged before their snapshot are waited for.
+    os.nice(_NICER)
+    yield from rewrite_live(plan, storage)
 
 
 def rewrite_live(plan: LakeRewritePlan, storage: Storage) -> Iterator[GroupAnswer]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from pyiceberg.manifest import (
     DataFile,
-    DataFileContent,
     ManifestContent,
     ManifestEntry,
     ManifestFile,
@@ -141,8 +140,3 @@ def _many_small(held: Sequence[ManifestFile]) -> set[tuple[ManifestContent, int]
             kind = manifest.content, manifest.partition_spec_id
             counts[kind] = counts.get(kind, 0) + 1
     return {kind for kind, count in counts.items() if count >= MERGED_AT_MANIFESTS}
-
-
-def is_position_delete(entry: ManifestEntry) -> bool:
-    """Whether a live entry is of a file of position deletes."""
-    return bool(entry.data_file.content == DataFileContent.POSITION_DELETES)

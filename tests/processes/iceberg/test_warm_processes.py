@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.errors import FileLostError, TaskFailedError
-from sluiceway.sinks.iceberg.compact.file_process import _MOST_IDLE, WarmProcesses
 from sluiceway.sinks.iceberg.compact.merge_files import MergeGroup, MergePlan, MergeSource
-from sluiceway.sinks.iceberg.compact.plan_frames import framed, read_frame, write_frame
 from sluiceway.storage.access import NO_STORES
+from sluiceway.work.frames import framed, read_frame, until, write_frame
+from sluiceway.work.process import _MOST_IDLE, WarmProcesses
+from sluiceway.work.request import WorkRequest
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def warm() -> Iterator[WarmProcesses]:
     processes.close()
 
 
-def plan_of(folder: Path, *, checksum: str | None = None) -> MergePlan:
+def plan_of(folder: Path, *, checksum: str | None = None) -> WorkRequest:
     """Two files of two rows that become one."""
     sources = []
     for number in range(2):
@@ -35,7 +36,8 @@ def plan_of(folder: Path, *, checksum: str | None = None) -> MergePlan:
         found = f"{google_crc32c.value(path.read_bytes()):08x}"
         sources.append(MergeSource(str(path), 2, checksum or found))
     group = MergeGroup(f"{folder}/new-{time.monotonic_ns()}.parquet", tuple(sources))
-    return MergePlan(f"file://{folder}", NO_STORES, "zstd", (group,))
+    plan = MergePlan(f"file://{folder}", NO_STORES, "zstd", (group,))
+    return WorkRequest("sluiceway.sinks.iceberg.compact.merge_files:merge_in_table", plan)
 
 
 def waiting_pid(warm: WarmProcesses) -> int:
@@ -114,11 +116,11 @@ def test_few_wait_however_many_are_asked_at_once(warm: WarmProcesses, tmp_path: 
 def test_a_frame_comes_whole_or_not_at_all() -> None:
     source, target = os.pipe()
     frame = framed(list(range(1_000)))
-    write_frame(target, frame, time.monotonic() + 5.0)
-    write_frame(target, frame[:-1], time.monotonic() + 5.0)
+    write_frame(target, frame, until(time.monotonic() + 5.0))
+    write_frame(target, frame[:-1], until(time.monotonic() + 5.0))
     assert read_frame(source) == list(range(1_000))
     with pytest.raises(TimeoutError):
-        read_frame(source, time.monotonic() + 0.05)
+        read_frame(source, until(time.monotonic() + 0.05))
     os.close(target)
     assert read_frame(source) is None
     os.close(source)
@@ -126,13 +128,13 @@ def test_a_frame_comes_whole_or_not_at_all() -> None:
 
 def test_a_frame_that_breaks_off_is_told_and_one_that_nobody_takes_too() -> None:
     source, target = os.pipe()
-    write_frame(target, framed("x" * 100)[:-1], time.monotonic() + 5.0)
+    write_frame(target, framed("x" * 100)[:-1], until(time.monotonic() + 5.0))
     os.close(target)
     with pytest.raises(EOFError):
         read_frame(source)
     os.close(source)
     source, target = os.pipe()
     with pytest.raises(TimeoutError):
-        write_frame(target, b"x" * (1 << 20), time.monotonic() + 0.05)
+        write_frame(target, b"x" * (1 << 20), until(time.monotonic() + 0.05))
     os.close(source)
     os.close(target)

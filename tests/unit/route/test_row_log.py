@@ -1,11 +1,12 @@
-"""A few dirty rows in the log, however many there are."""
+"""A few lines on dirty and late rows in the log, however many there are."""
 
 import io
 import json
 from typing import Any, cast
 
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.observe.log import LogFormat, stderr_log
-from sluiceway.route.dirty_log import DirtyLog, DirtyWarning
+from sluiceway.route.row_log import RowLog
 from sluiceway.sources.contract import RawRecords
 from sluiceway.types.dirty import (
     MOST_COUNTED,
@@ -15,6 +16,7 @@ from sluiceway.types.dirty import (
     by_reason,
     counted_as,
 )
+from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_tally import DirtyTally
 
 
@@ -38,17 +40,17 @@ def _answer(tally: DirtyTally) -> Any:
 
 def test_reason_has_three_lines_a_minute_and_the_rest_is_counted() -> None:
     stream, now = io.StringIO(), [0.0]
-    log = DirtyLog(stderr_log(log_format=LogFormat.JSON, stream=stream), lambda: now[0])
+    log = RowLog(stderr_log(log_format=LogFormat.JSON, stream=stream), "orders", lambda: now[0])
     answers = [_answer(_tally(100, DirtyReason.OVERFLOW)), _answer(_tally(1, DirtyReason.SCALE))]
     for _ in range(3):
-        log.log_rows(cast("Any", answers))
+        log.log_rows(_epoch(0), cast("Any", answers))
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line["reason"] for line in lines].count("overflow") == 3
     assert [line["reason"] for line in lines].count("scale") == 3
     assert (lines[0]["topic"], lines[0]["partition"], lines[0]["offset"]) == ("t", 0, 0)
     assert lines[0]["why"] == "why"
     now[0] = 61.0
-    log.log_rows(cast("Any", answers[:1]))
+    log.log_rows(_epoch(0), cast("Any", answers[:1]))
     later = json.loads(stream.getvalue().splitlines()[len(lines)])
     # Of 400 rows three were shown before, whose others were told of with the first.
     assert later["others"] == 299
@@ -78,20 +80,21 @@ def test_paths_that_come_from_payloads_do_not_multiply_counters() -> None:
 def _epoch(read: int, **reasons: int) -> Any:
     names = {name.replace("__", " "): rows for name, rows in reasons.items()}
     counts = type("Counts", (), {"read": read})()
-    return type("Record", (), {"dirty_reasons": names, "counts": counts})()
+    record = {"dirty_reasons": names, "counts": counts, "late_rows": NO_LATE_ROWS}
+    return type("Record", (), record)()
 
 
 def test_dirty_rows_are_warned_of_once_a_minute_with_their_commonest_reasons() -> None:
     stream, now = io.StringIO(), [0.0]
     log = stderr_log(level="warning", log_format=LogFormat.JSON, stream=stream)
-    warning = DirtyWarning(log, lambda: now[0])
-    warning.log_share(_epoch(100))
+    rows = RowLog(log, "orders", lambda: now[0])
+    rows.log_rows(_epoch(100), [])
     assert stream.getvalue() == ""
-    warning.log_share(_epoch(10, missing__idd=8, broken=2))
+    rows.log_rows(_epoch(10, missing__idd=8, broken=2), [])
     now[0] = 59.0
-    warning.log_share(_epoch(5, missing__idd=5))
+    rows.log_rows(_epoch(5, missing__idd=5), [])
     now[0] = 61.0
-    warning.log_share(_epoch(1, **{f"null__c{number}": 1 for number in range(6)}))
+    rows.log_rows(_epoch(1, **{f"null__c{number}": 1 for number in range(6)}), [])
     first, second = map(json.loads, stream.getvalue().splitlines())
     assert (first["event"], first["level"]) == ("rows_dirty", "warning")
     assert first["reason"] == "missing idd 8, broken 2"
@@ -99,3 +102,17 @@ def test_dirty_rows_are_warned_of_once_a_minute_with_their_commonest_reasons() -
     assert (second["rows"], second["read"]) == (11, 6)
     assert second["reason"].startswith("missing idd 5, null c0 1, ")
     assert second["reason"].endswith(", 2 more")
+    assert first["hint"] == "`sluiceway dirty show JOB --route orders` shows them"
+
+
+def test_late_rows_are_warned_of_once_a_minute_by_what_became_of_them() -> None:
+    stream, now = io.StringIO(), [0.0]
+    rows = RowLog(stderr_log(log_format=LogFormat.JSON, stream=stream), "orders", lambda: now[0])
+    for now[0], late in ((0.0, 0), (1.0, 3), (60.0, 4), (61.0, 5)):
+        record = _epoch(10)
+        record.late_rows = LateRows(side=BigInt(late), dirty=BigInt(late))
+        rows.log_rows(record, [])
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["event"], first["level"]) == ("rows_late", "warning")
+    assert (first["rows"], first["side"], first["dirty"], "reopen" in first) == (6, 3, 3, False)
+    assert (second["rows"], second["side"], second["dirty"]) == (18, 9, 9)
