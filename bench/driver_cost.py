@@ -368,7 +368,7 @@ def job_text(routes: int) -> bytes:
             "hms": {"metastore": {"uri": "thrift://simulated:1"}},
         },
         "source": {"connection": "broker", "start": "earliest"},
-        "format": {"json": {"extra": "ignore"}},
+        "format": {"json": {"unknown_fields": "ignore"}},
         "table": {
             "hive": {"connection": "hms"},
             "columns": columns,

@@ -98,7 +98,7 @@ def job_text(endpoints: LabEndpoints, topics: Sequence[Topic]) -> str:
             "hms": {"metastore": {"uri": endpoints.metastore_uri}},
         },
         "source": {"connection": "broker", "start": "earliest"},
-        "format": {"json": {"extra": "ignore"}},
+        "format": {"json": {"unknown_fields": "ignore"}},
         "table": {
             "hive": {"connection": "hms", "create": "if_missing"},
             "meta": ["topic", "partition", "offset", "timestamp"],

@@ -119,7 +119,7 @@ def job_text(routes: int, catalog: str) -> bytes:
             "lake": {"iceberg": {"rest": {"uri": catalog}}},
         },
         "source": {"connection": "broker", "start": "earliest"},
-        "format": {"json": {"extra": "ignore"}},
+        "format": {"json": {"unknown_fields": "ignore"}},
         "table": {
             "iceberg": {"connection": "lake", "publish_interval": "1s"},
             "columns": columns,

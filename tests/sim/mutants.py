@@ -263,6 +263,9 @@ def _apply_once(applier: CatalogFollower, through: int) -> tuple[list[Any], tupl
     try:
         return _APPLY(applier, through)
     except SluicewayError:
+        # Without anything to drop, no time would pass until the next try, for ever.
+        if not batch:
+            raise
         return batch, ()
 
 

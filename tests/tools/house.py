@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from tools import plain_words
+from tools.plain_words import documents, found_in
 from tools.source_trees import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,11 +38,6 @@ METAPHORS = frozenset(
         *("foreseen", "wanted", "seen", "asked"),
     )
 )
-# Words that a reader meets twice before they say something.
-BANNED_WORDS = re.compile(
-    r"\b(?:told|tells|anew|nobody|beside|as of|what is there|behind (?:it|them|that|this|these))\b",
-    re.IGNORECASE,
-)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -60,12 +57,6 @@ _STUB = re.compile(r"^\s+\w+: Of the\b", re.MULTILINE)
 def source_files() -> tuple[Path, ...]:
     """All modules of the package."""
     return tuple(sorted(PACKAGE.rglob("*.py")))
-
-
-@cache
-def documents() -> tuple[Path, ...]:
-    """All pages."""
-    return (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
 def module_of(path: Path) -> str:
@@ -245,8 +236,7 @@ def prose(path: Path) -> str:
 
 def banned_words() -> int:
     """How often pages and docstrings say what plain English says otherwise."""
-    texts = [*map(prose, documents()), *docstrings()]
-    return sum(len(BANNED_WORDS.findall(text)) for text in texts)
+    return plain_words.banned_words() + sum(1 for text in docstrings() for _ in found_in(text))
 
 
 def stub_docs() -> int:

@@ -39,7 +39,7 @@ class OpenConnection:
     """A connection whose last call was answered as a whole.
 
     Attributes:
-        wire: Below the transport; read by nobody else.
+        wire: Below the transport, which alone reads it.
         client: Calls through the transport.
         owner: The process that opened it; a fork has a copy that it must not use.
     """

@@ -48,19 +48,16 @@ class Verb:
         help: One line.
         stops_gracefully: It ends by SIGTERM and SIGINT in good order, from its first moment on;
             it finds the `StopSignal` that listens as its context's `obj`.
-        own_module: Holds its Typer application under the name `app`; empty for the module of
-            `cli/commands` that has the command's name.
     """
 
     name: str
     help: str
     stops_gracefully: bool = False
-    own_module: str = ""
 
     @property
     def module(self) -> str:
-        """Where the command's Typer application is."""
-        return self.own_module or f"sluiceway.cli.commands.{self.name}"
+        """Holds the command's Typer application under the name `app`."""
+        return f"sluiceway.cli.commands.{self.name}"
 
 
 VERBS = (
@@ -89,7 +86,7 @@ VERBS = (
     Verb("list", "List the submitted jobs."),
     Verb("logs", "Show the log of a submitted job."),
     Verb("stop", "End a submitted job."),
-    Verb("restart", "End a submitted job and start it anew."),
+    Verb("restart", "End a submitted job and start it again."),
     Verb("pack", "Pack this Python environment for a cluster."),
     Verb("k8s", "Write what Kubernetes needs to run a job."),
     Verb("dashboards", "Write boards and alert rules."),

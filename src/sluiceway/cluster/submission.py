@@ -95,7 +95,7 @@ def submit(wanted: JobSubmission) -> Application:
 
 
 def resubmit(folder: ApplicationFolder, wanted: JobSubmission, *, patience_s: float) -> Application:
-    """End a job and start it anew. What can be refused is refused while it still runs.
+    """End a job and start it again. What can be refused is refused while it still runs.
 
     Args:
         folder: Of the job, which was submitted.

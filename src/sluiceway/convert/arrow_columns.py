@@ -246,7 +246,9 @@ def _decimals(array: pa.Array, digits: tuple[int, int], marks: RecheckPositions)
 
 
 def _floats(array: pa.Array, bits: int, marks: RecheckPositions) -> pa.Array:
-    values = np.abs(np.asarray(pc.fill_null(array, 1.0) if array.null_count else array))
+    filled = pc.fill_null(array, 1.0) if array.null_count else array
+    # As floats: the least whole number of 64 bits has no positive one.
+    values = np.abs(np.asarray(filled), dtype=np.float64)
     # NaN is in no order, so it fails as infinity does.
     large = np.flatnonzero(~(values < FLOAT_EXACT_LIMIT[bits]))
     if len(large):

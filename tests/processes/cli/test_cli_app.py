@@ -38,8 +38,8 @@ def failing_verb(monkeypatch: pytest.MonkeyPatch) -> type[BaseException]:
     def fail(kind: str) -> None:
         raise raised[kind]
 
-    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", own_module="failing"),))
-    monkeypatch.setitem(sys.modules, "failing", SimpleNamespace(app=app))
+    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails."),))
+    monkeypatch.setitem(sys.modules, "sluiceway.cli.commands.fail", SimpleNamespace(app=app))
     return SluicewayError
 
 

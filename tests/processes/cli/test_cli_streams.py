@@ -82,8 +82,8 @@ def test_broken_pipe_that_is_not_the_output_is_not_hidden(
         def fail() -> None:
             raise RuntimeError("lost") from error
 
-        monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", own_module="failing"),))
-        monkeypatch.setitem(sys.modules, "failing", SimpleNamespace(app=app))
+        monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails."),))
+        monkeypatch.setitem(sys.modules, "sluiceway.cli.commands.fail", SimpleNamespace(app=app))
         return run_command(["fail"])
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -137,8 +137,8 @@ def test_refusal_of_the_operating_system_is_no_bug(
     def fail() -> None:
         raise raised
 
-    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", own_module="failing"),))
-    monkeypatch.setitem(sys.modules, "failing", SimpleNamespace(app=app))
+    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails."),))
+    monkeypatch.setitem(sys.modules, "sluiceway.cli.commands.fail", SimpleNamespace(app=app))
     assert run_command(["fail"]) == 5
     first, hint = capsys.readouterr().err.splitlines()
     assert first == shown

@@ -4,8 +4,10 @@ import json
 import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from sluiceway.convert.arrow_columns import RecheckRows, _floats
 from sluiceway.formats.avro import decoder as decoders
 from sluiceway.formats.avro.decoder import AvroDecoder, bare_frame
 from sluiceway.formats.avro.fast_columns import FastColumns
@@ -144,3 +146,10 @@ def test_what_the_fast_path_does_not_know_is_left_to_the_slow_one(of: Any, hive:
     columns = Schema((Field("v", parse_hive_type(hive)),))
     assert FastColumns.for_schemas(parse_schema(text), columns) is None
     assert decoder(1, columns, text).decode([b"\0"] * 20).rows.schema.names == ["v"]
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, 2**53, -(2**53)])
+def test_whole_number_beyond_exact_floats_is_looked_at_again(value: int) -> None:
+    rows = RecheckRows()
+    _floats(pa.array([1, value, None], pa.int64()), 64, rows)
+    assert list(rows.suspects()) == [1]

@@ -1,4 +1,4 @@
-"""`sluiceway restart`: end a submitted job and start it anew, as it was submitted."""
+"""`sluiceway restart`: end a submitted job and start it again, as it was submitted."""
 
 import sys
 from pathlib import Path
