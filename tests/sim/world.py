@@ -469,7 +469,7 @@ def _no_feed(*_: object) -> None:
     """Counts come from the background."""
 
 
-def _rewriter(of: layout.LedgerLayout, *__: object) -> SimRewriter:
+def _rewriter(of: layout.LedgerLayout, *_: object, **__: object) -> SimRewriter:
     storage, _ = _open_storage(of.table_root)
     return SimRewriter(_world(), storage, of)
 
@@ -556,7 +556,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (dirty_keeping, "READERS_GRACE_S", 4.0),
     (short_driver, "RouteParts", partial(RouteParts, background=(_begin_background,))),
-    (background, "ProcessRewriter", _rewriter),
+    (background, "WorkRewriter", _rewriter),
     (compactor, "MOST_IN_A_GROUP", 2),
     (replacing, "_MOST_HELD_FILES", 2),
     (counts_feed, "begin", _no_feed),

@@ -11,11 +11,11 @@ from sluiceway.route.ahead import fold_after
 from sluiceway.route.key_drain import KeyOrderGuard
 from sluiceway.route.route_context import RouteContext
 from sluiceway.schedule.demand import ReadAhead
-from sluiceway.schedule.epoch_pace import EpochPace
 from sluiceway.schedule.left_out import SkippedPartitions
 from sluiceway.schedule.log_end_history import LogEndHistory
 from sluiceway.schedule.open_transactions import OpenTransactions
 from sluiceway.schedule.planner import (
+    EpochPace,
     PlannedEpoch,
     check_described,
     check_identities,
@@ -26,10 +26,10 @@ from sluiceway.schedule.planner import (
     plan_splits,
     unpinned,
 )
-from sluiceway.schedule.retry_pause import RetryPause
 from sluiceway.schedule.run_targets import RunTargets
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.start_offsets import resolve_start
+from sluiceway.schedule.task_failures import RetryPause
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 
 

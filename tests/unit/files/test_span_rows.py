@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from sluiceway.sinks.files.parquet_settings import MICROS, TIMESTAMPS
 
 from sluiceway.errors import FileLostError, NotInThisVersionError
-from sluiceway.sinks.files.contract import FileChoice, FileFormat
+from sluiceway.sinks.files.contract import MICROS, TIMESTAMPS, FileChoice, FileFormat
 from sluiceway.sinks.files.reading import file_ending
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.files.span_rows import RowSpan, span_batches
