@@ -469,7 +469,7 @@ def _no_feed(*_: object) -> None:
     """Counts come from the background."""
 
 
-def _rewriter(of: layout.LedgerLayout, *_: object, **__: object) -> SimRewriter:
+def _rewriter(of: layout.LedgerLayout, *_given: object, **_named: object) -> SimRewriter:
     storage, _ = _open_storage(of.table_root)
     return SimRewriter(_world(), storage, of)
 

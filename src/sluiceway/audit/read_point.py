@@ -230,6 +230,6 @@ def rows_let_go(gone: Sequence[LetGo]) -> RowsLetGoError:
     return RowsLetGoError(
         f"rows of {names}{more} are asked for, and slot {slot} has let go of them "
         f"({gone[0].reason})",
-        hint="`sluiceway partitions forget` or the block `retention` of the job file did; to go on "
+        hint="`partitions forget` or the block `retention` of the job file did; to go on "
         'without these rows give option("onCorrection", "skip")',
     ).with_report({"slot": slot}, (f"sluiceway ledger show JOB --from {slot} --limit 1",))

@@ -22,6 +22,8 @@ SOURCE = Path(sluiceway.__file__).parent
 JOB = "/etc/my jobs/orders.yaml"
 PUT_IN = {
     "self.route": "orders",
+    "self._route": "orders",
+    "slot": "7",
     "log.layout.route": "orders",
     "route.route": "orders",
     "route.config.route": "orders",

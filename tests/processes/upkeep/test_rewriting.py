@@ -27,6 +27,8 @@ from sluiceway.worker.plan import PLAIN_FILES
 from tools.small_files import PARQUET, SmallFiles, row
 
 PATIENCE_S = 240.0
+LOW_ENDING = b"sluiceway.work.process_main\0--low\0"
+"""Processes that wait for requests of lake tables have no such option."""
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def children() -> list[int]:
         stat = read_stat(number)
         if stat is not None and stat[1][PPID] == str(os.getpid()) and stat[1][0] != "Z":
             line = (PROC / str(number) / "cmdline").read_bytes()
-            found += [number] if b"sluiceway.work.process_main" in line else []
+            found += [number] if line.endswith(LOW_ENDING) else []
     return found
 
 
