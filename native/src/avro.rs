@@ -17,7 +17,7 @@ const MAX_EMPTY_ITEMS: usize = 10_000;
 const MAX_DECIMAL_BYTES: usize = 512;
 const MAX_BIG_SCALE: i64 = 500;
 /// Whole numbers up to here are the same in a float of 32 bits.
-const FLOAT_EXACT: i64 = 1 << 24;
+const FLOAT_EXACT: u64 = 1 << 24;
 
 /// A place in a payload.
 struct Cursor<'a> {
@@ -391,8 +391,8 @@ fn push_number(column: &mut Column, value: i64) -> Vouched<()> {
     match column {
         Column::Int64(values) => values.push(value),
         Column::Int32(values) => values.push(i32::try_from(value).map_err(|_| Doubt)?),
-        Column::Float64(values) if value.abs() < FLOAT_EXACT => values.push(value as f64),
-        Column::Float32(values) if value.abs() < FLOAT_EXACT => values.push(value as f32),
+        Column::Float64(values) if value.unsigned_abs() < FLOAT_EXACT => values.push(value as f64),
+        Column::Float32(values) if value.unsigned_abs() < FLOAT_EXACT => values.push(value as f32),
         Column::Text(_) | Column::Bounded { .. } => {
             return push_text(column, value.to_string().as_bytes());
         }
