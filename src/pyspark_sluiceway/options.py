@@ -31,8 +31,8 @@ class ReadOptions:
         skip: Whether rows that are not in the table any more are left out.
         point: What a batch reads.
         query: Name of a stream's lease; None is `spark-` and the name of the route.
-        start: Of a new stream: `earliest`, `latest` or `slot:N`, whose rows it has no more.
-        most_rows: Of a batch of a stream, as long as one record does not have more; None is all.
+        start: Start of a new stream: `earliest`, `latest` or `slot:N`, whose rows it has no more.
+        most_rows: Most rows of a stream's batch, unless one record has more; None is no limit.
     """
 
     job: Path

@@ -21,7 +21,7 @@ def read_spans(spans: DataFrame, schema: str) -> DataFrame:
     taken by its number in the file.
 
     Args:
-        spans: Of `option("content", "files")`; collected on the driver.
+        spans: Rows of `option("content", "files")`; collected on the driver.
         schema: Columns of the table with its partition columns, as Spark's DDL.
 
     Returns:

@@ -79,7 +79,7 @@ def opened(
         name: As the job file or a location's scheme has it.
         wanted: What has to come back.
         make: Calls what `find_implementation` found.
-        told: What the contract lets it raise beside our own errors.
+        told: What the contract lets it raise in addition to our own errors.
 
     Raises:
         UnhealthyEnvironmentError: It raised what its contract does not have, or made another thing.

@@ -30,7 +30,7 @@ class CountsRecord:
     """What was read of the topic of counts.
 
     Attributes:
-        ends: Of the topic's partitions that were read; another log of this name begins anew.
+        ends: Ends of the topic's partitions that were read; a new log of this name starts over.
         counts: The last one of each prefix; none of a prefix that is closed.
     """
 

@@ -31,7 +31,7 @@ def _sources(kind: type[DirtySource], ledger: str, record: Record) -> dict[Dirty
 def find_lane_files(
     log: LedgerLog, sources: Iterable[DirtySource]
 ) -> dict[DirtySource, FileRecord]:
-    """Look sources up in the records of their slots; those that are none are left out.
+    """Find sources in the records of their slots; a source that names no file is left out.
 
     Raises:
         LedgerCorruptError: A slot or pack holds something else.
@@ -101,9 +101,9 @@ def committed_dirty(layout: LedgerLayout, ledger: str, record: Record) -> list[C
     """The dirty files that a record commits, in its order.
 
     Args:
-        layout: Of the route.
+        layout: The route's layout.
         ledger: Its uuid.
-        record: Of any kind.
+        record: A record of any kind.
     """
     return _committed(layout, record, dirty_sources(ledger, record))
 

@@ -19,7 +19,7 @@ class LedgerLog:
     """Read side of one route's log; used by drivers and tools alike.
 
     Attributes:
-        packs: Of this log.
+        packs: The log's packs.
         check_held: Asked before anything outside is changed by what the log says, see
             `ledger.tenure.DriverTerm.check`. Readers and tools hold nothing: theirs lets all pass.
     """

@@ -41,7 +41,7 @@ class Packs:
         return folder in self._known
 
     def knows(self, seq: int) -> bool:
-        """Whether a pack was seen to hold slot `seq`. Asks nobody."""
+        """Whether a pack is known to hold slot `seq`. Reads nothing from the store."""
         return self._layout.folder_of(seq) in self._known
 
     def lines(self, start: int) -> Iterator[bytes]:
@@ -130,7 +130,7 @@ class Packs:
             self._storage.remove(staged)
 
     def _drop_staged(self, folder: int) -> None:
-        """Remove what attempts at this pack have left: the pack is there, nobody needs another."""
+        """Remove what attempts at this pack have left: the pack is whole, no second is needed."""
         for status in self._storage.list(self._layout.stage):
             if status.path.rpartition("/")[2].startswith(f"pack-{folder:016d}-"):
                 self._storage.remove(status.path)

@@ -1,4 +1,4 @@
-"""The part of a SNAPSHOT's side file that tells of the table's partitions."""
+"""The part of a SNAPSHOT's side file that holds the table's partitions."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ _KINDS: dict[str, type] = {
     "whole": bool,
     "expired": bool,
 }
-"""Columns beside `values`; a sum is in hexadecimal digits."""
+"""Columns in addition to `values`; a sum is in hexadecimal digits."""
 
 
 def packed_states(states: Iterable[PartitionState]) -> str:
@@ -80,7 +80,7 @@ def _sum(digits: str) -> int:
 
 
 def packed_names(slots: Mapping[str, int]) -> str:
-    """The names in order, and behind them their slots, each told from the one before."""
+    """The names in order, then their slots, each as its distance from the one before."""
     if not slots:
         return ""
     names = sorted(slots)

@@ -17,7 +17,7 @@ class IntentRecord:
 
     Attributes:
         partition: Folder that the partition's first rows went to: its name for ever.
-        version: Of the partition that is read.
+        version: Version of the partition that is read.
         uuid: Made for this work; part of the names of all its folders.
         purpose: What the work is, `compact`.
     """
@@ -56,7 +56,7 @@ class ReplaceRecord:
 
     Attributes:
         intent: Slot of the INTENT that the files were staged for.
-        version: Of the partition afterwards.
+        version: The partition's version afterwards.
         folder: Where it is afterwards, relative to the table; never used before.
         removed: All files that were live.
         added: All that are live afterwards; some may be copies of removed ones.

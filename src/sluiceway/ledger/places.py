@@ -29,7 +29,7 @@ def moved_folder(partition: str, seq: int, uuid: str) -> str:
     Args:
         partition: Its name.
         seq: Slot of the INTENT or EXPIRE that makes the folder's name unique.
-        uuid: Of the same work.
+        uuid: UUID of the same work.
     """
     return f"{moved_prefix(partition)}{seq}-{uuid}/{partition.rpartition('/')[2]}"
 

@@ -40,7 +40,7 @@ class ReaderLease:
     """Content of `readers/<query>.json`.
 
     Attributes:
-        version: Of this form.
+        version: Version of the file's form.
         ledger: Uuid of the ledger that is read.
         slot: All rows up to this slot are read and done with; -1 when none are.
         at_ms: When it was renewed last, by the reader's clock.
@@ -67,7 +67,7 @@ class ReaderLease:
 
 
 def read_reader_lease(storage: Storage, path: str) -> ReaderLease | None:
-    """A lease as it stands; None when there is none, or nobody can read it.
+    """A lease as it stands; None when there is none, or it is unreadable.
 
     Raises:
         StorageUnavailableError: The store failed.
@@ -85,8 +85,8 @@ def slot_of_slowest(storage: Storage, layout: LedgerLayout, now_ms: int) -> int 
     Called before something is removed that a reader may need.
 
     Args:
-        storage: Of the table.
-        layout: Of the route.
+        storage: The table's storage.
+        layout: The route's layout.
         now_ms: The clock, since 1970.
 
     Raises:
@@ -111,8 +111,8 @@ class ReaderLeaseKeeper:
     """Keeps the lease of one query while it runs. `start` first; any thread may call.
 
     Args:
-        storage: Of the table.
-        layout: Of the route.
+        storage: The table's storage.
+        layout: The route's layout.
         query: Name of the query, which no other live query may have.
         ledger: Uuid of the ledger.
 

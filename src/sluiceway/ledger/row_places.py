@@ -24,7 +24,7 @@ class Arrival:
     """Rows that one file of a record has brought.
 
     Attributes:
-        slot: Of the record.
+        slot: The record's slot.
         partition: Name of the partition; empty in a table without.
         life: How often the partition had been let go of before.
         first: Place of the first row among the rows of this life.
@@ -44,8 +44,8 @@ class FileSpan:
     """Rows `[first_row, first_row + rows)` of a live file.
 
     Attributes:
-        slot: That brought them; of several slots the last one.
-        place: Of the first row, see `Arrival.place`; -1 where that was not asked for.
+        slot: Slot that brought the rows; of several slots the last one.
+        place: Place of the first row, see `Arrival.place`; -1 where it was not asked for.
     """
 
     partition: str
@@ -187,7 +187,7 @@ class RowBook:
         """The first rows of a partition in its present life.
 
         Args:
-            name: Of the partition.
+            name: The partition's name.
             rows: How many.
             slot: Said of the spans.
         """

@@ -1,8 +1,8 @@
 """What is closed for ever: a SNAPSHOT seals it, and the fold forgets all but its name.
 
 A partition that has moved must not be forgotten like others: rows that come for it would go to the
-folder that it has left. One that is sealed takes no row any more. What still comes for it goes to
-the late place, so nobody needs to know where it is (commit rules 4, 17). Its driver chooses what
+folder that it has left. A sealed partition takes no row any more. What still comes for it goes to
+the late place, so its own place matters no more (commit rules 4, 17). Its driver chooses what
 is sealed, each SNAPSHOT names it, and whoever reads the log tests it and forgets the same.
 """
 
@@ -27,9 +27,9 @@ MaySeal = Callable[[str], bool]
 """Whether a closed prefix, or a partition of a table without any, needs to take no row any more."""
 
 SealChoice = Callable[[FoldState], MaySeal]
-"""What a route does not need any more by its job file, as of a fold.
+"""Says what a route no longer needs by its job file, for a given fold.
 
-Asked by the driver's thread before a SNAPSHOT, for what the fold itself lets go.
+The driver's thread calls it before a SNAPSHOT, for what the fold itself lets go.
 """
 
 

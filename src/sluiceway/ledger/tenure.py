@@ -16,14 +16,14 @@ LOOK_EVERY_S: Final = 10.0
 
 
 class DriverTerm:
-    """Of one driver and one route, from its fence on. Any thread may ask.
+    """The term of one driver and one route, from its fence on. Any thread may ask.
 
-    It is lost once and for ever: when the log has a record of a higher term, or the lease says so,
-    which a successor writes behind its fence.
+    It is lost once and for ever: when the log has a record of a higher term, or the lease says so.
+    A successor writes the lease after its fence.
 
     Args:
-        writer: Of the driver, which has fenced.
-        lease: That it keeps; looked at every two seconds by itself.
+        writer: Writer of the driver, which has fenced.
+        lease: Lease that the driver keeps; it reads itself every two seconds.
     """
 
     def __init__(self, writer: LedgerWriter, lease: LeaseKeeper) -> None:
@@ -42,7 +42,7 @@ class DriverTerm:
 
         Raises:
             FencedError: Another driver has taken over. Stop; touch nothing.
-            StorageUnavailableError: Nobody knows: change nothing until this passes.
+            StorageUnavailableError: The answer is unknown: change nothing until this passes.
             LedgerCorruptError: The next slot holds something that is no record.
         """
         self.refuse_if_lost()
@@ -51,7 +51,7 @@ class DriverTerm:
             self.refuse_if_lost()
 
     def refuse_if_lost(self) -> None:
-        """As `check`, by what is known: asks nobody. Called in each turn of the loop.
+        """As `check`, by what is known, without a call. Called in each turn of the loop.
 
         Raises:
             FencedError: As in `check`.

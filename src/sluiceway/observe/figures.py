@@ -22,9 +22,9 @@ class FigureLimits:
     """How many values labels may have, so that no topic's name can fill a Prometheus.
 
     Attributes:
-        routes: Of a job.
-        topics: Of a route.
-        partitions: Source partitions of a route: those that are furthest behind.
+        routes: Routes of a job.
+        topics: Topics of a route.
+        partitions: Source partitions of a route: those with the largest lag.
     """
 
     routes: int = 500

@@ -15,10 +15,10 @@ class EpochDurations:
     """One route's epoch.
 
     Attributes:
-        rows: That were read.
+        rows: Rows that were read.
         tasks_ms: Stage -> milliseconds, the sum over its tasks. Stages that overlap each count in
             full. `task` is the tasks' whole life.
-        longest_task_ms: Of the tasks' lives.
+        longest_task_ms: Life of the task that lived longest.
         run_ms: From the plan until all tasks had answered.
         commit_ms: From then until everything was published.
     """

@@ -24,7 +24,7 @@ class _Wait:
 
 @dataclass(frozen=True, slots=True)
 class EpochRows:
-    """Rows of one epoch: `dirty` and `filtered` are among those that were read."""
+    """Rows of one epoch: `dirty` and `filtered` are among the rows read."""
 
     read: int
     dirty: int = 0
@@ -32,13 +32,13 @@ class EpochRows:
 
 
 class Progress:
-    """Counts what the driver tells it and shows it on a terminal; silent without one.
+    """Counts what the driver reports and shows it on a terminal; silent without one.
 
     Args:
         stream: A terminal; None shows nothing.
 
     Attributes:
-        profile: Where the time goes; told of every commit.
+        profile: Where the time goes; gets every commit.
         watched: Whether somebody looks on while tasks read.
         reads: Route -> records that tasks have read, those of the running epoch too.
     """

@@ -1,4 +1,4 @@
-"""`compact` of a lake table: by this process, beside any driver, which it needs not ask.
+"""`compact` of a lake table: by this process, while any driver may run and need not be asked.
 
 Requests of a compaction assert what they were built on, so any number of them may live.
 """
@@ -87,7 +87,7 @@ def foresee_lake(
         config: The route.
         ledger: Its own.
         names: Partitions, or folders above some; none means all.
-        log: Of this process.
+        log: Log of this process.
 
     Raises:
         NotInThisVersionError: The table has a key.
@@ -118,8 +118,8 @@ def compact_lake(
         config: The route.
         ledger: Its own.
         names: Partitions, or folders above some; none means all.
-        watch: Told of the progress.
-        log: Of this process.
+        watch: Called with the progress.
+        log: Log of this process.
 
     Raises:
         NotInThisVersionError: The table has a key.

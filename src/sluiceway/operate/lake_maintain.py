@@ -1,4 +1,4 @@
-"""`maintain`: few files, no old snapshots, no orphans; by this process, beside any driver."""
+"""`maintain`: few files, no old snapshots, no orphans; this process does it next to any driver."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Maintained:
         files_after: The same, afterwards.
         failed: Why partitions failed, each reason once.
         expired: What has gone; of a dry run what would go, without its files.
-        orphans: Files that nobody names; None when they were not asked for.
+        orphans: Files that no snapshot names; None when they were not asked for.
     """
 
     files_before: int
@@ -38,7 +38,7 @@ class MaintenanceRequest:
 
     Attributes:
         keep_s: For how long snapshots stay.
-        orphan_age_s: Files that nobody names go when they are older; None leaves them.
+        orphan_age_s: Files that no snapshot names go when they are older; None leaves them.
         dry_run: Only say what would be done.
     """
 
@@ -53,10 +53,10 @@ def maintain_lake(
     """Compact what is small, expire what is old, remove orphans. Safe to end and to repeat.
 
     Args:
-        config: Of a route with a lake table. A keyed one compacts within its publishes.
+        config: A route with a lake table. A keyed one compacts within its publishes.
         ledger: Its own.
         wanted: What is to be done.
-        log: Of this process.
+        log: Log of this process.
 
     Raises:
         SluicewayError: The table cannot be looked at; what is done stays done.

@@ -17,7 +17,7 @@ from sluiceway.route.route_session import RouteSession
 
 
 class Heartbeat:
-    """Whether a driver lives, as far as its lease tells."""
+    """Whether a driver lives, as far as its lease says."""
 
     def __init__(self) -> None:
         self._observed: tuple[str, int] | None = None

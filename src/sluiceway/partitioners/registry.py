@@ -39,7 +39,7 @@ class CheckedPartitioner:
     Args:
         choice: Which one.
         columns: Names of the partition columns that it fills, in path order.
-        schema: Of the rows.
+        schema: Schema of the rows.
 
     Raises:
         ValueError: It cannot serve the options or the columns.

@@ -20,10 +20,10 @@ def fold_after(fold: Fold, answers: Sequence[TaskResult]) -> Fold | None:
 
     Args:
         fold: State of the ledger; nothing of it is changed.
-        answers: Of one route and epoch.
+        answers: Answers of one route and epoch.
 
     Returns:
-        None when it is not known enough: a task has failed, or answers what nobody asked.
+        None when too little is known: a task has failed, or answers what it was not asked.
     """
     sources = dict(fold.sources)
     for answer in answers:

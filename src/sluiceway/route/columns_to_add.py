@@ -52,7 +52,7 @@ class ColumnsToAdd:
     def add(
         self, fields: Mapping[ObservedPlace, ObservedField], passed: Collection[ObservedPlace]
     ) -> None:
-        """Take in fields, but those that were refused before."""
+        """Take in fields, except those already refused."""
         for place, seen in sorted(fields.items()):
             if place in passed:
                 continue
@@ -170,12 +170,12 @@ def _both(one: ObservedField, other: ObservedField) -> ObservedField:
 
 
 def state_with(state: TableState, columns: Iterable[ColumnToHave], *, declared: bool) -> TableState:
-    """A table as it would be with further columns: for those who foresee a run.
+    """A table as it would be with further columns: for commands that foresee a run.
 
     Args:
         state: As it is.
         columns: That it would get, or that would get fields inside.
-        declared: Whether the job file lists columns, beside which the table's are taken up.
+        declared: Whether the job file lists columns; the table's are taken up in addition.
     """
     kinds = dict(state.columns)
     fields = {each.name.lower(): each for each in (*state.schema.fields, *state.further)}

@@ -37,7 +37,7 @@ from sluiceway.worker.plan import TaskResult
 
 _WAIT_TURN_S = 2.0
 PUBLISH_MOMENT_S = 2.0
-"""How long a commit waits for its files' names: a store that is slower keeps nobody waiting."""
+"""How long a commit waits for its files' names: a slower store blocks no later epoch."""
 
 
 class EpochCommitter:
@@ -46,7 +46,7 @@ class EpochCommitter:
     Used by one thread at a time.
 
     Args:
-        context: Of the route's session.
+        context: Context of the route's session.
         planner: Says whether what was read is still there.
     """
 

@@ -1,4 +1,4 @@
-"""Tells people what an epoch has committed: the log line and the progress line."""
+"""Reports what an epoch has committed: the log line and the progress line."""
 
 import time
 from collections import Counter
@@ -23,7 +23,7 @@ class EpochDone:
 
     Attributes:
         seq: Slot of its record.
-        results: Of the tasks that finished.
+        results: Answers of the tasks that finished.
         planned: What was asked for.
         ran: When its tasks had answered.
         own_requests: To the store, by the driver.
@@ -98,7 +98,7 @@ def log_sealed(log: Log, record: DataRecord, landed: EpochRecord | ReplaceRecord
     """Say that rows went aside, as their partitions take none any more. Called once per commit.
 
     Args:
-        log: Of the route.
+        log: The route's log.
         record: As its tasks have answered.
         landed: As it landed.
     """

@@ -3,7 +3,7 @@
 With more partitions a topic's keys move. A change in a new partition may be younger than one of
 its key that lies in an old partition still, so the old ones are read first: up to the ends that
 they have a while after the new one was seen, when every producer knows of it. Nothing of this is
-kept: a driver that starts anew waits anew, and never too short.
+kept: a driver that starts again waits again, and never too short.
 """
 
 import time
@@ -24,9 +24,9 @@ class _Waiting:
 
     Attributes:
         since_s: When it was seen.
-        ends: Of the old ones, up to which they are read first; None before the time is over.
-        over: Whether they are read, as of the last look. It waits until it is pinned all the same:
-            a look at an epoch that is not committed yet pins nothing.
+        ends: Ends of the old ones, up to which they are read first; None before the time is over.
+        over: Whether they are read, by the last check. It waits until it is pinned all the same: a
+            check for an epoch that is not committed yet pins nothing.
     """
 
     since_s: float
@@ -58,7 +58,7 @@ class KeyOrderGuard:
 
     @property
     def ends(self) -> dict[SourcePartition, int]:
-        """Up to where old source partitions are to be read, for those that wait."""
+        """Up to where old source partitions are to be read, for the new ones that wait."""
         found: dict[SourcePartition, int] = {}
         for waiting in self._waiting.values():
             for one, end in ({} if waiting.over else waiting.ends or {}).items():
@@ -68,12 +68,12 @@ class KeyOrderGuard:
     def admitted(
         self, discovered: Sequence[DiscoveredPartition], fold: Fold, bounds: Bounds
     ) -> tuple[DiscoveredPartition, ...]:
-        """The partitions without those that have to wait. Called before new ones are pinned.
+        """The partitions that need not wait. Called before new ones are pinned.
 
         Args:
             discovered: All partitions of the route's topics.
             fold: State of the ledger.
-            bounds: Of the partitions that are read.
+            bounds: Log ends of the partitions that are read.
 
         Raises:
             SourceOrderError: A topic has several, and may have one only.
@@ -136,7 +136,7 @@ class KeyOrderGuard:
 
 
 def _check_one(discovered: Sequence[DiscoveredPartition], fold: Fold) -> None:
-    """See that each topic has one partition, with those that were read before."""
+    """Check that each topic has one partition, partitions read before included."""
     read = {SourcePartition(*key) for key, known in fold.sources.items() if not known.retired}
     seen: set[str] = set()
     for each in sorted(read | {found.partition for found in discovered}):

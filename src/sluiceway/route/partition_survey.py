@@ -117,7 +117,7 @@ class PartitionSurvey:
         self._figures.put(metrics.PARTITION_OVERDUE_SINCE, since)
 
     def _take_announced(self, fold: Fold) -> None:
-        """What was announced since the last look. What this driver finds was told by another."""
+        """What was announced since the last call. The first call finds an earlier driver's."""
         newest = fold.next_seq
         since, self._announced_seq = self._announced_seq, newest
         if since is None or self._periods is None:

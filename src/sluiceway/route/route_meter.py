@@ -62,7 +62,7 @@ class RouteMeter:
         clock: Monotonic seconds.
         commits: Commits of rows so far.
         done: Rows of these commits.
-        on_look: Told of each look at log ends.
+        on_look: Called with each reading of log ends.
         followers: Asked how far those are that follow the commits, see `RouteStatus`.
         ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
         unfilled_columns: See `RouteStatus`.
@@ -112,7 +112,7 @@ class RouteMeter:
 
         Args:
             fold: With the commit.
-            counts: Of that commit alone.
+            counts: Counts of that commit alone.
             reasons: Its dirty rows, by names of `types.dirty.counted_as`.
         """
         with self._lock:
@@ -150,7 +150,7 @@ class RouteMeter:
             self._ends = _live_ends(fold)
             lag = self._take_lag(bounds)
             if undescribed(fold, bounds):
-                # What nobody tells of may be as old as anything: nothing new is covered.
+                # An unknown record may be as old as anything: nothing new is covered.
                 self._waits_for = None
             elif lag == 0:
                 self._covered, self._waits_for = self._looked, None
@@ -163,7 +163,7 @@ class RouteMeter:
 
     @property
     def was_looked_at(self) -> bool:
-        """Whether brokers have told its log ends once."""
+        """Whether brokers have returned its log ends once."""
         return self._looked > 0
 
     @property
@@ -176,8 +176,8 @@ class RouteMeter:
         """Take in log ends of a route that goes round no more: it waits or has halted.
 
         Args:
-            bounds: Of `ends`; those that are another log by now are left out. None when nobody
-                answers.
+            bounds: Bounds of `ends`; a log that is another by now is left out. None when no
+                leader answers.
         """
         with self._lock:
             if bounds is not None:

@@ -41,7 +41,7 @@ class RoutePlanner:
     of logs outlives the ledger that its session owns.
 
     Args:
-        context: Of the route's session.
+        context: Context of the route's session.
 
     Attributes:
         retry_pause: After which time the route is tried again.
@@ -71,7 +71,7 @@ class RoutePlanner:
         """Read these topics from the next epoch on. Called between epochs, for a pattern's route.
 
         Args:
-            topics: All that match now; those that are gone are retired in the ledger.
+            topics: All that match now; topics that are gone are retired in the ledger.
         """
         context = self._context
         if topics != context.config.topics:
@@ -101,7 +101,7 @@ class RoutePlanner:
         fold, wanted = ahead or held.owned.fold, self._subscription(view)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
-        # Those that are pinned may lack a leader for a while; where others begin only it can tell.
+        # A pinned one may lack a leader for a while; where others begin only a leader can say.
         check_described(unpinned(fold, discovered), view.bounds)
         discovered = self.key_order.admitted(discovered, fold, view.bounds)
         new = new_partitions(fold, wanted, discovered)
@@ -220,7 +220,7 @@ class RoutePlanner:
     def check_again(self, record: DataRecord, view: SourceView) -> None:
         """See that what was read is still there, and of the same logs (commit rule 13)."""
         fold = self._context.state.owned.fold
-        # A topic created anew while it was read reads like the old one.
+        # A topic that was created again while it was read reads like the old one.
         check_identities(fold, view.of(self._subscription(view).topics))
         self._second_look.update(fold, view.bounds)
         plan_splits(fold, view.bounds, None, view.copies)

@@ -1,7 +1,7 @@
-"""Records beside the epochs of a route: what its background work asks for, put by its one writer.
+"""Records between the epochs of a route: what its background work asks for, by its one writer.
 
-Called by the driver's thread between two epochs; an epoch that is in flight meanwhile gets its
-final names at its own slot, behind these.
+The driver's thread calls these between two epochs. An epoch that is in flight meanwhile gets its
+final names at its own slot, after these.
 """
 
 import time
@@ -75,7 +75,7 @@ def closing_marked(
 
     Args:
         held: The route.
-        record: Of the epoch.
+        record: Record of the epoch.
         planned: What was asked for.
         view: Log ends, read after its tasks had answered.
     """
@@ -170,7 +170,7 @@ def put_closing(held: OwnedRoute, publish: Publish, epoch: int) -> None:
 
 
 def abandon_left(held: OwnedRoute) -> None:
-    """End the work of drivers that were fenced: nobody else ever will. Called once, at START.
+    """End the work of drivers that were fenced: they cannot. Called once, at START.
 
     Raises:
         FencedError: Another driver has taken over.

@@ -51,8 +51,8 @@ def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
     """Look for files that the log does not know. Called at START, before fencing.
 
     Args:
-        log: Of the route.
-        fold: Of the log; brought up to the tail.
+        log: The route's log.
+        fold: Fold of the log; brought up to the tail.
 
     Raises:
         LedgerMismatchError: There is one; names it.
@@ -112,7 +112,7 @@ def _files_in(log: LedgerLog, folder: str) -> Iterator[str]:
 
 
 def _new_folders(log: LedgerLog, known: Mapping[str, PartitionState]) -> Iterator[str]:
-    """Folders that the ledger does not know, beside those that it does, the greatest names first.
+    """Folders that the ledger does not know, next to those it knows, the greatest names first.
 
     Of a ledger without partitions it is all there is.
     """
@@ -165,13 +165,13 @@ class TakeoverHooks:
     """What the owner of the control flow lends to START.
 
     Attributes:
-        observe: Told of each step.
+        observe: Called with each step.
         on_wait: Called before each repeated put.
         sleep: Interruptible pause.
         replaces: The term that an operator allows to be replaced without waiting for its lease
             (commit rule 25); None waits.
-        driver: Id of the driver in its fences and its lease. One that starts its route anew keeps
-            it, and nobody else ever has it: by it a driver knows its own records.
+        driver: Id of the driver in its fences and its lease. A driver that starts its route again
+            keeps it, and no other driver ever has it: by it a driver knows its own records.
         measured: Makes the table's store one whose calls are timed.
     """
 
@@ -233,7 +233,7 @@ def take_over(
 ) -> OwnedTable:
     """Open the table, check that the ledger is its own, wait for the lease, fence.
 
-    Called at a driver's start, and when it starts a route anew that had halted. After it, no older
+    Called at a driver's start, and when it starts again a route that had halted. After it, no older
     driver can commit any more.
 
     Args:
@@ -338,7 +338,7 @@ def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> N
 
 
 def _probe(log: LedgerLog, fold: Fold) -> None:
-    """Try the store, in a folder whose name tells when it is garbage."""
+    """Try the store, in a folder whose name shows when it is garbage."""
     log.storage.admit(log.layout.table_root)
     while True:
         place = log.layout.probe(fold.term, uuid4().hex)

@@ -41,8 +41,8 @@ class ReadAhead:
         """Say of each split how many records it will hold. Called once per planned epoch.
 
         Args:
-            splits: Of the epoch; those of a bounded run have their stops.
-            bounds: Of at least these source partitions, as just read.
+            splits: Splits of the epoch; those of a bounded run have their stops.
+            bounds: Bounds of at least these source partitions, as just read.
 
         Returns:
             The same splits with `expected_records` and `lag_records`.

@@ -25,7 +25,7 @@ class EpochDates:
         clock_us: The driver's clock when it was planned.
         planned: The same moment on the monotonic clock.
         late_before_us: Source partition -> a row of it before this time is late.
-        watermark_us: Of the route; None before there is one.
+        watermark_us: The route's watermark; None before there is one.
     """
 
     clock_us: int = 0
@@ -34,10 +34,10 @@ class EpochDates:
     watermark_us: int | None = None
 
     def for_splits(self, splits: tuple[Split, ...], closed: tuple[str, ...]) -> EpochTimes:
-        """What a task is told.
+        """The times that a task gets.
 
         Args:
-            splits: Of the task.
+            splits: Splits of the task.
             closed: Prefixes that rows of the epoch reach by the late policy only.
         """
         bounds = tuple(self.late_before_us.get(split.partition) for split in splits)
@@ -97,7 +97,7 @@ class EpochClock:
 
 
 def late_before_us(fold: Fold, rule: LateRule) -> dict[SourcePartition, int]:
-    """Source partition -> a row of it before this time is late; those that never had one have none.
+    """Source partition -> a row of it before this time is late; none without any event time yet.
 
     Args:
         fold: Committed event times of source partitions.

@@ -1,4 +1,4 @@
-"""Several tasks read one source partition's backlog: each a piece of it, behind one another.
+"""Several tasks read one source partition's backlog: each a piece of it, one after another.
 
 Tasks that would have nothing to do get a piece each. All pieces but the last end at the offset at
 which the next one begins; the last reads on to the deadline, as the whole split would have. What
@@ -27,7 +27,7 @@ class _Chain:
     """The tasks that read one source partition of a route, in the order of its offsets.
 
     Attributes:
-        place: Of the last piece, among the splits of its task.
+        place: Place of the last piece, among the splits of its task.
     """
 
     tasks: list[int]
@@ -82,7 +82,7 @@ class SplitPieces:
         Args:
             route: Its name, as in `cut`.
             epoch: As it was planned.
-            answers: Of its tasks; those that did not finish have none.
+            answers: Answers of its tasks; a task that did not finish has none.
 
         Returns:
             The others; of each source partition in the order of its offsets. What is left out is

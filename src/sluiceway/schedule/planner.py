@@ -33,8 +33,9 @@ class PlannedSplit:
         range_start: The committed end. Below `split.start_offset` only when rows were deleted by
             retention before the first commit of a partition that starts at `earliest`.
         expected_records: What it will hold, as it looks now; says how to share and spread.
-        lag_records: Of those, what lies in the log already.
-        leader_epoch: Of the leader that said where the log ends when this was planned.
+        lag_records: How many of these lie in the log already.
+        leader_epoch: Epoch of the leader that said where the log ended when this was planned; None
+            when it is unknown.
     """
 
     split: Split
@@ -73,7 +74,7 @@ class PlannedEpoch:
     started: float = field(default_factory=time.monotonic)
 
     def task_plans(self, deadline_s: float) -> dict[int, TaskPlan]:
-        """What each task is told. Called once the splits are dealt out.
+        """The plan of each task. Called once the splits are dealt out.
 
         Args:
             deadline_s: Reading time from a task's start.
@@ -100,8 +101,8 @@ def new_partitions(
 ) -> tuple[SourcePartition, ...]:
     """Partitions that begin where the job file's start says, in order.
 
-    Not those that appeared under an unchanged subscription (a listed topic, or an unchanged
-    pattern): they begin at their own earliest offset, or rows before the look would be lost.
+    Partitions that appeared under an unchanged subscription (a listed topic, or an unchanged
+    pattern) are not among them: they begin at their own earliest offset, or rows would be lost.
     """
     return tuple(
         found.partition
@@ -142,8 +143,8 @@ def plan_sources(
         fold: State of the ledger.
         wanted: The subscription now.
         discovered: All partitions of the topics.
-        bounds: Of at least the partitions that are new.
-        starts: Where those of `new_partitions` begin.
+        bounds: Bounds of at least the partitions that are new.
+        starts: Where the partitions of `new_partitions` begin.
     """
     pins = []
     for found in discovered:
@@ -237,9 +238,9 @@ def check_described(
     """Refuse to go on without knowing where a log begins and ends.
 
     Args:
-        partitions: Those that have to be known.
-        bounds: Of those whose leaders answer.
-        fold: Of the ledger that reads them; None when it does not yet.
+        partitions: Partitions that have to be known.
+        bounds: Bounds of partitions whose leaders answer.
+        fold: State of the ledger that reads them; None when it does not yet.
 
     Raises:
         SourceUnavailableError: The cluster does not describe a partition.
@@ -278,7 +279,7 @@ def unpinned(fold: Fold, discovered: Iterable[DiscoveredPartition]) -> Iterator[
 
 
 def check_still_there(ranges: Iterable[RangeRecord], bounds: Bounds, copies: Bounds) -> None:
-    """Refuse to commit what was read of a log that nobody tells of afterwards (commit rule 13).
+    """Refuse to commit what was read of a log that no broker knows afterwards (commit rule 13).
 
     Args:
         ranges: What was read.
@@ -305,9 +306,9 @@ def plan_splits(
 
     Args:
         fold: State of the ledger.
-        bounds: Of the source partitions that are read and whose leaders answer.
+        bounds: Bounds of the source partitions that are read and whose leaders answer.
         targets: Where a bounded run ends; None reads on.
-        copies: Of the others; see `SourceView.copies`.
+        copies: Bounds of copies of the others; see `SourceView.copies`.
 
     Raises:
         OffsetsLostError: The log starts after the committed end or ends before it.
@@ -419,7 +420,7 @@ def with_way_out(
     Args:
         fold: State of the ledger.
         partition: Which log.
-        failure: With `cut_at` in its evidence where the leader has told it.
+        failure: With `cut_at` in its evidence where the leader has said it.
     """
     known = fold.sources[partition.topic, partition.partition]
     cut_at = failure.evidence.get("cut_at")
@@ -473,12 +474,12 @@ class EpochPace:
         self._rests_s: deque[float] = deque(maxlen=_LOOKS)
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
-        """What each task is told. Called once the splits are dealt out."""
+        """The plan of each task. Called once the splits are dealt out."""
         self._told_s = self._interval_s - self._rest_s()
         return planned.task_plans(self._told_s)
 
     def set_answered(self, planned: PlannedEpoch) -> None:
-        """The tasks that were told last have answered."""
+        """The tasks that got the last plans have answered."""
         planned.answered = time.monotonic()
         rest_s = planned.answered - planned.started - self._told_s
         # Tasks that had nothing more to read say nothing about it.

@@ -20,7 +20,7 @@ class EpochRoutes:
     """Routes of one epoch.
 
     Attributes:
-        together: Those that may share tasks.
+        together: Routes that may share tasks.
         apart: Groups, each for one task of its own.
     """
 
@@ -74,7 +74,7 @@ class Quarantine:
             groups.setdefault(suspect.group if suspect else _TOGETHER, []).append(route)
         chosen = sorted(groups, key=lambda group: (self._last_turn.get(group, -1), group))[:slots]
         if _TOGETHER in groups and _TOGETHER not in chosen and slots > 1:
-            # They are all the others: they are never left out for those that are kept apart.
+            # They are all the others: routes that are kept apart never displace them.
             chosen[-1] = _TOGETHER
         turn = next(self._turns)
         open_groups = {suspect.group for suspect in self._suspects.values()} | {_TOGETHER}

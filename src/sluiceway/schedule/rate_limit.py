@@ -1,7 +1,7 @@
 """Bounds what an epoch reads by `run.max_rate` and `source.max_rate`.
 
 A bound is an end offset of each split: rate times interval, shared by max-min fairness over the
-routes, then over a route's source partitions. What nobody waits for goes to all alike, for
+routes, then over a route's source partitions. Budget without demand goes to all alike, for
 records that come while the epoch runs. The next epoch begins when this one's share of time is
 over, so the rate holds over any two epochs, however fast they are read.
 """
@@ -37,7 +37,7 @@ class Rotation:
     """Shares again and again, so that shares below one unit come round to all.
 
     Who got the last unit that could not be divided is remembered by name; the next such unit goes
-    to who comes after it. So nobody who always wants something is passed over, whoever else
+    to who comes after it. So no share that always wants something is passed over, whoever else
     comes and goes meanwhile.
     """
 
@@ -47,7 +47,7 @@ class Rotation:
         """As `fair_shares`. Called once an epoch.
 
         Args:
-            names: Of those that share, each once; in any order.
+            names: Names of those who share, each once; in any order.
             wants: In the order of the names.
             budget: Units in all, not negative.
         """
@@ -96,7 +96,7 @@ class RouteSplits:
 
 @dataclass(slots=True)
 class _Turns:
-    """Whose turn it is among those that share one budget: each budget has turns of its own."""
+    """Whose turn it is among the sharers of one budget: each budget has turns of its own."""
 
     _waited: Rotation = field(default_factory=Rotation)
     _extra: Rotation = field(default_factory=Rotation)
@@ -140,11 +140,11 @@ class RateLimit:
         """Give the splits of an epoch their ends; see `bound`.
 
         Args:
-            configs: Of at least the routes that are planned, by any key.
+            configs: Configurations of at least the routes that are planned, by any key.
             planned: What each would read, by the same key; their splits are replaced.
 
         Returns:
-            Those that may read anything.
+            The epochs that may read anything.
         """
         asked = [RouteSplits(configs[key], epoch.splits) for key, epoch in planned.items()]
         for epoch, splits in zip(planned.values(), self.bound(asked), strict=True):
@@ -155,10 +155,10 @@ class RateLimit:
         """Give each split its end. Called once an epoch, right before its tasks start.
 
         Args:
-            routes: Of the epoch, all of them due.
+            routes: Routes of the epoch, all of them due.
 
         Returns:
-            The splits of each route in the given order; those that get nothing are left out.
+            The splits of each route in the given order; splits that get nothing are left out.
         """
         if self.per_s is None and all(each.config.max_rate_per_s is None for each in routes):
             return [list(each.splits) for each in routes]

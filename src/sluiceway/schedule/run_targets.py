@@ -35,7 +35,7 @@ class RunTargets:
         Args:
             fold: State of the ledger.
             discovered: All source partitions of the route's topics.
-            bounds: Of those whose leaders answer.
+            bounds: Bounds of partitions whose leaders answer.
             awaited: Ends up to which others wait for a source partition: it is read that far, or
                 the run would wait for ever.
         """

@@ -1,8 +1,8 @@
 """Assigns the splits of an epoch to its tasks: the longest first, and where they were before.
 
 A task serves one route unless there are fewer tasks than routes (commit rule 20). Splits stay
-with their task while that is nearly as good as dealing anew: a consumer goes on only with the
-very source partitions that it had.
+with their task while that is nearly as good as dealing them out again: a consumer goes on only with
+the very source partitions that it had.
 """
 
 import heapq
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # What a split costs that holds nothing, in records.
 _SPLIT_COST: Final = 100
-# A deal anew costs each task its consumer; it has to shorten the longest task by a third.
+# Dealing again costs each task its consumer; it has to shorten the longest task by a third.
 _WORTH_IT: Final = 1.5
 
 # A route is dealt whole when it is at most this part of what a task gets.

@@ -30,7 +30,7 @@ def resolve_start(
     Args:
         start: As the job file says.
         partitions: Those to resolve.
-        bounds: Of at least these.
+        bounds: Bounds of at least these.
         source: Asked for a timestamp and for a group.
 
     Raises:

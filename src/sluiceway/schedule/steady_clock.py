@@ -2,8 +2,8 @@
 
 What is closed by time stays closed, so one look at a clock that is a day ahead for a minute would
 close a day for ever. A look whose distance from the monotonic clock differs by more than five
-seconds from any of the last five minutes is refused, told, and waited out, be it by one step or by
-several small ones; meanwhile time goes on as the monotonic clock says.
+seconds from any of the last five minutes is refused, logged, and waited out, be it by one step or
+by several small ones; meanwhile time goes on as the monotonic clock says.
 """
 
 import threading
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_STEP_S: Final = 5.0
-"""How far the wall clock may get ahead of the monotonic one, or behind it, in `BELIEVE_AFTER_S`."""
+"""How far apart the wall clock and the monotonic one may get in `BELIEVE_AFTER_S`."""
 
 BELIEVE_AFTER_S: Final = 300.0
 """For how long all looks have to agree on another time before it is taken for the right one."""

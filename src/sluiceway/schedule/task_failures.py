@@ -34,7 +34,7 @@ def failures_of(
         planned: What was asked for.
         answers: This route's.
         fold: State of the ledger, with what the other tasks have read.
-        bounds: Of the source partitions that are read, as the brokers say after the tasks.
+        bounds: Bounds of the source partitions that are read, as the brokers say after the tasks.
     """
     failures = []
     for answer in answers:
@@ -62,7 +62,7 @@ def failures_of(
 def _with_way_out(
     splits: Sequence[PlannedSplit], fold: Fold, failure: OffsetsLostError
 ) -> OffsetsLostError:
-    """A cut log's loss with what resolves it; any other as the task has told it."""
+    """A cut log's loss with what resolves it; any other as the task has reported it."""
     logs = (each.split.partition for each in splits)
     one = next((one for one in logs if str(one) == failure.where), None)
     cut = one is not None and "leader_epoch" in failure.evidence
@@ -79,7 +79,7 @@ def _blamed(failure: SluicewayError) -> SluicewayError:
 def _is_behind(
     splits: Sequence[PlannedSplit], fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
 ) -> bool:
-    """Whether a log ends below its committed end by now, and none begins behind it."""
+    """Whether a log ends below its committed end by now, and none begins after it."""
     behind = False
     for each in splits:
         one = each.split.partition
@@ -128,10 +128,10 @@ class RetryPause:
         """Raise what the loop has to react to.
 
         An outage may last. A task that fails on its own rows epoch after epoch is no outage: it
-        halts the route in the end, even when other source partitions commit beside it.
+        halts the route in the end, even while other source partitions commit.
 
         Args:
-            failures: Of an epoch's tasks.
+            failures: Failures of an epoch's tasks.
             landed: Whether the epoch has a record.
         """
         fatal = next((failure for failure in failures if isinstance(failure, Fatal)), None)

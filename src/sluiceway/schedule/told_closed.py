@@ -1,4 +1,4 @@
-"""Which closed prefixes a task is told of: as few as say the same (`eventtime.closed_prefixes`).
+"""Which closed prefixes a task gets: as few as say the same (`eventtime.closed_prefixes`).
 
 What ends before a closed prefix is closed as well. So of all that have a time the latest one is
 enough; those without one are named. A task's plan does not grow with the age of its table.
@@ -24,7 +24,7 @@ class ClosedHint:
         self._without_time: set[str] = set()
 
     def of(self, route: RoutePlan, closed: Iterable[str]) -> tuple[str, ...]:
-        """What the tasks of an epoch are told. Called once an epoch.
+        """The closed prefixes that the tasks of an epoch get. Called once an epoch.
 
         Args:
             route: As the epoch is planned.

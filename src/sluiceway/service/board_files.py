@@ -306,7 +306,7 @@ def _rule_lines(alert: Alert) -> list[str]:
 
 
 def export(folder: Path, page: str = PAGE) -> tuple[Path, ...]:
-    """Write all files; those that are there are replaced. Called by the command.
+    """Write all files; existing ones are replaced. Called by the command.
 
     Args:
         folder: Made when it is missing.

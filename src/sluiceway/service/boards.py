@@ -19,7 +19,7 @@ class Query:
 
     Attributes:
         expression: PromQL, with `$job_name`, `$route` and the window as variables.
-        legend: Of each line; `{{label}}` stands for a label's value.
+        legend: Legend of each line; `{{label}}` stands for a label's value.
     """
 
     expression: str

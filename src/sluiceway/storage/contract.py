@@ -152,7 +152,7 @@ class Storage(ABC):
         """Refuse a folder whose files the store itself would remove. Called at each route's start.
 
         Args:
-            folder: Of a table, or of its ledger.
+            folder: Folder of a table, or of its ledger.
 
         Raises:
             UnhealthyEnvironmentError: Says by which rule.
@@ -202,7 +202,7 @@ class Storage(ABC):
         """
 
     def has_file(self, path: str) -> bool:
-        """Whether a file is there: what `status` tells, for less where folders cost a look too.
+        """Whether a file is there: as `status` says, for less where folders cost a request too.
 
         Raises:
             StorageUnavailableError: The store failed.
@@ -279,9 +279,9 @@ class Storage(ABC):
         """Put a committed file under a second name, with a new time of change; `src` stays.
 
         Creates missing folders of `dst`. Idempotent and durable; `dst` is a name that only this
-        file ever has. Where it has that name already its time is set anew too, as far as the store
-        can: clean-ups that remove what nobody names go by it. Here the bytes are copied; stores do
-        it for less.
+        file ever has. Where it has that name already its time is set again too, as far as the store
+        can: clean-ups that remove unnamed files go by it. Here the bytes are copied; stores do it
+        for less.
 
         Raises:
             FileLostError: `src` is not there, and neither is a right `dst`; or `dst` is another.
@@ -322,7 +322,7 @@ class Storage(ABC):
         """
 
     def pop_request_count(self) -> RequestCount:
-        """Requests that this process has sent since this was asked last; each is told once."""
+        """Requests that this process has sent since the last call; each counts once."""
         return NO_REQUESTS
 
     @abstractmethod

@@ -62,8 +62,8 @@ def path_below(location: str, name: str) -> str | None:
     """A file relative to a folder, without a leading slash, however the two are spelt.
 
     Args:
-        location: Of the folder.
-        name: Of the file.
+        location: Location of the folder.
+        name: Location of the file.
 
     Returns:
         None when it lies elsewhere.
@@ -125,7 +125,7 @@ def refuse_missing_parent(storage: Storage, folder: str, *, create: bool) -> Non
     A disk that is not mounted looks like an empty path: the table would grow on the root disk.
 
     Args:
-        storage: Of the folder.
+        storage: Storage of the folder.
         folder: Root of a table.
         create: Whether the job file wants missing parents to be made.
 

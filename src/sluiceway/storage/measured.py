@@ -1,4 +1,4 @@
-"""A store whose calls are timed for metrics; it does what the store behind it does."""
+"""A store whose calls are timed for metrics; it does what the store inside does."""
 
 import time
 from collections.abc import Callable
@@ -12,11 +12,11 @@ Measure = Callable[[str, float], None]
 
 
 class MeasuredStorage(Storage):
-    """A storage that tells how long each call took.
+    """A storage that reports how long each call took.
 
     Args:
         store: What does the work.
-        measure: Told of each call.
+        measure: Called after each call.
     """
 
     def __init__(self, store: Storage, measure: Measure) -> None:

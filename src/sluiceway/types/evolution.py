@@ -157,7 +157,7 @@ def with_field(of: DataType, path: tuple[str, ...], added: DataType) -> DataType
     """A type with one more field in a struct inside.
 
     Args:
-        of: Of a column.
+        of: Type of a column.
         path: Keys to the new field; `ELEMENT` and `VALUE` for what is in a list or a map.
         added: Type of the new field.
 

@@ -54,7 +54,7 @@ def unread_time(text: str, expected: str) -> ValueError:
     """Why a text is no time that was expected.
 
     Args:
-        text: Of another shape.
+        text: A text of another shape.
         expected: The shape, for people.
     """
     if _NO_DAY.fullmatch(text):
@@ -102,7 +102,7 @@ def parse_iso_timestamp(text: str, zone: tzinfo | None = None) -> int:
 
     Args:
         text: Nothing around it.
-        zone: Of texts without an offset; None refuses them.
+        zone: Zone of texts without an offset; None refuses them.
 
     Returns:
         Microseconds since the epoch, UTC.
@@ -152,7 +152,7 @@ def instant_us(wall: WallTime, zone: tzinfo | None, rounding: str | None = None)
 
     Args:
         wall: The time.
-        zone: Of a time without an offset; None refuses it.
+        zone: Zone of a time without an offset; None refuses it.
         rounding: Mode of `decimal` for a fraction with digits beyond microseconds, which counts
             forward in time; None refuses them unless they are zeros.
 

@@ -83,7 +83,7 @@ class Variant:
     Attributes:
         label: As a job file says it; empty for a column that says nothing.
         policy: The policy.
-        unit: Of times that are numbers.
+        unit: Unit of times that are numbers; None for a column without one.
     """
 
     label: str = ""
@@ -99,7 +99,7 @@ class Cell:
         source: What stands in the payload.
         target: The column's type.
         variant: How the column is set up.
-        outcome: `exact`: every value; `checked`: those that survive unchanged, the others are
+        outcome: `exact`: every value; `checked`: values that survive unchanged, the others are
             dirty; `lossy`: some become others, as the policy says; `never`: all are dirty.
         rule: What a value becomes.
         reasons: With which a value may be dirty.

@@ -2,7 +2,7 @@
 
 Source: the wire format of Confluent Platform 8 and its clients' `SchemaId`. The header holds what
 else stands before the payload: a zero and an id, or a one and a GUID; for Protobuf the message's
-indexes behind it.
+indexes after it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +30,8 @@ def with_schema_headers(
 
     Args:
         payloads: In row order. One that is None stays so: it is a tombstone.
-        headers: Of the same rows.
-        name: Of the header; the last one of the name counts. A record without it is left as it is.
+        headers: Headers of the same rows.
+        name: Name of the header; the last one of the name counts. A record without it stays as is.
     """
     return [
         payload if payload is None or not held else _framed(payload, held, name)

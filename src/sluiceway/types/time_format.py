@@ -27,7 +27,7 @@ class PatternReader:
 
     Attributes:
         pattern: As in the job file.
-        shape: Of a text, with a group for each part.
+        shape: Shape of a text, with a group for each part.
         has_time: Texts say more than a day.
         has_offset: Texts say their offset.
     """

@@ -91,9 +91,9 @@ class Carrier:
     """What a format's kind is like.
 
     Attributes:
-        kind: Of JSON, or one that JSON has not.
-        bits: Of a whole number, its sign among them.
-        float_bits: Of a float.
+        kind: A kind of JSON, or a kind that JSON lacks.
+        bits: Bits of a whole number, its sign among them; 0 for other kinds.
+        float_bits: Bits of a float; 0 for other kinds.
         fine: A time that may be finer than a microsecond.
     """
 

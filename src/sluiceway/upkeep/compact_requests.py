@@ -18,7 +18,7 @@ class CompactRequest:
     """Partitions whose files are to be merged.
 
     Attributes:
-        version: Of this form.
+        version: Version of the request's form.
         ledger: Uuid of the ledger that the partitions are of.
         kind: `compact`.
         operator: `user@host`.
@@ -53,8 +53,8 @@ class PartitionDone:
     Attributes:
         outcome: A `CompactionOutcome`.
         reason: Why it was left as it is, or failed.
-        wall_ms: In which its files were written anew.
-        cpu_ms: Of the process that has done it.
+        wall_ms: Time in which its files were rewritten.
+        cpu_ms: CPU time of the process that did it.
     """
 
     partition: str

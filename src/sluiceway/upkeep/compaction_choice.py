@@ -14,7 +14,7 @@ def why_left(fold: FoldState, partition: str, target_bytes: int) -> str:
     """Why a partition is not compacted; empty when it is worth it and can be.
 
     Args:
-        fold: Of the moment.
+        fold: State of the ledger now.
         partition: Its name.
         target_bytes: Size that files are to have.
     """
@@ -42,7 +42,7 @@ def meant(fold: FoldState, names: Iterable[str]) -> list[str]:
     Names of which the ledger knows nothing are in it, so that a reason can be given for them.
 
     Args:
-        fold: Of the moment.
+        fold: State of the ledger now.
         names: As asked for; none means all that are closed.
     """
     wanted = set(names)

@@ -1,4 +1,4 @@
-"""Compacts partitions of one route beside its epochs: what is asked for, and what is to be shown.
+"""Compacts partitions of one route between its epochs: what is asked for, and what is to be shown.
 
 A thread of its own that lives while there is something to do. One group of partitions at a time;
 the driver puts the records (`upkeep.replacing`), and another process writes the files
@@ -39,7 +39,7 @@ of it to be done again. A partition that has more is a group of its own."""
 
 _LAST_WAIT_S = 5.0
 _TELL_EVERY_S = 1.0
-"""How often an answer is written anew while it grows: it names all partitions so far."""
+"""How often a growing answer is rewritten: it names all partitions so far."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,7 @@ class _Order:
         names: As in a request.
         until: On the monotonic clock; None has time.
         request: Whose answer is kept up to date.
-        over: Told at the end.
+        over: Set at the end.
         waiting: As they were when they were looked at; None before that.
         done: What became of the others.
         told_at: When the answer was written last.
@@ -69,8 +69,8 @@ class Compactor:
     """Of one route, while its driver lives. Any thread may ask it.
 
     Args:
-        record_queue: Of the route.
-        rewriter: Writes files anew; owned from here on.
+        record_queue: The route's record queue.
+        rewriter: Rewrites files; owned from here on.
         target_bytes: Size that files are to have.
         log: Bound to the route.
     """
@@ -111,7 +111,7 @@ class Compactor:
         with self._lock:
             known = self._awaited.get(prefix)
             if known is None:
-                # Whoever asks for another one has announced those that are done.
+                # Whoever asks for another one has announced the finished ones.
                 self._awaited = {p: e for p, e in self._awaited.items() if not e.is_set()}
             done = self._awaited.setdefault(prefix, threading.Event())
         if known is None:
@@ -210,7 +210,7 @@ class Compactor:
         return True
 
     def _look(self, fold: Fold, names: Iterable[str]) -> list[PartitionDone]:
-        """Those that are meant, as they are: to be left alone with a reason, or without an outcome.
+        """The partitions asked for: to be left alone with a reason, or without an outcome.
 
         All in one look, since the driver's thread has one for us in each epoch only, and most of
         many need nothing.

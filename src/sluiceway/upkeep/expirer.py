@@ -1,4 +1,4 @@
-"""Lets go of partitions of one route beside its epochs: those asked for, and those that are old.
+"""Lets go of partitions of one route between its epochs: requested ones, and old ones.
 
 It has turns of the process's pool. It looks up files and decides; the driver puts the EXPIRE
 records, and the metastore and the old folders follow by what they say
@@ -45,10 +45,10 @@ class _Order:
 
 
 class Expirer:
-    """Of one route, while its driver lives. Any thread may ask it.
+    """Expiry of one route while its driver lives. Any thread may ask it.
 
     Args:
-        record_queue: Of the route.
+        record_queue: The route's record queue.
         rule: What is too old; None lets go of what is asked for only.
         log: Bound to the route.
     """

@@ -27,7 +27,7 @@ class ForgetRequest:
     """Partitions that their owner gives up.
 
     Attributes:
-        version: Of this form.
+        version: Version of the request's form.
         ledger: Uuid of the ledger that the partitions are of.
         kind: `forget`.
         operator: `user@host`.

@@ -1,4 +1,4 @@
-"""What a running driver does for its ledger beside its epochs: garbage, snapshots, packs."""
+"""What a running driver does for its ledger between its epochs: garbage, snapshots, packs."""
 
 import threading
 import time
@@ -95,7 +95,7 @@ class FileCleaner:
 def keep_log_short(upkeep: LogUpkeep, log: Log) -> tuple[str, ...]:
     """Snapshot and pack between two commits; a store that fails now is asked again later.
 
-    Damage that a SNAPSHOT covers is told and keeps nobody from reading on.
+    Damage that a SNAPSHOT covers is logged, and reading goes on.
 
     Returns:
         What was sealed (`ledger.sealing`).

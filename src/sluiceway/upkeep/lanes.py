@@ -2,8 +2,7 @@
 
 Everything goes through the driver's one ordered writer, between epochs of the stream (rule 14,
 P8). An epoch of a lane is short. It runs on an executor where there are several, else in the
-driver's own process. One that cannot be read or written waits and keeps nobody from reading the
-stream.
+driver's own process. A lane that cannot be read or written waits, and the stream goes on.
 """
 
 import time
@@ -91,7 +90,7 @@ class LaneHooks:
     Attributes:
         next_epoch: Takes the next number of an epoch; those of lanes and of the stream are one row.
         publish: Gives a committed record's files their final names; whether all have them now.
-        applied: Told the first slot whose partitions the catalog has to get.
+        applied: Called with the first slot whose partitions the catalog has to get.
         held_up: Whether nothing more may be committed now.
     """
 
@@ -109,7 +108,7 @@ class Lanes:
         owned: The route's ledger.
         plan: Says what the tasks of an epoch share; asked once an epoch.
         hooks: What the session lends.
-        log: Of the route.
+        log: The route's log.
         tasks: Executors that may run epochs of replays; None has the driver do it.
 
     Attributes:
@@ -139,7 +138,7 @@ class Lanes:
         self._next_answer = 0.0
         self._pause_s = _FIRST_PAUSE_S
         self._put_off: set[str] = set()
-        # Slot before which the changes of the next record were judged; None where nobody judges.
+        # Slot before which the changes of the next record were judged; None without a judge.
         self._judged_at: int | None = None
         self._on_executor = False
         self.trouble: SluicewayError | None = None
@@ -220,7 +219,7 @@ class Lanes:
     # Requests
 
     def _drop_answers(self) -> None:
-        """Clear away what an earlier driver has answered and nobody has read."""
+        """Clear away answers of an earlier driver that were never read."""
         try:
             dropped = drop_answers(self._owned.storage, self._owned.layout)
         except UnknownOutcome as error:
@@ -299,7 +298,7 @@ class Lanes:
     # Epochs of a lane
 
     def _next_lane(self) -> LaneState | None:
-        """The oldest open lane; behind all others those that could not go on when tried last."""
+        """The oldest open lane; lanes that could not go on at their last try come last."""
         lanes = self._owned.fold.lanes.open_lanes()
         found = next((lane for lane in lanes if lane.lane not in self._put_off), None)
         if found is None:

@@ -150,7 +150,7 @@ def expire_body(
 
     Args:
         fold: Up to the record's slot.
-        partitions: By name; those that are worked on are left out.
+        partitions: By name; partitions that are worked on are left out.
         reason: In words.
         live: By partition, the files that were live when they were looked up and are to be
             removed; a partition that has got others since is left out. None leaves all files to

@@ -1,7 +1,7 @@
 """Where a route's background work asks for records: one writer puts them, between two epochs.
 
-Nothing but the driver's own thread writes the log (commit rule 2). Work that goes on beside the
-epochs, as a compaction does, hands in how to make its record from the fold, and waits for its slot.
+Nothing but the driver's own thread writes the log (commit rule 2). Work outside of the epochs, for
+example a compaction, hands in how to make its record from the fold, and waits for its slot.
 """
 
 import threading
@@ -33,7 +33,7 @@ class RecordQueue:
     """Between the background work of one route and its driver's thread.
 
     Args:
-        log: Of the route.
+        log: The route's log.
         closed: Prefixes that are closed in its ledger.
 
     Attributes:
@@ -96,7 +96,7 @@ class RecordQueue:
         Args:
             prefixes: In the order in which they end.
             bound_us: The committed watermark that it took; None in a ledger without one.
-            counted: Those that have all rows of their audited counts.
+            counted: The prefixes among them that have all rows of their audited counts.
         """
         with self._lock:
             self._closed = self._closed | dict.fromkeys(prefixes)
@@ -105,7 +105,7 @@ class RecordQueue:
                 self._bound_us = max(bound_us, self._bound_us or bound_us)
 
     def closed(self) -> tuple[str, ...]:
-        """All prefixes that are closed, here or in the ledger, but for those that are sealed."""
+        """All prefixes that are closed, here or in the ledger, except sealed ones."""
         with self._lock:
             return tuple(self._closed)
 
@@ -147,8 +147,8 @@ class RecordQueue:
             put: Lands a record and publishes its files; None when there was nothing to put.
 
         Raises:
-            FencedError: Another driver has taken over: nobody is told what its fold has.
-            SluicewayError: As `put`; whoever asked is told too.
+            FencedError: Another driver has taken over: no caller gets what its fold has.
+            SluicewayError: As `put`; the work that asked gets it too.
         """
         if self._requested:
             self.log.check_held()
@@ -162,7 +162,7 @@ class RecordQueue:
             try:
                 slot = put(build)
             except BaseException as error:
-                # Whoever asked waits without a limit: told of a bug too.
+                # The work that asked waits without a limit: it gets a bug too.
                 answer.set_exception(error)
                 raise
             answer.set_result(slot)
@@ -180,7 +180,7 @@ class RecordQueue:
 
 
 class BackgroundWork(Protocol):
-    """What goes on beside the epochs of a route, in threads of its own."""
+    """What goes on at the same time as a route's epochs, in threads of its own."""
 
     def close(self) -> None:
         """End it: its route is left. Waits a few seconds at most."""

@@ -83,7 +83,7 @@ class WorkProcess:
     Its input stays open as long as it is wanted.
 
     Args:
-        options: Of `process_main`.
+        options: Options of `process_main`.
 
     Raises:
         OSError: The machine has no process, file handle or room for it.
@@ -155,7 +155,7 @@ class ProcessWork:
                     answer = self._answer(process, request, check)
                     answers.append(replace(answer, wall_s=time.monotonic() - began))
                 except SluicewayError as error:
-                    # It is dead, or busy with what nobody wants any more.
+                    # It is dead, or busy with work that no caller wants any more.
                     answers.append(WorkAnswer(failure=error))
                     if process is not None:
                         process.end()
@@ -191,7 +191,7 @@ class ProcessWork:
 
 
 class UnattendedProcess:
-    """One request that is carried out elsewhere; nobody has to wait for it.
+    """One request that is carried out elsewhere; no caller has to wait for it.
 
     Args:
         request: It has an answer for each of its parts.
@@ -214,14 +214,14 @@ class UnattendedProcess:
             raise TaskFailedError(f"no process can be begun: {error}") from error
 
     def is_over(self) -> bool:
-        """Whether `answers` returns at once. Asks nobody else."""
+        """Whether `answers` returns at once. Asks no other process."""
         return self._process.poll() is not None
 
     def answers(self, parts: int, timeout_s: float) -> Answers:
         """What it has made. Called once; it is over then.
 
         Args:
-            parts: Of the request; each has an answer.
+            parts: Number of the request's parts; each has an answer.
             timeout_s: Longest wait; then it is killed.
 
         Raises:
@@ -305,7 +305,7 @@ class WarmProcesses:
         return answer.value
 
     def close(self) -> None:
-        """End those that wait."""
+        """End processes that wait."""
         with self._lock:
             idle, self._idle = self._idle, []
         for each in idle:

@@ -19,9 +19,9 @@ class WorkRequest:
     """What is to be done. It is pickled with its argument.
 
     Attributes:
-        function: `module:name` of a function of two arguments: `argument`, and a text that tells
-            a further attempt from the ones before, which may still write; empty for the first. An
-            iterator that it returns gives several answers.
+        function: `module:name` of a function of two arguments: `argument`, and a text that names a
+            further attempt (earlier ones may still write); empty for the first. An iterator that
+            it returns gives several answers.
         argument: For the function.
         hint: What an operator is advised where the function has a bug.
         size_bytes: What the function reads; shares and times go by it.

@@ -119,7 +119,7 @@ def failed_result(
     """Nothing that counts was read for this route; why.
 
     Args:
-        plan: Of the task.
+        plan: Plan of the task.
         error: Why.
         figures: What the attempt had read all the same.
     """

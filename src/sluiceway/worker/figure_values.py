@@ -13,7 +13,7 @@ class TaskFigures:
         happened: The same for the event times of rows that are not dirty.
         open_files: Most files that were open at once.
         memory_bytes: Resident memory of its process at the end.
-        rows_read: Of an attempt that has failed; else the counts say it.
+        rows_read: Rows read by an attempt that has failed; else the counts say it.
     """
 
     bytes_read: dict[str, int] = field(default_factory=dict)

@@ -73,12 +73,12 @@ class KeyedRows:
 
         Args:
             rows: Decoded.
-            kinds: Of the rows.
+            kinds: Kinds of the rows.
             batches: As one read returned them.
             indices: Which record of the batches each row is.
 
         Returns:
-            The rows, and those without a key that can be trusted; `index` counts the rows.
+            The rows, and rows without a key that can be trusted; `index` counts the rows.
         """
         dirty: dict[int, DirtyRow] = {}
         told: Sequence[pa.Array] | None = None
@@ -122,7 +122,7 @@ class KeyedRows:
         return [column.take(indices) for column in columns]
 
     def last_of_records(self, rows: pa.RecordBatch, indices: pa.Array) -> NDArray[np.bool_]:
-        """Which rows are the last of their key in their record; others nobody would ever see."""
+        """Which rows are the last of their key in their record; a reader would never see others."""
         names = [str(number) for number in range(len(self._places))]
         columns = [rows.column(place) for place in self._places]
         places = pa.array(np.arange(rows.num_rows))
@@ -200,13 +200,13 @@ class _RecordKeys:
 
     Args:
         form: What the keys look like.
-        fields: Of the key.
+        fields: Fields of the key.
         may_be_bare: Whether a key may be the value of the one column, without its name.
 
     Attributes:
-        reads_all: Whether it is given the keys of all records, also of those that gave no row: as
-            buffers they cost less than a part of them as objects. A registry is asked for those
-            of rows alone.
+        reads_all: Whether it gets the keys of all records, even of records without a row: as
+            buffers they cost less than a part of them as objects. A registry is asked only for
+            keys of rows.
     """
 
     reads_all = True
@@ -226,7 +226,7 @@ class _RecordKeys:
         self._unwraps = form is KeyForm.CONNECT
 
     def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
-        """Values of the columns; null where a key does not tell them, which is told in `dirty`."""
+        """Values of the columns; null where a key has none, which `dirty` says."""
         wrapped = _NONE
         if self._unwraps:
             with_payload, with_schema = rows_with(keys, [_PAYLOAD]), rows_with(keys, [_SCHEMA])
@@ -255,7 +255,7 @@ class _RecordKeys:
         numbers: NDArray[np.int64],
         dirty: dict[int, DirtyRow],
     ) -> tuple[NDArray[np.int64], list[pa.Array]]:
-        """Those that could be read of these keys, whose records have these numbers."""
+        """Which of these keys, whose records have these numbers, could be read; their values."""
         found = self._plain.decode(keys)
         for row in found.dirty:
             number = int(numbers[row.index])
@@ -292,7 +292,7 @@ def _readers(
 
 
 def _step(field: Field) -> str:
-    """The name by which a key tells a column."""
+    """The name that a column has in a key."""
     return (field.path or (field.name,))[-1]
 
 
@@ -313,7 +313,7 @@ class _FramedKeys:
 
     Args:
         choice: The format of the keys.
-        fields: Of the key.
+        fields: Fields of the key.
         may_be_bare: As for `_RecordKeys`.
     """
 
@@ -358,7 +358,7 @@ class _BareKeys:
     """Reads the one column of a row's key from keys that are nothing but its value.
 
     Args:
-        as_json: Of a key: what it would be in JSON. Raises ValueError for what is no such key.
+        as_json: A key as it would be in JSON. Raises ValueError for what is no such key.
         fields: The one of the key.
     """
 
@@ -404,7 +404,7 @@ _AS_JSON: Mapping[KeyForm, Callable[[bytes], str | int]] = {
 
 
 def _spread(columns: Sequence[pa.Array], rows: NDArray[np.int64], count: int) -> list[pa.Array]:
-    """Values for each of so many records; null for those that were not read."""
+    """Values for each of so many records; null for records that were not read."""
     if len(rows) == count and (np.diff(rows) > 0).all():
         return list(columns)
     places = np.full(count, -1, np.int64)

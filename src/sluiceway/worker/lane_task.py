@@ -1,6 +1,6 @@
 """One epoch of a lane: dirty rows through the same pipeline as rows of the queue, or late files.
 
-Runs in the driver's process, beside its epochs: what is replayed is little, and needs no cluster.
+Runs in the driver's process, between its epochs: a replay is small, and needs no cluster.
 """
 
 import time
@@ -69,10 +69,10 @@ def run_lane_task(
 
     Args:
         plan: The splits are `[start, stop)` of dirty files, with row numbers as offsets.
-        storage: Of the table.
+        storage: The table's storage.
         paths: Where the file of each split is.
         files: Takes the rows; None stages files.
-        judge: Of a table with a key: whether a change is still the last of its row.
+        judge: Says for a table with a key whether a change is still the last of its row; else None.
 
     Returns:
         How far each split was read, and what became of its rows. At least one batch is read.
@@ -124,7 +124,7 @@ def copy_late_files(plan: TaskPlan, storage: Storage, files: Sequence[FileRecord
 
     Args:
         plan: Each split is a whole file.
-        storage: Of the table.
+        storage: The table's storage.
         files: That of each split.
 
     Returns:

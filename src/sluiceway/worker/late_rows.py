@@ -55,7 +55,7 @@ class LateSplit:
         return LateSplit(self.places, self.codes[kept], (), fates)
 
     def rows(self) -> LateRows:
-        """How many late rows go where; those that are dirty are left out."""
+        """How many late rows go where; dirty ones are left out."""
         if self.fates is None:
             return NO_LATE_ROWS
         fates = (_SIDE, _REDIRECT, _REOPEN)
@@ -67,7 +67,7 @@ class LateJudge:
 
     Args:
         plan: The task.
-        assigner: Of the route's partitions.
+        assigner: Assigns rows to the route's partitions.
     """
 
     def __init__(self, plan: TaskPlan, assigner: PartitionAssigner) -> None:
@@ -90,10 +90,10 @@ class LateJudge:
         """Find the late rows of a batch and where they go. Called once a batch.
 
         Args:
-            values: Of the partitions.
-            codes: Of each row, its place in `values`.
+            values: Values of the partitions.
+            codes: For each row, its place in `values`.
             times: Event times of the rows, without nulls; None without event times.
-            spans: (split, first row, row behind the last) of each split in the batch.
+            spans: (split, first row, row after the last) of each split in the batch.
         """
         outside = self._outside(times, spans)
         closed = self._in_closed(values, codes)

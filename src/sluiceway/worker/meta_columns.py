@@ -1,4 +1,4 @@
-"""Columns of what the queue has beside the payload: where a row came from, its key, headers."""
+"""Columns of what the queue has in addition to the payload: where a row came from, key, headers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ class LateWriter(StagedWriter):
 
     Args:
         storage: The table's storage.
-        path: Of the file.
+        path: Path of the file.
     """
 
     def __init__(self, storage: Storage, path: str) -> None:
@@ -63,7 +63,7 @@ class SharedRows:
     """Memory that pieces of several partitions share: it is free when the last one is written.
 
     Args:
-        size_bytes: Of all of it.
+        size_bytes: Size of all of it.
     """
 
     __slots__ = ("pieces", "size_bytes")
@@ -81,7 +81,7 @@ class OpenFile:
         place: Its partition, in time or late; None for dirty rows.
         began_s: When its first row came, on the monotonic clock.
         written_s: When its last one did.
-        counted_bytes: Of its buffers, as they were last counted.
+        counted_bytes: Size of its buffers, as they were last counted.
         pieces: Shared memory that its rows lie in, and how much of it is theirs.
     """
 

@@ -111,11 +111,11 @@ class RowPipeline:
     Args:
         plan: The task.
         storage: The table's storage.
-        lane: Where its files are written, beside the caller's thread. What touches files or
-            counts what was written runs there, until `close` or `abort` has waited for it.
+        lane: Writes its files while the caller's thread goes on. What touches files or counts
+            what was written runs there, until `close` or `abort` has waited for it.
         files: Takes the rows; None stages files.
         started: When the task was, on the monotonic clock; None is now.
-        judge: Of changes that are read once more; None for those of the queue.
+        judge: Judges changes that are read once more; None for changes of the queue.
 
     Attributes:
         figures: What is counted for metrics alone.
@@ -445,7 +445,7 @@ class RowPipeline:
         going: LateSplit,
         dirty: list[DirtyRow],
     ) -> tuple[pa.RecordBatch, LateSplit]:
-        """What is written of the rows: those that files of the table's format can hold."""
+        """What is written of the rows: rows that files of the table's format can hold."""
         kept = _drop(rows, self._format.unfit_rows(clean), dirty)
         return (clean, going) if kept is None else (clean.filter(pa.array(kept)), going.only(kept))
 
@@ -501,7 +501,7 @@ class RowPipeline:
         arrays.append(pa.array([int(RowKind.FIRST_LOST)] * len(lost), pa.int32()))
         told = pa.RecordBatch.from_arrays(arrays, schema=clean.schema)
         codes = np.concatenate([going.codes, found.codes + len(going.places)])
-        # Each is a row beside the dirty one of its record.
+        # Each is a row in addition to the dirty one of its record.
         self._counted.expanded += len(lost)
         whole = pa.Table.from_batches([clean, told]).combine_chunks().to_batches()
         return whole[0], LateSplit([*going.places, *found.values], codes)

@@ -37,8 +37,8 @@ def forget_archives() -> None:
     the archive again: 40 ms of CPU a task with Spark's own archives, more than a small task takes
     for its rows.
 
-    What is loaded stays loaded. A later import from an archive makes its finder anew, of the
-    directory that Python holds already.
+    What is loaded stays loaded. A later import from an archive makes its finder again, from
+    the directory that Python holds already.
     """
     for path, finder in tuple(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):

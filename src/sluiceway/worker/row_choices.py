@@ -78,7 +78,7 @@ class RowChooser:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Columns of the chosen rows, also those that are not written."""
+        """Columns of the chosen rows, unwritten ones too."""
         return self._schema
 
     def apply(self, rows: pa.RecordBatch) -> ChosenRows:

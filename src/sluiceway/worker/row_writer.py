@@ -56,8 +56,8 @@ class RowSorter:
 
         Args:
             rows: At least one.
-            codes: Of each row, its place in `values`.
-            values: Of the partitions.
+            codes: For each row, its place in `values`.
+            values: Values of the partitions.
 
         Raises:
             StorageUnavailableError: The store failed; the attempt is thrown away.
@@ -176,7 +176,7 @@ class RowWriter(MemoryUser):
         self._memory.balance(self)
 
     def free(self, kept_bytes: int) -> None:
-        """See `MemoryUser.free`; what fails is told to the route itself."""
+        """See `MemoryUser.free`; the route itself gets what fails."""
         try:
             if self.held_bytes > kept_bytes:
                 self._sorter.flush()

@@ -42,7 +42,7 @@ class StagedFiles:
     Args:
         storage: The table's storage.
         plan: The task.
-        schema: Of the clean rows.
+        schema: Schema of the clean rows.
         clock: Monotonic, in seconds.
     """
 

@@ -171,7 +171,7 @@ class TaskClock:
 
     Args:
         planned_us: The driver's clock when the epoch was planned; 0 takes this machine's.
-        started: Of the task, on the monotonic clock.
+        started: When the task started, on the monotonic clock.
     """
 
     def __init__(self, planned_us: int, started: float) -> None:

@@ -1,8 +1,8 @@
 """Writing behind the reading: a thread writes files while the task fetches and decodes on.
 
-A write that is slow holds nobody up until a few writes, or so many bytes, wait for it. Encoding,
-compression and the store release the interpreter, so one thread beside the task's own is enough to
-keep both busy.
+A slow write blocks no thread until a few writes, or so many bytes, wait for it. Encoding,
+compression and the store release the interpreter, so one further thread is enough to keep both
+busy.
 """
 
 import threading
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sluiceway.worker.task_memory import TaskMemory
 
 MAX_WAITING_WRITES = 2
-"""What waits at the deadline is written behind it, so small writes must not pile up."""
+"""What waits at the deadline is written after it, so small writes must not pile up."""
 
 Act = Callable[[], None]
 
@@ -125,7 +125,7 @@ class WriteLane:
     """Writes of one route, in order. Used by the task's thread.
 
     Attributes:
-        error: Of the first write that failed; none after it is made.
+        error: Error of the first write that failed; later writes are not made. None while all work.
         memory: The task's.
     """
 

@@ -44,7 +44,7 @@ def apply_counts(fold: FoldState, body: CountsRecord, record: Record) -> None:
 
 
 def check_counted(fold: FoldState, body: DataRecord, record: Record) -> None:
-    """Refuse to close by a count what nobody has counted, or what is not all there."""
+    """Refuse to close by a count that is unknown, or while rows of the count are missing."""
     slot = f"slot {record.seq}"
     counted = set(body.counted)
     closing = len(counted) == len(body.counted) and counted <= set(body.closed)

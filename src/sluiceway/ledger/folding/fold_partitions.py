@@ -307,7 +307,7 @@ def check_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
 
 
 def apply_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
-    """They are gone; rows that still come for them begin anew, elsewhere."""
+    """The partitions are gone; rows that still come for them start a new folder."""
     for each in body.partitions:
         state = fold.partitions[each.partition]
         if each.removed:

@@ -1,7 +1,7 @@
 """The end of a file of HDFS, as soon as the name node knows that its last block is kept.
 
 A name node closes a file once a data node has reported its last block, some milliseconds after the
-writer was told that it has it. The library asks at once, is refused, and asks again half a second
+writer has heard that it has it. The library asks at once, is refused, and asks again half a second
 later: each file would take that long (ADR 97).
 """
 
@@ -18,7 +18,7 @@ from sluiceway.storage.hdfs.in_time import LONGEST_S, begun, in_time, waited_for
 _FIRST_LOOK_S = 0.004
 _LONGEST_PAUSE_S = 0.1
 _PAUSE_GROWS = 1.5
-# The library's own question goes on beside; these many files may be left to it at one time.
+# The library's own question goes on meanwhile; these many files may be left to it at one time.
 _MOST_WAITING = 64
 _waiting = threading.BoundedSemaphore(_MOST_WAITING)
 
@@ -31,7 +31,7 @@ def close_file(
     Args:
         client: That the file was begun with.
         file: Was written whole, and synced.
-        path: Of the file, without the service.
+        path: Path of the file, without the service.
         size_bytes: That were written.
         longest_s: How long it may take.
 
