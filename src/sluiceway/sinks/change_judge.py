@@ -15,7 +15,7 @@ class Verdict:
 
     Attributes:
         superseded: A later change of the key is committed.
-        unknown: Why nobody can tell whether one is.
+        unknown: Why it cannot be known whether one is.
     """
 
     superseded: NDArray[np.bool_]

@@ -27,7 +27,7 @@ class TableIdentity:
         name: Its name.
         created_at_s: The catalog's creation time of the table, seconds since the epoch.
         location: Root folder, as an absolute path or URI.
-        uuid: Of the table, where its format has one; empty elsewhere.
+        uuid: UUID of the table, where its format has one; empty elsewhere.
         ledger_place: Folder of the ledger and of committed files that are not in the table yet,
             where that is not the table's own; empty is `location`.
     """
@@ -84,7 +84,7 @@ class ColumnToHave:
     Attributes:
         name: In lower case.
         type: Hive's type text; of a column that is there, with further fields in structs.
-        key: Of the payload.
+        key: Key in the payload.
         timezone: Zone of times in it that name none; empty where it has no such times.
     """
 
@@ -136,15 +136,15 @@ class FollowedRoute:
     """What a route lends the followers of its table, from START until it is left.
 
     Attributes:
-        name: Of the route.
+        name: Name of the route.
         ledger: The ledger's uuid.
-        log: Of the route; its `storage` and `layout` are where staged and final files are.
+        log: The route's log; its `storage` and `layout` are where staged and final files are.
         state: The table as START found it.
-        events: To tell a person.
+        events: Log for people.
         published_through: As the fold has it at START: where one that publishes goes on.
         effects_through: As the fold has it at START.
-        note_effects: Told of the slot below which the catalog has what the records ask for; it is
-            written into each record from then on. Any thread may call.
+        note_effects: Called with the slot below which the catalog has what the records ask for;
+            it is written into each record from then on. Any thread may call.
     """
 
     name: str
@@ -259,7 +259,7 @@ class TableSink(ABC):
         return None
 
     def observed_columns(self) -> Columns | None:
-        """Data columns when the table was last looked at; asks nobody. Any thread may call.
+        """Data columns when the table was last read. No call to the catalog; any thread may call.
 
         None where changes of columns are not watched, as here. What is seen never falls behind
         what `add_columns` has returned.
@@ -267,7 +267,7 @@ class TableSink(ABC):
         return None
 
     def observed_state(self) -> TableState:
-        """The table when it was last looked at, as `open` describes it; asks nobody.
+        """The table when it was last read, as `open` describes it. No call to the catalog.
 
         Called when `observed_columns` has changed.
 
@@ -341,7 +341,7 @@ class PlannedTable:
 
     @property
     def shown_home(self) -> str:
-        """Folder of the ledger, as it is told to people."""
+        """Folder of the ledger, as people see it."""
         return self.home_to_be or self.home
 
 
@@ -395,4 +395,4 @@ class InspectedTable(ABC):
 
     @abstractmethod
     def other_partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
-        """All partitions that the catalog has beside these; as `partitions`."""
+        """All partitions that the catalog has in addition to these; as `partitions`."""

@@ -44,7 +44,7 @@ def partition_component(name: str, value: str | None) -> str:
     name ends with a digest of it.
 
     Args:
-        name: Of the partition column; in lower case, as Hive does.
+        name: Name of the partition column; in lower case, as Hive does.
         value: Raw.
     """
     if value is None:
@@ -130,7 +130,7 @@ def partition_value_problem(name: str, value: str | None) -> str | None:
     Called once per distinct value of a batch.
 
     Args:
-        name: Of the partition column.
+        name: Name of the partition column.
         value: Raw; None and empty are Hive's default partition and no problem.
     """
     if value is None:

@@ -28,7 +28,7 @@ class CatalogAccess:
 
     Attributes:
         kind: `metastore`, or the plug-in's name as the job file's connection has it.
-        options: Of a plug-in: names and values as text, in order. May hold secrets.
+        options: Options of a plug-in: names and values as text, in order. May hold secrets.
     """
 
     kind: str = METASTORE
@@ -117,7 +117,7 @@ def open_day_folders(
     Args:
         table: The route's own.
         name: `database.table`.
-        columns: Of the files, without the day.
+        columns: Columns of the files, without the day.
         stores: How the store that it lies on is reached.
     """
     from sluiceway.sinks.hive.day_table import DayTable  # noqa: PLC0415

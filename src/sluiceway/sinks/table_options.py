@@ -36,7 +36,7 @@ class TableOptions:
         location: Where a created table lies; None: where the metastore puts it. A table that
             exists must lie there.
         create_location: Whether folders above the table's are made where they are missing.
-        file_format: Of a created table, which one that exists must have; None: Parquet, or
+        file_format: Format of a created table, which one that exists must have; None: Parquet, or
             what the table has.
         compression: Where the table's own properties name none; None: the format's default.
         parquet_timestamps: `int96` or `micros`; None: by the metastore's version.
@@ -69,7 +69,7 @@ class TableOptions:
 
     @property
     def keeps_case(self) -> bool:
-        """Whether the catalog tells names apart that differ in letter case only."""
+        """Whether the catalog keeps names apart that differ in letter case only."""
         return self.lake is not None and self.lake.keeps_case
 
     def named(self, name: str) -> "TableOptions":

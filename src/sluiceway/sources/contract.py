@@ -66,7 +66,7 @@ class LogBounds:
         start_offset: First offset that can still be read.
         end_offset: First offset that cannot be read yet under read_committed (last stable offset).
         high_watermark: First offset not yet written on all in-sync replicas.
-        leader_epoch: Of the leader that said so; None when the source does not tell. It says who
+        leader_epoch: Epoch of the leader that said so; None when the source has none. It says who
             was asked, not where the log is: bounds are compared without it.
     """
 
@@ -138,7 +138,7 @@ class SourceClient(ABC):
         return {}
 
     def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
-        """Of partitions whose topics are not listed, those that are gone for good.
+        """The partitions of unlisted topics that are gone for good.
 
         Called when a topic of a pattern is missed: its partitions are retired then, and hold no
         hour. The others may only be away together with what serves them, or out of our sight.
@@ -179,7 +179,7 @@ class SourceClient(ABC):
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         """Tell lag tools how far the ledger is. Never read back; best effort.
 
-        Called behind commits, for several groups at once, beside the driver's other calls.
+        Called after commits, for several groups at once, while the driver's other calls go on.
 
         Raises:
             SourceUnavailableError: The group's coordinator does not answer.
@@ -221,7 +221,7 @@ class RawRecords:
     """All that the queue had for some rows, equally many values of each; kept whole for dirty rows.
 
     Attributes:
-        topics: Of the logs that the records are of.
+        topics: Topics of the logs that the records are of.
         partitions: Keys of those logs in their topics.
         offsets: In their logs.
         timestamps_ms: The queue's record times, since the epoch; None where it has none.
@@ -255,7 +255,7 @@ class SourceBatch(ABC):
         split_index: Which of the reader's splits.
         values: Payloads in row order. Anything but a list may keep them in buffers, and make an
             object only of a payload that is asked for.
-        offsets: Of the rows; a list, or an array of int64.
+        offsets: Offsets of the rows; a list, or an array of int64.
     """
 
     split_index: int
@@ -296,7 +296,7 @@ class SourceBatch(ABC):
         """Where the rows first came from, when that is not the split that they are read from.
 
         Called only when a route keeps it. Rows of a replay are read from a dirty file, and their
-        topic, partition and offset are still those that they had in the queue.
+        topic, partition and offset are still the ones that they had in the queue.
         """
         return None
 
@@ -319,8 +319,8 @@ class SplitEnd:
         rows: Records returned for this split.
         gaps: Offsets in [start, end) that were no row: compacted away, transaction markers,
             aborted transactions.
-        leader_epoch: Of the record just below `end_offset`; None when it is not known, and where
-            markers or holes lie there.
+        leader_epoch: Epoch of the record just below `end_offset`; None when it is not known, and
+            where markers or holes lie there.
     """
 
     end_offset: int
@@ -333,7 +333,7 @@ class SplitReader(ABC):
     """Reads several splits until stopped. Owned by one task and one thread.
 
     Attributes:
-        reused: A connection of an earlier epoch goes on; told in the task's answer.
+        reused: A connection of an earlier epoch goes on; part of the task's answer.
     """
 
     reused: bool = False
@@ -386,7 +386,7 @@ class Source(ABC):
         """Refuse options that cannot be. Called when a job is compiled; without I/O.
 
         Args:
-            options: Of the connection, names and values as text.
+            options: Options of the connection, names and values as text.
 
         Raises:
             ValueError: Says which option and why, in words for the user and without secrets.
@@ -398,7 +398,7 @@ class Source(ABC):
         """The driver's view. Called once per driver, tool and connection; need not connect yet.
 
         Args:
-            options: Of the connection.
+            options: Options of the connection.
             request_timeout_s: Longest time that a call of the client blocks.
         """
 
@@ -410,7 +410,7 @@ class Source(ABC):
 
         Args:
             splits: At most one per source partition; of any topics and routes.
-            options: Of the connection.
+            options: Options of the connection.
             owner: Ledgers and terms that the splits were planned by: a connection may be kept
                 for the next task of the same owner, never for another's.
 

@@ -23,7 +23,7 @@ def sample_payloads(
     A header that names a value's schema is put before it.
 
     Args:
-        access: Of the source.
+        access: Access to the source.
         topics: Literal names.
         records: How many at most; they are shared by the source partitions.
 
@@ -85,7 +85,7 @@ def read_splits(
     """Read some records, as a task would.
 
     Args:
-        access: Of the source.
+        access: Access to the source.
         splits: Each with its stop offset.
         deadline: On the monotonic clock; two minutes from now unless said.
 

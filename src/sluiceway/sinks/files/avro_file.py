@@ -51,7 +51,7 @@ class AvroFileFormat(TableFormat):
     """Avro, by the schema that the table's readers use.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: Compression, the table's columns and name, and the schema that it names.
 
     Raises:

@@ -13,7 +13,7 @@ class ColumnBounds:
     """Bounds over all batches of a file.
 
     Args:
-        schema: Of the batches.
+        schema: Schema of the batches.
     """
 
     def __init__(self, schema: pa.Schema) -> None:

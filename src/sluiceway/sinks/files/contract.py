@@ -48,7 +48,7 @@ class FileChoice:
 
 
 PARQUET_FILES = FileChoice()
-"""Parquet as it is written when nobody says anything: dirty rows, tables of plug-ins."""
+"""Parquet as it is written where nothing else is said: dirty rows, tables of plug-ins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def with_field_ids(schema: pa.Schema, ids_text: str, instants_text: str) -> pa.S
     """The schema of a file: each column with its id, integers of 32 bits at least.
 
     Args:
-        schema: Of the rows.
+        schema: Schema of the rows.
         ids_text: As `ids_setting` makes it.
         instants_text: As `instants_setting` makes it.
 

@@ -81,7 +81,7 @@ def text_rules(settings: Mapping[str, str]) -> TextRules:
     """Read the SerDe's properties as Hive does.
 
     Raises:
-        ValueError: Rows could not be told apart; says which property is to blame.
+        ValueError: Rows could not be kept apart; says which property is to blame.
     """
     old, new = settings.get(OLD_COLLECTION_DELIM), settings.get(COLLECTION_DELIM)
     if old is not None and new is not None and old != new:
@@ -131,8 +131,8 @@ def levels_of(data_type: DataType, level: int = 1) -> int:
     """Separators that a column of a type needs, with that of the columns.
 
     Args:
-        data_type: Of the column.
-        level: Of separators that are used around it.
+        data_type: Type of the column.
+        level: Level of the separators that are used around it.
     """
     match data_type:
         case ListType(element):
@@ -149,7 +149,7 @@ class HiveText:
     """Encodes columns by the rules of a table.
 
     Args:
-        rules: Of the table.
+        rules: Rules of the table.
     """
 
     def __init__(self, rules: TextRules) -> None:
@@ -170,7 +170,7 @@ class HiveText:
 
         Args:
             values: A column, or what is inside of one.
-            level: Of the separators around it.
+            level: Level of the separators around it.
         """
         kind = values.type
         if pa.types.is_list(kind):

@@ -113,8 +113,8 @@ def open_closed(
     Args:
         path: Its ending says how it is written.
         handle: On it.
-        choice: Of the table: how merged files are written.
-        bounds: Of its columns, as its record has them.
+        choice: The table's choice: how merged files are written.
+        bounds: Bounds of its columns, as its record has them.
 
     Raises:
         ValueError: It is not of the table's format, is damaged, or cannot be read exactly.

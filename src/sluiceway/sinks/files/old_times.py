@@ -29,7 +29,7 @@ def before_gregorian(values: Any) -> Mask | None:
 
 
 def between_calendars(values: Any) -> Mask | None:
-    """Which days or moments lie from 1582-10-05 to 1582-10-14; None as of `before_gregorian`."""
+    """Which days or moments lie from 1582-10-05 to 1582-10-14; None as in `before_gregorian`."""
     old = before_gregorian(values)
     if old is None:
         return None

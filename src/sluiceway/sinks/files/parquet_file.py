@@ -27,7 +27,7 @@ from sluiceway.storage.contract import StagedWriter
 ROW_GROUP_BYTES = 64 << 20
 _ZSTD_LEVEL = 1
 _SAMPLE_ROWS = 2_000
-# Fewer rows say too little for the files behind them.
+# Fewer rows say too little for later files.
 _FEW_ROWS = 50
 # Above this share of distinct values a dictionary is built only to be given up.
 _DICTIONARY_SHARE = 0.5
@@ -37,7 +37,7 @@ class ParquetFormat(TableFormat):
     """Parquet.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: Compression, and with the setting `timestamps` as `micros` INT64 timestamps.
     """
 
@@ -76,12 +76,12 @@ class ParquetStagedFile(TableFile):
 
     Args:
         writer: Where it goes; owned from here on.
-        schema: Of every batch.
+        schema: Schema of every batch.
         compression: `zstd`, `snappy` or `gzip`.
         row_group_bytes: Arrow bytes of a row group, before encoding.
         int96: Timestamps as INT96, which Hive, Spark and Presto of all ages read alike; else
             as INT64 of microseconds in UTC, which Hive reads from version 4 on.
-        columns: Of the files of one task; may be shared by its threads.
+        columns: Columns of the files of one task; may be shared by its threads.
         stored: Schema of the file where its columns have ids, which lake tables go by; decimals
             are stored as integers then, and timestamps never as INT96.
     """
@@ -235,7 +235,7 @@ class FileColumns:
     Two threads that look at the same time come to a choice each; either is good.
 
     Args:
-        schema: Of the rows.
+        schema: Schema of the rows.
 
     Attributes:
         bounded: Column chunks of a footer that hold bounds of a simple top-level column, and its

@@ -1,6 +1,6 @@
 """Closed files of a table, read back: how many rows they have, and columns of plain values.
 
-For checks of what is there (`verify`), not for speed. What a file is, its name's ending says.
+For checks of stored files (`verify`), not for speed. The ending of a file's name says its format.
 """
 
 import json
@@ -85,8 +85,8 @@ def read_columns(
     Args:
         path: Its ending says the format.
         handle: On the file.
-        names: Of the columns.
-        choice: Of the table: text finds columns by their place.
+        names: Names of the columns.
+        choice: The table's choice: text finds columns by their place.
 
     Raises:
         ValueError: It is no such file, or has no such column.

@@ -24,9 +24,9 @@ class RowSpan:
     """Rows `[first_row, first_row + rows)` of a file.
 
     Attributes:
-        path: Of the file.
-        file_rows: That it has in all, by the ledger.
-        bounds: Of its columns, as the ledger has them.
+        path: Path of the file.
+        file_rows: Rows that it has in all, by the ledger.
+        bounds: Bounds of its columns, as the ledger has them.
     """
 
     path: str
@@ -42,7 +42,7 @@ def span_batches(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator
     Args:
         handle: On the file.
         span: Which rows.
-        schema: Of the batches. A column that the file does not have is null, as for Hive.
+        schema: Schema of the batches. A column that the file lacks is null, as for Hive.
 
     Raises:
         FileLostError: The file has another number of rows than the ledger says.

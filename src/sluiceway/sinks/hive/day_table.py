@@ -33,7 +33,7 @@ class DayTable(DayFolders):
     Args:
         metastore: `thrift://host:port`, several separated by commas.
         name: `database.table`.
-        columns: Of the files, without the day.
+        columns: Columns of the files, without the day.
         timeout_s: Longest wait for an answer of the metastore.
         stores: How the store that it lies on is reached.
     """

@@ -1,4 +1,4 @@
-"""Statements of Hive SQL that say what a route does to its table. For people: nobody runs them."""
+"""Statements of Hive SQL that say what a route does to its table. For people: none is run."""
 
 from collections.abc import Iterable, Sequence
 

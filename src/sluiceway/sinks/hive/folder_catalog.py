@@ -50,7 +50,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _TableEntry:
-    """A table as its entry has it; `id` tells it from an earlier one of its name."""
+    """A table as its entry has it; an earlier table of its name has another `id`."""
 
     id: str
     created_at_s: int
@@ -331,7 +331,7 @@ class _Entry:
         self._storage.remove(self.folder)
 
     def _numbers(self) -> list[int]:
-        """What is there, in order. An empty folder is looked at again: it is being written to."""
+        """All numbers, in order. An empty folder is listed again: it is being written to."""
         for _ in range(_LOOKS):
             names = (each.path.rpartition("/")[2] for each in self._storage.list(self.folder))
             stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))

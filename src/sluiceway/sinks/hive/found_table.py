@@ -18,7 +18,7 @@ class FoundTable:
     Attributes:
         columns: Its data columns, with Hive's type texts.
         partition_columns: Names, in path order.
-        values: Of one of its partitions, by the partition column; empty when it has none.
+        values: Values of one of its partitions, by the partition column; empty when it has none.
     """
 
     columns: Mapping[str, str]

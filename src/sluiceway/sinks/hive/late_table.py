@@ -29,7 +29,7 @@ class LateTable(LateRowsTable):
     """The table; used by one thread.
 
     Args:
-        client: Of the metastore of both tables; closed here.
+        client: Client of the metastore of both tables; closed here.
         main: The route's own table, `database.table`.
         name: The table over its late place.
         ledger: Value of the property `sluiceway.ledger` of both.

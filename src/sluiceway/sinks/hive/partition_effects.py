@@ -37,7 +37,7 @@ def apply_partitions(
     that it made, with all files in it, when its own transaction fails.
 
     Args:
-        client: Of the table's metastore.
+        client: Client of the table's metastore.
         table: As it is now.
         partitions: How they must be.
         stores: How the stores of their folders are reached.

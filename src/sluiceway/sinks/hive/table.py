@@ -69,7 +69,7 @@ class InspectedHiveTable(InspectedTable):
         client: That the table was read with; the sink closes it.
         table: As it was read.
         options: What the job file says of it.
-        identity: Of the table.
+        identity: Identity of the table.
         ledger: Its property `sluiceway.ledger`.
         state: Gives the table as a start would take it.
     """
@@ -125,7 +125,7 @@ class InspectedHiveTable(InspectedTable):
 def columns_with(
     table: MetastoreTable, wanted: Sequence[ColumnToHave]
 ) -> tuple[tuple[HiveColumn, ...], dict[str, str]]:
-    """The table's columns with those that it shall have.
+    """The table's columns and the desired ones.
 
     Returns:
         All columns, new ones last; and properties that say how the changed ones are read.
@@ -308,7 +308,7 @@ class HiveTableSink(TableSink):
         return replace(self._state_of(replace(table, layout=layout)), lacking=lacking)
 
     def _state_of(self, table: MetastoreTable) -> TableState:
-        """The table as a route sees it, when it is one that can be written."""
+        """The table as a route sees it, when it can be written."""
         check_writable(table)
         check_definition(table, self._options)
         columns = filled_columns(table, self._options)

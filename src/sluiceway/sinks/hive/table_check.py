@@ -76,7 +76,7 @@ def refused_property(
 
     Args:
         table: As the metastore has it.
-        file_format: Of its files.
+        file_format: Format of its files.
 
     Returns:
         None when there is no such property.
@@ -245,8 +245,8 @@ class FilledColumns:
     """Columns of a table, by what a route does about them.
 
     Attributes:
-        schema: Those of the job file, or all when it takes them from the table.
-        further: Those that it takes up besides.
+        schema: Columns of the job file, or all when it takes them from the table.
+        further: Columns that it takes up besides.
         null: Names of the others.
     """
 

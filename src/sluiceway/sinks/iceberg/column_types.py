@@ -186,7 +186,7 @@ def type_problem(  # noqa: PLR0911 - one answer a kind of type
     Args:
         data_type: What the route makes.
         held: What the table has.
-        name: Of the column, for the answer; inside of it with dots.
+        name: Name of the column, for the answer; inside of it with dots.
     """
     match data_type, held:
         case ListType(element), IcebergList():
@@ -244,7 +244,7 @@ def own_columns(
     """Columns of a table by name in lower case; of two that differ in case, the one of the name.
 
     Args:
-        schema: Of the table.
+        schema: Schema of the table.
         names: That the route fills, as it spells them.
 
     Returns:
@@ -281,7 +281,7 @@ def field_ids(schema: IcebergSchema, names: Collection[str] = ()) -> dict[str, i
     The items of a list are `.element`, keys and values of a map `.key` and `.value`.
 
     Args:
-        schema: Of the table.
+        schema: Schema of the table.
         names: That the route fills, see `own_columns`.
     """
     found: dict[str, int] = {}

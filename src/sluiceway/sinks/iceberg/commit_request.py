@@ -1,7 +1,7 @@
 """One request to a catalog: a snapshot, the branch that it moves and the property, all or nothing.
 
 Built from what pyiceberg has for metadata and manifests; its own commits, retries and clean-ups
-are not used: only looking at the table afterwards tells what became of a request.
+are not used: only the table shows afterwards what became of a request.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ class SlotBatch:
         ledger: Uuid.
         first: First slot.
         last: Last slot; all between are in it, with rows or without.
-        record_hash: Of the last slot's record.
+        record_hash: Hash of the last slot's record.
         properties: To be set by the same request, besides ours.
         notes: For the snapshot's summary: offsets and watermark.
         tags: That are to name the snapshot, each with how long it is kept, in ms.
@@ -180,10 +180,10 @@ def requirements_of(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
 
 
 class Manifests:
-    """Writes the manifests of one snapshot, under names that nobody else has.
+    """Writes the manifests of one snapshot, under unique names.
 
     Attributes:
-        snapshot_id: Of the snapshot.
+        snapshot_id: Id of the snapshot.
     """
 
     def __init__(self, table: Table, snapshot_id: int) -> None:

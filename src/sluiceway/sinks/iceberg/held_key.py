@@ -13,7 +13,7 @@ def held_key(table: TableOptions, options: Mapping[str, str]) -> tuple[str, ...]
 
     Args:
         table: As the job file says.
-        options: Of the catalog's connection.
+        options: Options of the catalog's connection.
 
     Raises:
         MetastoreUnavailableError: The catalog does not answer.

@@ -140,7 +140,7 @@ class KafkaSourceClient(SourceClient):
         )
 
     def list_topics(self) -> tuple[str, ...]:
-        """Names of all topics but those that begin with `__`; see the contract.
+        """Names of all topics except those beginning with `__`; see the contract.
 
         Raises:
             SourceUnavailableError: No broker answers.
@@ -220,7 +220,7 @@ class KafkaSourceClient(SourceClient):
             SourceUnavailableError: A leader does not answer.
             UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
         """
-        # The end is asked for first: a row that comes in between is then found or lies behind it.
+        # The end is asked for first: a row that comes in between is then found or lies after it.
         end, found = self._list_offsets(
             partitions,
             (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
@@ -371,7 +371,7 @@ class KafkaSourceClient(SourceClient):
             self._wait([first], patience_s)
             failure = first.exception(timeout=0) if first.done() else None
             if first.done() and not _is_late(failure):
-                # Also a refusal comes from a broker; what is asked next tells it in its words.
+                # Also a refusal comes from a broker; the next request reports it in its words.
                 return
             if self._is_unreachable():
                 raise unreachable(self._trouble, self._where)
@@ -428,7 +428,7 @@ class KafkaSourceClient(SourceClient):
     def _topic_names(self) -> list[str]:
         admin = self._open_admin()
         with self._asking("kafka.list_topics", self._where):
-            # The list is asked for in one call, which tells nothing until its time is over.
+            # The list is asked for in one call, which says nothing until its time is over.
             self._meet(self._timeout_s)
             names = list(admin.list_topics(timeout=self._timeout_s).topics)
         self._answered = True

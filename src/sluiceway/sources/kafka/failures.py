@@ -54,7 +54,7 @@ class BrokerTrouble:
     """What the library last said about its connections; its error callback.
 
     The library retries for ever and answers a call only with a time-out. Why it failed, a wrong
-    password above all, is told to this callback alone.
+    password above all, goes to this callback alone.
 
     Attributes:
         login: The last refused login or TLS handshake; empty when there was none.

@@ -17,7 +17,7 @@ class LogRows(ABC):
     """Rows of one log from one fetch, in the order in which they came.
 
     Attributes:
-        offsets: Of the rows.
+        offsets: Offsets of the rows.
     """
 
     offsets: Offsets

@@ -76,7 +76,7 @@ def group_offsets(
 
 
 class GroupReporter:
-    """Stores offsets of groups that nobody joins, for lag tools.
+    """Stores offsets of groups without members, for lag tools.
 
     Through consumers that subscribe to nothing, one a group: the admin client's request for it
     crashes the process when the coordinator has just moved, as in `group_offsets`. At most

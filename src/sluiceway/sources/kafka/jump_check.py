@@ -135,7 +135,7 @@ def _assert_still_there(consumer: Consumer, partition: SourcePartition, begin: i
 
 
 def log_bounds(consumer: Consumer | NativeConsumer, partition: SourcePartition) -> tuple[int, int]:
-    """The log's first offset and its high watermark or last stable offset, as of now.
+    """The log's first offset and its high watermark or last stable offset, now.
 
     Called when something is wrong with an offset.
 

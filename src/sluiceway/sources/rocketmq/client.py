@@ -23,7 +23,7 @@ from sluiceway.sources.rocketmq.routes import MASTER, queue_of
 
 _ENDS: Final = (Ask.MIN_OFFSET, Ask.MAX_OFFSET)
 _REPORT_TIMEOUT_S: Final = 5.0
-# What took longer is not asked again at once: it would hold up those that answer.
+# What took longer is not asked again at once: it would hold up brokers that answer.
 _SLOW_S: Final = 1.0
 _SHUN_TIMES: Final = 10
 _LONGEST_SHUN_S: Final = 10.0
@@ -39,7 +39,7 @@ class RocketMqSourceClient(SourceClient):
 
     def __init__(self, options: RocketMqOptions, request_timeout_s: float) -> None:
         self._brokers = Brokers(options, request_timeout_s)
-        # Reports of several routes come at once, beside all else.
+        # Reports of several routes come at once, while all else goes on.
         self._report_lock = Lock()
         self._reporting = Brokers(options, min(request_timeout_s, _REPORT_TIMEOUT_S))
         self._reported: dict[tuple[str, SourcePartition], int] = {}
@@ -49,7 +49,7 @@ class RocketMqSourceClient(SourceClient):
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
         """Describe all queues of the topics that can be read; see the contract.
 
-        RocketMQ gives topics no ids. One that was deleted and created again is told by its rows:
+        RocketMQ gives topics no ids. The rows show that one was deleted and created again:
         `SplitEnd.leader_epoch` is a mark of the last row, which the next reader compares.
 
         Raises:
@@ -107,7 +107,7 @@ class RocketMqSourceClient(SourceClient):
         return found
 
     def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
-        """Read what replicas have, of those that let themselves be read; see the contract."""
+        """Read what replicas have, as far as they let themselves be read; see the contract."""
         by_broker: dict[str, list[SourcePartition]] = {}
         for one in partitions:
             by_broker.setdefault(queue_of(one)[0], []).append(one)
@@ -171,7 +171,7 @@ class RocketMqSourceClient(SourceClient):
         }
         for one, place in places.items():
             if place.start_offset < place.end_offset:
-                # One that is not to be read tells its offsets all the same.
+                # A replica that is not to be read returns its offsets all the same.
                 asked = pull_fields(one, place.end_offset - 1, wait_ms=0, messages=1)
                 (reply,) = self._brokers.call_address(address, [(Ask.PULL, asked)])
                 check_answer(reply, address)

@@ -62,7 +62,7 @@ class StoredMessage(NamedTuple):
 
     @property
     def mark(self) -> int:
-        """What tells it from another message at its offset."""
+        """A mark that another message at its offset does not have."""
         return mark_of(self.stored_ms, self.physical)
 
     def property_bytes(self, name: str) -> bytes | None:
@@ -78,7 +78,7 @@ class StoredMessage(NamedTuple):
 
 
 def mark_of(stored_ms: int, physical: int) -> int:
-    """What tells a message from another at its offset: store time and place, in 52 bits."""
+    """A mark that differs between messages at one offset: store time and place, in 52 bits."""
     place = crc32(struct.pack(">q", physical)) & 0x7FF
     return ((stored_ms & 0x1FFFFFFFFFF) << 11) | place
 

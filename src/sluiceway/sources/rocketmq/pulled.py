@@ -103,7 +103,7 @@ class PulledBatch(SourceBatch):
     Args:
         split_index: Which of the reader's splits.
         partition: The queue.
-        records: Of the native module; the key of each is its properties.
+        records: Records of the native module; the key of each is its properties.
         born: The producers' times as int64, when they are the rows' times.
     """
 
@@ -152,7 +152,7 @@ class PulledBatch(SourceBatch):
 
 
 READER_GROUP: Final = "SLUICEWAY_READER"
-"""Brokers want a group's name in each pull. Nothing is stored under it and nobody joins it."""
+"""Brokers want a group's name in each pull. Nothing is stored under it; it has no members."""
 MAX_MESSAGES: Final = 1024
 
 
@@ -168,7 +168,7 @@ def pull_fields(
     """A pull of a queue from an offset on.
 
     All messages are asked for, whatever tags are wanted: a broker compares hashes of tags only,
-    and what it leaves out cannot be told from what is gone.
+    and what it leaves out looks like what is gone.
 
     Args:
         partition: The queue.

@@ -91,7 +91,7 @@ _TIMEOUT_S: Final = 5.0
 _WAIT_MS: Final = 5_000
 _SILENT_S: Final = 20.0
 _GATHER_S: Final = 0.05
-# Of a backlog nobody waits for single rows, and what a read costs does not depend on its rows.
+# In a backlog no reader waits for single rows, and what a read costs does not depend on its rows.
 _GATHER_BACKLOG_S: Final = 0.5
 _MAX_ROWS: Final = 10_000
 _MAX_BYTES: Final = 16 << 20
@@ -109,15 +109,15 @@ class _Queue:
 
     Attributes:
         next_offset: First offset that was not returned or gathered.
-        rows: That were returned or gathered.
-        last_mark: Of the row below `next_offset`; None when there was none, or a hole lies there.
+        rows: Rows that were returned or gathered.
+        last_mark: Mark of the row below `next_offset`; None without one, or where a hole lies.
         check: Mark that the row below the next has to have; None when it is checked.
         requested: Where the pull under way begins; None when none is.
         sent_s: When it was sent.
         pause_s: How long to wait before the next one, and until when.
         pulled: Takes plain pulls where the native module is there; rows that `read` has not
             returned yet.
-        gathered: The same, where a pull was in doubt: behind those of `pulled`, which has none.
+        gathered: The same, where a pull was in doubt: after the rows of `pulled`, which has none.
         behind: The broker has more than was returned or gathered, as it last said.
         hole_end: A hole was met up to here, and is to be met again by a connection of its own.
     """
@@ -322,7 +322,7 @@ class RocketMqSplitReader(SplitReader):
     def _look_up(self) -> None:
         """Ask the name servers where brokers are, at most once a second.
 
-        Those that are silent are asked more seldom, and what they told before goes on to count.
+        Silent brokers are asked more seldom, and their last answers go on to count.
         """
         now_s = time.monotonic()
         if now_s < self._route_again_s:
@@ -438,7 +438,7 @@ class RocketMqSplitReader(SplitReader):
                         "committed_end": start,
                         "leader_epoch": wanted,
                         "found": rows[0].mark,
-                        # Nobody knows where the other rows begin: all that is there is read.
+                        # It is unknown where the other rows begin: all that exists is read.
                         "cut_at": first,
                         "log_start": first,
                         "log_end": last,

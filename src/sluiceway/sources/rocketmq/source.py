@@ -25,6 +25,6 @@ class RocketMqSource(Source):
     def open_reader(
         self, splits: Sequence[Split], options: Mapping[str, str], *, owner: str
     ) -> SplitReader:
-        """See `Source.open_reader`. Connections are made anew for each task."""
+        """See `Source.open_reader`. Connections are opened again for each task."""
         del owner
         return RocketMqSplitReader(splits, read_options(options))

@@ -64,7 +64,7 @@ class LakeCatalog(ABC):
         """A table whose name differs from one that is not there in letter case only, if any.
 
         Args:
-            name: Of a table that the catalog does not have.
+            name: Name of a table that the catalog does not have.
 
         Raises:
             MetastoreUnavailableError: The catalog does not answer.
@@ -96,12 +96,12 @@ class LakeCatalog(ABC):
 
     @abstractmethod
     def probe(self, name: Identifier) -> None:
-        """See that a request is refused whose assertion about a table is wrong.
+        """Check that a request is refused whose assertion about a table is wrong.
 
         Called once a process and table, before anything is written.
 
         Args:
-            name: Of a table that exists.
+            name: Name of a table that exists.
 
         Raises:
             UnhealthyEnvironmentError: It is not, so rows could be doubled.
@@ -118,7 +118,7 @@ class NewTable:
 
     Args:
         location: Where it lies; None: where the catalog puts it.
-        properties: Of the table.
+        properties: Properties of the table.
     """
 
     __slots__ = ("location", "properties")
@@ -132,7 +132,7 @@ class LibraryCatalog(LakeCatalog):
     """A catalog whose single request pyiceberg sends: REST, SQL, Glue.
 
     Args:
-        catalog: Of this route alone: such an object keeps headers that threads would share.
+        catalog: Used by this route alone: such an object keeps headers that threads would share.
         place: Its address.
     """
 
@@ -238,7 +238,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def said_by(call: Callable[[], object]) -> str:
-    """Make a call whose outcome only looking tells; what the catalog said, empty when it agreed."""
+    """Make a call whose outcome only the table shows; the catalog's words, empty when it agreed."""
     try:
         call()
     except CommitFailedException as error:

@@ -15,7 +15,7 @@ _TIMES_OPENED = 3
 
 
 def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
-    """The catalog of a connection. Called once a route; asks nobody but a REST catalog's config.
+    """The catalog of a connection. Called once a route; asks only for a REST catalog's config.
 
     Args:
         options: `kind`, and the settings of that kind as the client names them.

@@ -1,12 +1,12 @@
-"""Compaction of an append lake table: small files of many snapshots become few, beside publishing.
+"""Compaction of an append lake table, while publishing goes on: many small files become few.
 
 A process writes the new files, as long as that takes; one request with a snapshot of the kind
 `replace` puts them in the place of the old ones. It loses to whatever lands meanwhile, and is
 built again from the same new files: what it replaces has to be live still, and rows that others
-have deleted since are deleted in the new file by their places. Only looking tells what became of
-a request, so a file that was ever named in one is never removed here.
+have deleted since are deleted in the new file by their places. Only the table shows what became
+of a request, so a file that was ever named in one is never removed here.
 
-Groups of files stand for themselves: one that cannot be written anew is told and put off, and the
+Each group of files stands alone. A group that cannot be rewritten is logged and put off, and the
 others go into the table.
 """
 
@@ -58,7 +58,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class Rewriting(Protocol):
-    """A process that writes files anew; see `UnattendedProcess`."""
+    """A process that rewrites files; see `UnattendedProcess`."""
 
     def is_over(self) -> bool:
         """Whether `answers` returns at once."""
@@ -77,10 +77,10 @@ class Compacted:
     Attributes:
         partition: Its name.
         files: How many there were.
-        size_bytes: Of these.
-        after_bytes: Of what stands for them.
+        size_bytes: Size of these together.
+        after_bytes: Size of the files in their place.
         left: Why they are as they were; empty when they are not.
-        failed: Why they could not be written anew: a person should look.
+        failed: Why they could not be rewritten; empty when they could. A person should look.
     """
 
     partition: str
@@ -98,7 +98,7 @@ class _Made:
     Attributes:
         uri: As manifests name it; empty when none of its sources has a living row.
         path: As the storage names it.
-        sources: Old files with what was dead in each when it was written anew, in order.
+        sources: Old files with what was dead in each when it was rewritten, in order.
         like: Spec and partition of the first of them, as a manifest entry has it.
         sent: Whether a request has named it.
     """
@@ -135,7 +135,7 @@ class _Run:
     Attributes:
         process: That does it.
         groups: In the plan's order.
-        plan: That it was told.
+        plan: Plan that it was given.
         like: Manifest entry of each group's first file.
     """
 
@@ -161,17 +161,17 @@ class _Kept:
 
 
 class LakeCompaction:
-    """Of one table. One thread at a time; safe beside any number of publishers and of its like.
+    """Compacts one table. One thread at a time; safe next to publishers and other compactions.
 
     Args:
         table: By a catalog object of its own.
         place: Where its files lie.
         ledger: Uuid of the ledger.
-        hash_of: Of the ledger's records.
+        hash_of: Returns the hash of a ledger's record.
         target_bytes: What a file should weigh.
         events: To tell a person.
         begin: Begins a process.
-        clock: Tells when files are tried again.
+        clock: Says when files are tried again.
     """
 
     def __init__(  # noqa: PLR0913 - what it works on, and how
@@ -251,7 +251,7 @@ class LakeCompaction:
         return self._table.read(self._hash_of)
 
     def _head(self, look: TableLook) -> tuple[Head, str]:
-        """The head, and why nothing of it may be written anew."""
+        """The head, and why none of its files may be rewritten."""
         try:
             head = self._heads.read(look.table)
         except TableMismatchError as error:
@@ -272,10 +272,10 @@ class LakeCompaction:
         return self._kept.run is not None
 
     def begin(self, groups: Sequence[SmallFiles]) -> None:
-        """Have files written anew, as many as fit into one go. Returns at once.
+        """Have files rewritten, as many as fit into one go. Returns at once.
 
         Args:
-            groups: Of the last look.
+            groups: Groups of the last look.
 
         Raises:
             TaskFailedError: No process can be begun.
@@ -367,7 +367,7 @@ class LakeCompaction:
         )
 
     def _answers(self, run: _Run) -> list[GroupAnswer]:
-        """Of each group that the process has come to. It is over, so nobody writes any more.
+        """Of each group that the process has come to. It is over, so nothing is written any more.
 
         Raises:
             SluicewayError: It cannot do its work, whatever the groups are.
@@ -379,7 +379,7 @@ class LakeCompaction:
             raise
         found: list[GroupAnswer] = list(answers)
         if ended is not None:
-            # It was in the midst of this one; those behind it are chosen again.
+            # It was in the midst of this one; all later ones are chosen again.
             self._clear(run.plan.groups[len(found) : len(found) + 1])
             found.append(GroupAnswer(failure=ended))
         return found

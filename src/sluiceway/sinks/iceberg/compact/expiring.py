@@ -63,7 +63,7 @@ def due_expiry(
         keep_ms: For how long snapshots stay.
         least: How many of the newest of main stay.
         slowest: Slot up to which all queries are through; snapshots stay from the one that they
-            have read last. None where nobody reads by the ledger.
+            have read last. None where no query reads by the ledger.
     """
     if metadata.properties.get(_COLLECTED, "true").lower() == "false":
         # Its owner shares files with other tables, or wants every snapshot for ever.
@@ -231,12 +231,12 @@ class Expired:
 
 
 class LakeExpiry:
-    """Of one table. One thread at a time; safe beside publishers, compactions and its like.
+    """Expires snapshots of one table. One thread at a time; safe next to publishers and others.
 
     Args:
         table: By a catalog object of its own.
         place: Where its files lie.
-        hash_of: Of the ledger's records.
+        hash_of: Returns the hash of a ledger's record.
         events: To tell a person.
         least: How many of the newest snapshots always stay.
         slowest: Asked for the slot up to which all queries are through that read by the ledger, at
@@ -267,7 +267,7 @@ class LakeExpiry:
             TableHistoryError: The table was rolled back or replaced.
             TableMismatchError: It was dropped, or dropped and created again.
             MetastoreUnavailableError: The catalog does not answer.
-            StorageUnavailableError: Nobody knows what queries need.
+            StorageUnavailableError: It is unknown what queries need.
         """
         look = self._table.read(self._hash_of)
         if look.through is None:

@@ -18,7 +18,7 @@ class LakeUpkeep(Follower):
     """Keeps files few, and snapshots as long as the job says.
 
     It follows no slot: its place is the log's end always, whatever it does or waits for. What fails
-    is told and tried at the next look, and is never in the way of a row, an announcement or a stop.
+    is logged and tried at the next look, and never blocks a row, an announcement or a stop.
 
     Args:
         connection: What its calls go to.

@@ -46,7 +46,7 @@ def list_files(storage: Storage, root: str) -> Listing:
     """List the folders of a table whole. Engines' hidden files are left out, as engines do.
 
     Args:
-        storage: Of the table.
+        storage: The table's storage.
         root: Its location, as the storage names it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Files that could not be written anew are left alone for a while, so that all others go on.
+"""Files that could not be rewritten are left alone for a while, so that all others go on.
 
 A pause doubles each time. What has gone from the table is forgotten.
 """
@@ -50,7 +50,7 @@ class CompactionBackoff:
         return any(path in self._pauses for path in paths)
 
     def add(self, paths: Collection[str], why: str) -> bool:
-        """They have failed; whether a person has not been told of any of them yet."""
+        """They have failed; whether none of them was logged yet."""
         is_new = not self.is_known(paths)
         now_s = self._clock()
         for path in paths:

@@ -34,7 +34,7 @@ def replace_request(
     Args:
         table: As the catalog has it now: its head is what `change` was made for.
         change: Files that come and go.
-        entries: Of the table's head.
+        entries: Entries of the table's head.
         ledger: Uuid, for the summary.
     """
     metadata = table.metadata

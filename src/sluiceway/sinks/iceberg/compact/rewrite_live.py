@@ -1,4 +1,4 @@
-"""Writes live files of one partition anew as one, without their dead rows; in a process of its own.
+"""Rewrites live files of one partition as one, without their dead rows; in a process of its own.
 
 A row keeps its order: file by file as the plan names them, in each as it lies there. So the place
 of each row in the new file is known without reading it. A group that fails leaves nothing behind,
@@ -44,7 +44,7 @@ class LiveFile:
     Attributes:
         path: As the storage names it.
         rows: In it, dead ones too.
-        dead: Rows that nobody reads, rising.
+        dead: Rows that no reader sees, rising.
     """
 
     path: str
@@ -57,7 +57,7 @@ class RewriteGroup:
     """Files of one partition that become one, or one for each set of columns.
 
     Attributes:
-        stem: Of the new files' names, as the storage has them; nobody else has it. A number
+        stem: Beginning of the new files' names, as the storage has them; unique. A number
             follows, from 0 on without a gap.
         sources: In the order that their rows keep.
     """
@@ -68,7 +68,7 @@ class RewriteGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LakeRewritePlan:
-    """What the process is told; see `MergePlan`."""
+    """What the process gets; see `MergePlan`."""
 
     location: str
     stores: Stores
@@ -128,13 +128,13 @@ def rewrite_in_table(plan: LakeRewritePlan, attempt: str) -> Iterator[GroupAnswe
     """`rewrite_live` as work for a process of its own, with little priority."""
     del attempt
     storage, _ = open_storage(plan.location, plan.stores)
-    # Nobody waits for it: rows that are merged before their snapshot are waited for.
+    # No caller waits for it: rows that are merged before their snapshot are waited for.
     os.nice(_NICER)
     yield from rewrite_live(plan, storage)
 
 
 def rewrite_live(plan: LakeRewritePlan, storage: Storage) -> Iterator[GroupAnswer]:
-    """Write each group anew, one when it is asked for. Never raises for what is in a group.
+    """Rewrite each group, one when it is asked for. Never raises for what is in a group.
 
     Files that no other of the group is like are left alone.
     """

@@ -1,8 +1,8 @@
-"""Whether a change that is read once more is still the last of its key: the committed ones tell.
+"""Whether a change that is read once more is still the last of its key, by the committed changes.
 
 Each change with a greater offset in its source partition was committed in the slot of the dirty
-row or behind it, so the files of changes from there on tell all of them, deletes too. Where such a
-file is gone, or the source partition was moved since, nobody knows, and the row stays dirty.
+row or after it, so the files of changes from there on have all of them, deletes too. Where such a
+file is gone, or the source partition was moved since, it is unknown, and the row stays dirty.
 """
 
 from collections.abc import Sequence
@@ -59,10 +59,10 @@ class ChangeHistory(ChangeJudge):
     """See `ChangeJudge`. Made for one lane, of the log as it is whenever it is asked.
 
     Args:
-        log: Of the route.
-        key: Columns of the key, as change files are told to have them.
+        log: The route's log.
+        key: Columns of the key, as change files have to have them.
         columns: The ones that decide.
-        names: Of the offset, the source partition and the topic; no topic where there is one.
+        names: Names of the offset, the source partition and the topic; no topic where there is one.
     """
 
     def __init__(

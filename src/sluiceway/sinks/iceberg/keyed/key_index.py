@@ -33,7 +33,7 @@ def key_hashes(columns: Sequence[pa.ChunkedArray]) -> Hashes:
     """A hash of each key.
 
     Args:
-        columns: Of the key, as `canonical_keys` has them.
+        columns: Columns of the key, as `canonical_keys` has them.
     """
     with np.errstate(over="ignore"):
         total = np.zeros(len(columns[0]), np.uint64)
@@ -157,7 +157,7 @@ class KeyIndex:
     def __init__(self, read_keys: ReadKeys) -> None:
         self._read_keys = read_keys
         self._folder = Path(tempfile.mkdtemp(prefix="sluiceway-keys-"))
-        # Also when nobody closes it: at the end of the process, or when it is not used any more.
+        # Also without `close`: at the end of the process, or when it is not used any more.
         self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._files: dict[str, _FileKeys] = {}
         self._made = 0
@@ -218,7 +218,7 @@ class KeyIndex:
 
     def _forget(self, path: str) -> None:
         held = self._files.pop(path)
-        # What is mapped stays readable until nobody holds it.
+        # What is mapped stays readable as long as it is held.
         for each in self._folder.glob(f"{held.name}.*"):
             each.unlink(missing_ok=True)
 

@@ -47,7 +47,7 @@ class _Made:
 
     Attributes:
         slots: First and last.
-        keys: Of all rows that changed.
+        keys: Keys of all rows that changed.
         placed: Files with the new rows.
         emptied: All that was in the table goes.
     """
@@ -63,7 +63,7 @@ class _Work:
     """What one try works on.
 
     Attributes:
-        metadata: Of the table as it was loaded.
+        metadata: Metadata of the table as it was loaded.
         head: Its head.
         heads: Knows which rows were dead there.
         fresh: Rows by data file that this batch deletes.
@@ -76,7 +76,7 @@ class _Work:
     fresh: dict[str, Positions]
 
     def dead(self, path: str) -> Positions:
-        """Rows of a data file that nobody reads after this publish."""
+        """Rows of a data file that no reader sees after this publish."""
         return np.union1d(self.heads.dead(path), self.fresh.get(path, _NONE))
 
     def dead_rows(self, path: str) -> int:
@@ -190,7 +190,7 @@ class KeyedPublisher(LakePublisher):
         return FilePlace(files.storage, files.root, files.uri, files.compression)
 
     def _change(self, work: _Work, made: _Made) -> TableChange:
-        """Files that come and go: the batch's own, and those that are made anew."""
+        """Files that come and go: the batch's own, and the rewritten ones."""
         metadata, head = work.metadata, work.head
         if made.emptied:
             gone = frozenset((*head.data, *head.deletes))

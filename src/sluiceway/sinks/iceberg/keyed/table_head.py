@@ -81,7 +81,7 @@ class HeadReader:
 
     def _apply(self, head: Head) -> None:
         if self._applied.keys() - head.deletes.keys():
-            # Rows may live again whose deletes went: all of it is read anew.
+            # Rows may live again whose deletes went: all of it is read again.
             self._dead, self._applied = {}, {}
         for path in head.deletes:
             if path in self._applied:

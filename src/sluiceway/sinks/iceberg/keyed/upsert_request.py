@@ -54,7 +54,7 @@ def upsert_request(
             positions of `change` were found in.
         batch: The slots.
         change: What becomes of its files.
-        entries: Of the table's head.
+        entries: Entries of the table's head.
     """
     metadata = table.metadata
     head = metadata.snapshot_by_name(MAIN_BRANCH)

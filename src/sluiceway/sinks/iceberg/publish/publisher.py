@@ -60,7 +60,7 @@ class _Commits:
 
     Attributes:
         last_s: When the newest one was noted.
-        gap_s: From one to the next, as of late, and no more than an interval; None before there
+        gap_s: From one to the next, lately, and no more than an interval; None before there
             were two.
     """
 
@@ -129,11 +129,11 @@ class LakePlace:
     """Where a table's data files lie.
 
     Attributes:
-        storage: Of the table and its ledger.
+        storage: Storage of the table and its ledger.
         root: The table's location as the storage names it.
         uri: The same as the catalog spells it.
         stores: How the store is reached by another process.
-        compression: Of files that are merged.
+        compression: Compression of files that are merged.
     """
 
     storage: Storage
@@ -148,10 +148,10 @@ class LakeRoute:
     """Whose rows are published.
 
     Attributes:
-        name: Of the route.
+        name: Name of the route.
         ledger: Uuid.
         effects_through: Slot below which the table had all rows, as the ledger says at START.
-        note_effects: Told of the slot below which the table has all rows.
+        note_effects: Called with the slot below which the table has all rows.
     """
 
     name: str
@@ -171,7 +171,7 @@ class LakePublisher(Follower):
         events: To tell a person.
 
     Attributes:
-        most_rows: Of a batch, but for its last slot; None bounds nothing.
+        most_rows: Most rows of a batch, but for its last slot; None bounds nothing.
     """
 
     name = "table"
@@ -201,7 +201,7 @@ class LakePublisher(Follower):
         self._clear = 0
         self._looked_s: float | None = None
         self._pace = PublishPace(options.publish_interval_s)
-        # Epochs as (next slot, seconds) that the pace was not told of: no snapshot may bring them
+        # Epochs as (next slot, seconds) that the pace has not got yet: no snapshot may bring them
         # yet.
         self._last_epoch: int | None = None
         self._commits: deque[tuple[int, float]] = deque(maxlen=_MOST_NOTED)
@@ -349,7 +349,7 @@ class LakePublisher(Follower):
         return self._table.send(table, append_request(table, slots, added))
 
     def _placed(self, seq: int, file: FileRecord, view: LogView) -> PlacedFile:
-        """Put a committed file under its name in the table; nobody reads it before the commit."""
+        """Put a committed file under its name in the table; no reader sees it before the commit."""
         name = f"data/{file.final}"
         path = f"{self._files.root}/{name}"
         self._files.storage.share(
@@ -367,9 +367,9 @@ class LakePublisher(Follower):
     def _merged(
         self, batch: LakeBatch, view: LogView
     ) -> tuple[list[PlacedFile], list[tuple[int, FileRecord]]]:
-        """Merge small files of a partition; those that were, and the files that stay as they are.
+        """Merge small files of a partition; the merged ones, and the files that stay as they are.
 
-        What cannot be merged is linked: nobody waits for a nicer layout.
+        What cannot be merged is linked: no row waits for a nicer layout.
         """
         groups = merge_groups(batch.files, self._options.target_bytes)
         # Orphan removal may have taken what was made for a request that never landed.

@@ -1,10 +1,10 @@
-"""Names beside the ledger under which files waited for their snapshot: they go when it was seen.
+"""Names next to the ledger under which files waited for their snapshot: they go once it is seen.
 
 A name is a hard link of a file of the table, or a copy: one that stays keeps the file's bytes
-when others have compacted the table. Of a table with a key the files of changes also tell whether
+when others have compacted the table. In a table with a key the files of changes also show whether
 a dirty row that is replayed is still the last of its key, so they stay while one is open (L24).
-How far names were removed is kept beside the ledger, so that the next driver removes what this one
-has to leave.
+A file next to the ledger says how far names were removed, so that the next driver removes the
+rest.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ class OpenDirty:
     """Dirty rows that may still be replayed, as the records say that were taken in, in order.
 
     Attributes:
-        next_slot: Of the first record that was not taken in.
+        next_slot: Slot of the first record that was not taken in.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class StagedLakeFiles:
         Args:
             view: The log as it may be followed now.
             next_slot: First slot that the table was not seen to have.
-            now_s: Of a clock that never steps, as in `remove`.
+            now_s: Seconds of a clock that never steps, as in `remove`.
 
         Raises:
             LedgerCorruptError: A record is damaged or gone.
