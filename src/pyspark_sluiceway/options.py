@@ -25,7 +25,7 @@ class ReadOptions:
     Attributes:
         job: Path of the job file.
         route: Name of a route; None takes the only one.
-        files: Rows are file spans, not those of the table.
+        files: Rows are file spans instead of the table's rows.
         columns: Names, in order; none takes all.
         meta: Whether `_sw_slot` and `_sw_place` are among the columns.
         skip: Whether rows that are not in the table any more are left out.

@@ -17,7 +17,7 @@ _NAME, _ROW, _FIRST, _STOP = "_sw_name", "_sw_row", "_sw_first", "_sw_stop"
 def read_spans(spans: DataFrame, schema: str) -> DataFrame:
     """The rows of file spans, each once. Called in `foreachBatch`.
 
-    A file may hold other rows too: after a compaction it holds those of many slots. So a row is
+    A file may hold other rows too: after a compaction it holds rows of many slots. So a row is
     taken by its number in the file.
 
     Args:

@@ -24,7 +24,7 @@ class RowStream:
 
     Attributes:
         config: The route.
-        ledger: Read on with each look.
+        ledger: The ledger; each call reads on.
 
     Raises:
         SluicewayError: The job file is not valid, or the ledger cannot be read.

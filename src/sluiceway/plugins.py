@@ -35,7 +35,7 @@ def plugin_names(group: PluginGroup) -> tuple[str, ...]:
 
 
 def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, Any]) -> Any:
-    """The object behind a name: a built-in's or an entry point's. Called once per use.
+    """The object that a name stands for: a built-in's or an entry point's. Called once per use.
 
     Args:
         group: Which contract.
@@ -110,7 +110,7 @@ def declared_plugins(group: PluginGroup) -> dict[str, tuple[EntryPoint, ...]]:
 
 @cache
 def installed_plugins() -> dict[PluginGroup, dict[str, tuple[EntryPoint, ...]]]:
-    """Those of all groups, looked for once a process: the scan reads every package's metadata."""
+    """Plug-ins of all groups, found once a process: the scan reads every package's metadata."""
     installed = entry_points()
     return {group: _by_name(installed.select(group=group)) for group in PluginGroup}
 

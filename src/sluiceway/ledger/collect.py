@@ -1,4 +1,4 @@
-"""Garbage collection of one route: list, look up, decide, remove. For drivers and tools."""
+"""Garbage collection of one route: list, decide, remove. For drivers and tools."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -86,7 +86,7 @@ class GarbageCollector:
         Changes nothing.
 
         Args:
-            most: Names to look at; the rest is for another time.
+            most: Names to check; the rest is for another pass.
 
         Returns:
             The places, in name order, and how many names were left out.
@@ -226,7 +226,7 @@ def find_epoch(log: LedgerLog, next_seq: int, epoch: Epoch) -> Record | None:
 
     Args:
         log: The log.
-        next_seq: First slot that is not looked at.
+        next_seq: First slot that is not searched.
         epoch: Epoch of a term whose FENCE is below `next_seq`.
 
     Raises:

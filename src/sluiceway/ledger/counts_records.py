@@ -1,4 +1,4 @@
-"""COUNTS: how many rows somebody else has counted for times of the table (`ready.counts`).
+"""COUNTS: how many rows another system has counted for times of the table (`ready.counts`).
 
 Put by the driver between two epochs, so that what it decides with stands in the ledger, and a
 start goes on reading where the last one was.

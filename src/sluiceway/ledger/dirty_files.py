@@ -1,4 +1,4 @@
-"""Files that lanes read, by the slots that committed them: dirty ones, and those of late rows."""
+"""Files that lanes read, by the slots that committed them: dirty files, and files of late rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ class CommittedDirty:
 
     Attributes:
         source: Its name as a source of lanes.
-        record: That committed it.
+        record: Record that committed it.
         path: Where it lies; a file that no lane reads again may be gone (`upkeep.dirty_keeping`).
     """
 

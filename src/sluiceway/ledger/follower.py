@@ -1,4 +1,4 @@
-"""What a follower is: it makes one thing outside equal to a route's log, behind the commits.
+"""What a follower is: it makes one thing outside equal to a route's log, after the commits.
 
 It stands here because sinks give followers of their own (`TableSink.followers`) and the driver's
 rooms have others; both know the ledger. `followers/runner.py` runs all of them, and alone has
@@ -62,7 +62,7 @@ class LogView:
             seq = record.seq + 1
             if seq >= self.through:
                 return
-        # The log reads as if it ended here: what lies behind would never be followed.
+        # The log reads as if it ended here: later slots would never be followed.
         raise LedgerCorruptError(
             f"slot {seq} is missing below slot {self.through}",
             where=self.log.layout.record(seq),
@@ -151,7 +151,7 @@ class Follower(ABC):
     def holds_up(self) -> str:
         """Why nothing more may be committed for now, in words; empty when nothing is against it.
 
-        Asked by the route's own thread before an epoch is planned. It falls too far behind.
+        The route's own thread calls it before an epoch is planned, so that the lag stays bounded.
         """
         return ""
 

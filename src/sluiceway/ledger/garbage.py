@@ -175,7 +175,7 @@ def decide(
         names: All names under stage/, relative to it. Results go by epoch (`results/3-7`), and
             temporary files next to stage/ are `../<name>`.
         named: DATA records of `epochs_to_look_up`; an epoch without a record is left out.
-        published: Final names (as in the records) that were looked at and are there, whole.
+        published: Final names (as in the records) whose files exist and are whole.
     """
     return [_judge(decided, classify(name), named, published) for name in names]
 

@@ -102,7 +102,7 @@ class LeaseKeeper:
     wait for each other.
 
     Attributes:
-        successor: The lease of a higher term that was found in its place; any thread may look.
+        successor: The lease of a higher term that was found in its place; any thread may read it.
     """
 
     def __init__(self, storage: Storage, path: str, lease: Lease) -> None:
@@ -158,7 +158,7 @@ class LeaseKeeper:
             self._lease = replace(self._lease, counter=self._lease.counter + 1)
             self._write()
         except StorageUnavailableError:
-            # Leave it alone for a little longer; still twice within a peer's patience.
+            # Leave it alone for a little longer; a peer still sees two renewals before it gives up.
             return 2 * RENEW_INTERVAL_S
         return RENEW_INTERVAL_S
 

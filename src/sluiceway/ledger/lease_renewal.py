@@ -73,7 +73,7 @@ class _Lane:
         heapq.heappush(self._waiting, (due, next(self._order), renewal))
 
     def _call_leader(self) -> None:
-        """See that someone waits for the next lease; called with the lock held."""
+        """Have one thread wait for the next lease; called with the lock held."""
         if self._led or not self._waiting:
             return
         if self._followers:

@@ -12,7 +12,7 @@ from sluiceway.storage.contract import Storage
 
 
 def _nobody_holds() -> None:
-    """Of a log that no driver has fenced here."""
+    """Check of a log that no driver has fenced here: always passes."""
 
 
 class LedgerLog:

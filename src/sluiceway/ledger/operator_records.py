@@ -1,4 +1,4 @@
-"""Records that an operator asks for, each behind a FENCE of its own (commit rule 22)."""
+"""Records that an operator asks for, each after a FENCE of its own (commit rule 22)."""
 
 from dataclasses import dataclass
 

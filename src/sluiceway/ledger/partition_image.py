@@ -151,7 +151,7 @@ class PartitionsImage:
 
 
 def partitions_image(fold: FoldState, sealed: Iterable[str] = ()) -> PartitionsImage:
-    """Of a fold without what the SNAPSHOT makes it forget; the fold itself stays as it is.
+    """The image of a fold, without what the SNAPSHOT makes it forget; the fold stays as it is.
 
     Args:
         fold: Up to the SNAPSHOT's slot.

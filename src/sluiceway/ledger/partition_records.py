@@ -110,7 +110,7 @@ class ExpiredPartition:
     """A partition that its owner has dropped.
 
     Attributes:
-        rows: That it had.
+        rows: Rows that it had.
         next_folder: Where rows go that come for it later; never used before.
         removed: All files that were live, when the driver is to remove them; none when that is
             left to the owner.

@@ -90,7 +90,7 @@ def _aside(record: DataRecord, fold: Fold) -> DataRecord:
 def _parted(
     files: Sequence[FileRecord], fold: Fold
 ) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
-    """Files that may go to their partitions, and those whose partition is sealed."""
+    """Files that may go to their partitions, and files whose partition is sealed."""
     if not fold.sealed:
         return tuple(files), ()
     is_sealed = [fold.sealed_above(file.final.rpartition("/")[0]) is not None for file in files]

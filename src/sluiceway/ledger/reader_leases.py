@@ -62,7 +62,7 @@ class ReaderLease:
     start_ticks: int
 
     def process(self) -> ProcessIdentity:
-        """Of the query."""
+        """The query's process."""
         return ProcessIdentity(self.host, self.boot_id, self.pid, self.start_ticks)
 
 
@@ -155,8 +155,8 @@ class ReaderLeaseKeeper:
         its lease has stood still for long enough.
 
         Args:
-            slot: Up to which the query has planned everything.
-            sleep: Between two looks.
+            slot: Slot up to which the query has planned everything.
+            sleep: Pause between two readings, in seconds.
 
         Raises:
             ReaderNameTakenError: Another query lives under this name.
@@ -187,7 +187,7 @@ class ReaderLeaseKeeper:
                 self._write()
 
     def check(self) -> None:
-        """See that the name is this query's still. Costs nothing.
+        """Check that this query still has the name. Costs nothing.
 
         Raises:
             ReaderNameTakenError: Another query has taken it.

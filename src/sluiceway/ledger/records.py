@@ -234,7 +234,7 @@ class DataRecord:
         late_files: Late rows in their own place, which readers of the table do not see.
         late_rows: All late rows, by what became of them.
         clock_us: Up to when rows were dated by the clock; 0 where no partition is by the clock.
-        counted: Those of `closed` that have all rows of their audited counts.
+        counted: Prefixes of `closed` that have all rows of their audited counts.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset(
@@ -263,7 +263,7 @@ class SnapshotRecord:
 
     Attributes:
         through: The side file holds the fold up to and without this slot.
-        side: Name of the side file. One that is missing, altered or of another version is ignored.
+        side: Name of the side file. A missing, altered or unknown one is ignored.
         version: Version of the fold's content; a reader of another version ignores the side file.
         sealed: What is closed for ever from here on (`ledger.sealing`).
     """

@@ -85,7 +85,7 @@ class RowBook:
     """Rows and live files of a table, record by record. Used by one thread.
 
     Args:
-        after: Arrivals of later slots are kept; those up to this slot are only counted.
+        after: Arrivals of later slots are kept; arrivals up to this slot are only counted.
 
     Attributes:
         slot: Last one that was taken in; -1 before the first.
@@ -226,7 +226,7 @@ def joined(spans: Iterable[FileSpan], *, by_slot: bool = False) -> list[FileSpan
 
     Args:
         spans: Rows in order.
-        by_slot: Those of different slots stay apart.
+        by_slot: Whether spans of different slots stay apart.
     """
     found: list[FileSpan] = []
     for span in spans:

@@ -15,7 +15,7 @@ from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import Record, SnapshotRecord
 
 MAX_UNSEALED = 20_000
-"""Partitions that are kept in any case, and so can still take rows: those touched last."""
+"""Partitions that are kept in any case, and so still take rows: the ones touched last."""
 
 MOST_AT_ONCE = 10_000
 """Names in one SNAPSHOT: a ledger that has grown for years is sealed bit by bit."""
@@ -72,7 +72,7 @@ def to_seal(fold: FoldState, choice: SealChoice = seal_everything) -> tuple[str,
 
 
 def check_sealed(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
-    """Refuse to seal what is open, not announced, owed to somebody or being worked on."""
+    """Refuse to seal what is open, not announced, owed to a follower or being worked on."""
     names = set(body.sealed)
     require(len(names) == len(body.sealed), "rule 4", f"slot {record.seq} seals a name twice")
     if not names:
@@ -108,7 +108,7 @@ def seal(fold: FoldState, names: Iterable[str]) -> None:
 
 
 def after_sealing(fold: FoldState, names: Iterable[str]) -> FoldState:
-    """A fold as it is behind a SNAPSHOT that seals these; the one that is given stays as it is."""
+    """A copy of the fold as it is after a SNAPSHOT that seals these."""
     after = replace(
         fold,
         partitions=dict(fold.partitions),

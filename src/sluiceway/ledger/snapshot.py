@@ -2,7 +2,7 @@
 
 The log stays the only truth. The side file is written before the record that names it by hash. A
 missing, altered or unknown side file is ignored, and the fold is made from the log. The
-hint only says where to look for the newest SNAPSHOT.
+hint only says where the newest SNAPSHOT may be.
 """
 
 import hashlib

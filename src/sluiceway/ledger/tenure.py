@@ -12,7 +12,7 @@ from sluiceway.ledger.records import FenceRecord
 from sluiceway.ledger.writer import LedgerWriter, fenced_by
 
 LOOK_EVERY_S: Final = 10.0
-"""How old a look at the log may be that allows a change outside."""
+"""Greatest age of a reading of the log that allows a change outside."""
 
 
 class DriverTerm:
@@ -34,7 +34,7 @@ class DriverTerm:
         self._lost: tuple[int, str, int] | None = None
 
     def check(self) -> None:
-        """Pass while the driver holds the ledger, by a look at the log of the last 10 s.
+        """Pass while the driver holds the ledger, by a reading of the log at most 10 s old.
 
         Called before each change of anything that has no fencing, by whichever thread makes it:
         at once before, and again between the parts of what may take long. It reads one empty
@@ -63,7 +63,7 @@ class DriverTerm:
             raise fenced_by(*self._lost)
 
     def check_now(self) -> None:
-        """As `check`, by a look of this moment, however short ago the last one was.
+        """As `check`, by a reading of this moment, however recent the last one was.
 
         Raises:
             SluicewayError: As in `check`.
@@ -73,7 +73,7 @@ class DriverTerm:
         self.refuse_if_lost()
 
     def _look(self) -> None:
-        """Read what stands behind the last record that this driver knows."""
+        """Read the slot after the last record that this driver knows."""
         now, fold = time.monotonic(), self._writer.fold
         # Asked before the term: a fence below it has changed the term already.
         start = max(self._through, fold.next_seq)

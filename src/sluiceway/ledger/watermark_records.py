@@ -7,7 +7,7 @@ from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 
 MAX_HELD_BY = 8
-"""Source partitions that a record names as holding the watermark: those furthest behind."""
+"""Most source partitions that a record names as holding the watermark, the earliest first."""
 
 
 @dataclass(frozen=True, slots=True)

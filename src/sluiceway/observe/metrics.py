@@ -171,7 +171,7 @@ SMALL_FILES = _gauge(
     "small_files", "Files beyond as many as partitions of that size need at `files.target_size`."
 )
 
-# What works behind the commit
+# What works after the commit
 
 FOLLOWER_BEHIND_SLOTS = _gauge(
     "follower_behind_slots", "Ledger slots that a follower has not followed yet.", "follower"

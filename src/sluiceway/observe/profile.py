@@ -57,14 +57,14 @@ class RunProfile:
             for stage in STAGES:
                 self._stages_ms[stage] += times.tasks_ms.get(stage, 0)
             self._stages_ms["driver"] += times.commit_ms
-            # Starting tasks and bringing their answers back; routes side by side each count it.
+            # Starting tasks and bringing their answers back; each concurrent route counts it.
             self._stages_ms["jvm"] += max(0, times.run_ms - times.longest_task_ms)
 
     def fields(self, cpu: ProcessCpu | None) -> dict[str, object]:
         """For the log: `stages_ms`, `cpu_s` by process, and what they are to be divided by.
 
         Args:
-            cpu: As it is at the end; None where the system does not tell.
+            cpu: CPU times at the end; None where the system has none.
         """
         with self._lock:
             found: dict[str, object] = {

@@ -39,7 +39,7 @@ class Progress:
 
     Attributes:
         profile: Where the time goes; gets every commit.
-        watched: Whether somebody looks on while tasks read.
+        watched: Whether a person watches while tasks read.
         reads: Route -> records that tasks have read, those of the running epoch too.
     """
 
@@ -91,7 +91,7 @@ class Progress:
             self._show()
 
     def lead(self) -> str:
-        """What the driver is at, in words; while it starts, that is all there is to tell."""
+        """What the driver is doing, in words; all there is to show while it starts."""
         now = time.monotonic()
         return _one_line(self._lead([w for w in tuple(self._waits.values()) if w.until > now]))
 

@@ -47,7 +47,7 @@ class _Work:
     Attributes:
         left: Why partitions were left as they are.
         failed: Why they failed; the rest of such a partition is compacted all the same.
-        ended: Those of which nothing more is tried.
+        ended: Partitions of which nothing more is tried.
         costs_s: Wall and CPU time of each, by its share of the bytes.
     """
 
@@ -91,7 +91,7 @@ def foresee_lake(
 
     Raises:
         NotInThisVersionError: The table has a key.
-        SluicewayError: The table cannot be looked at.
+        SluicewayError: The table cannot be read.
     """
     with _opened(config, ledger, log) as compaction:
         groups, whole = compaction.plan(all_of_them=True)
@@ -123,7 +123,7 @@ def compact_lake(
 
     Raises:
         NotInThisVersionError: The table has a key.
-        SluicewayError: The table cannot be looked at; what is done stays done.
+        SluicewayError: The table cannot be read; what is done stays done.
     """
     with _opened(config, ledger, log) as compaction:
         before = {n: v for n, v in compaction.partitions().items() if _is_meant(n, names)}

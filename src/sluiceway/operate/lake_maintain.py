@@ -19,7 +19,7 @@ class Maintained:
 
     Attributes:
         files_before: Data files of the partitions that were compacted.
-        files_after: The same, afterwards.
+        files_after: Data files of these partitions afterwards.
         failed: Why partitions failed, each reason once.
         expired: What has gone; of a dry run what would go, without its files.
         orphans: Files that no snapshot names; None when they were not asked for.
@@ -59,7 +59,7 @@ def maintain_lake(
         log: Log of this process.
 
     Raises:
-        SluicewayError: The table cannot be looked at; what is done stays done.
+        SluicewayError: The table cannot be read; what is done stays done.
     """
     config = with_told_key(config)
     lake = config.hive.lake

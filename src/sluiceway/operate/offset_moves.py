@@ -83,7 +83,7 @@ class OffsetMove:
 def chosen_partitions(fold: Fold, wish: ResetRequest) -> tuple[SourcePartition, ...]:
     """The source partitions that are to be moved, in order.
 
-    One that was retired is moved only when it is named and another log may be read in its place:
+    A retired one is moved only when it is named and another log may be read in its place:
     its topic went and was created again. Every other one goes on by itself where it ended.
 
     Raises:

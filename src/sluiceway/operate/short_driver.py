@@ -24,7 +24,7 @@ class Heartbeat:
         self._since = 0.0
 
     def heard(self, lease: Lease | None) -> bool:
-        """Take note of the lease as it is now."""
+        """Take in the lease as it is now; whether its driver lives."""
         if lease is None or lease.released or is_alive(lease.process()) is False:
             return False
         beat = (lease.driver, lease.counter)

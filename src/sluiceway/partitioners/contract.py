@@ -19,7 +19,7 @@ class PartitionTexts:
             Hive table (empty, too long), or has a NUL, makes its row dirty; any other may be what
             it likes.
         refused: Position of a row in the batch -> why it has no partition, in words for the user.
-            Such rows are dirty, and what `values` says of them is not looked at.
+            Such rows are dirty, and what `values` says of them is ignored.
     """
 
     values: "Sequence[pa.Array]"

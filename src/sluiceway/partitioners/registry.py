@@ -34,7 +34,7 @@ class PartitionerChoice:
 
 
 class CheckedPartitioner:
-    """A partitioner whose answers are looked at before they are used.
+    """A partitioner whose answers are checked before they are used.
 
     Args:
         choice: Which one.

@@ -80,7 +80,7 @@ class EpochCommitter:
     def _pin(self, record: SourcesRecord) -> None:
         context, held = self._context, self._context.state
         committed = held.owned.writer.commit(record)
-        # It asks nothing of the catalog, which would count as behind until the next one does.
+        # It asks nothing of the catalog, which would count as late until the next one does.
         held.want_partitions(committed.seq)
         context.meter.advance(held.owned.fold)
         context.observe(Step.PINNED)
@@ -94,7 +94,7 @@ class EpochCommitter:
         """Prepare, commit, publish, report. The commit point is the put inside `commit`.
 
         Called when the outcome of the epoch before is known. An epoch that was planned ahead of
-        one that did not land so is thrown away here: nothing of it is committed.
+        one that did not land so is discarded here: nothing of it is committed.
 
         Args:
             planned: What was asked for.

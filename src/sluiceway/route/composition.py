@@ -1,4 +1,4 @@
-"""Which followers a route has: all that is made equal to its log behind the commits."""
+"""Which followers a route has: all that is made equal to its log after the commits."""
 
 from dataclasses import dataclass
 

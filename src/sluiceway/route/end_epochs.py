@@ -1,4 +1,4 @@
-"""Which leader epoch belongs to an end that lies behind markers or aborted records.
+"""Which leader epoch belongs to an end after markers or aborted records.
 
 The reader knows the epoch of a row only. After that row may lie records of newer epochs, which no
 reader sees. The leader's own epoch is as good, when it led before the rows were read and still
@@ -19,7 +19,7 @@ def with_end_epochs(
     planned: Sequence[PlannedSplit],
     bounds: Mapping[SourcePartition, LogBounds],
 ) -> DataRecord:
-    """The record with the epochs that its tasks could not tell. Called once an epoch.
+    """The record with the epochs that its tasks could not know. Called once an epoch.
 
     Args:
         record: As the tasks have answered.

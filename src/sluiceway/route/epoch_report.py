@@ -87,7 +87,7 @@ def _requests(done: EpochDone) -> dict[str, dict[str, int]]:
 
 
 def _notes(results: Sequence[TaskResult]) -> dict[str, dict[str, int]]:
-    """What the format has counted besides; not in the line where that is nothing."""
+    """What the format has counted in addition; left out of the line where that is nothing."""
     notes: Counter[str] = Counter()
     for result in results:
         notes.update(result.notes)

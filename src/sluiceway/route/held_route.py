@@ -203,7 +203,7 @@ class OwnedRoute:
         Args:
             since: First slot that matters.
             anew: True at START: the last moved partitions are checked again. A call of the driver
-                before may have landed after it had looked.
+                before may have landed after it had read them.
         """
         fold = self.owned.fold
         # A turn of the record_queue may have failed after records of it had landed.

@@ -39,9 +39,9 @@ class KeyOrderGuard:
     """Decides which partitions may be pinned. Used by the route's thread.
 
     Attributes:
-        drain_s: From seeing a partition to looking at the others' ends; None holds nothing back.
+        drain_s: Time from seeing a partition to reading the others' ends; None holds nothing back.
         one_partition: A topic with more is refused, since only its order counts.
-        log: To tell a person.
+        log: Log for people.
         clock: Monotonic.
     """
 
@@ -125,9 +125,9 @@ class KeyOrderGuard:
             if self.clock() - waiting.since_s < (self.drain_s or 0.0):
                 return False
             if any(each not in bounds for each in old):
-                # A leader does not answer: its end is looked at the next time.
+                # A leader does not answer: its end is read the next time.
                 return False
-            # Rows behind an open transaction are older than what comes in the new one, too.
+            # Rows that wait for an open transaction are older than what comes in the new one, too.
             waiting.ends = {each: bounds[each].high_watermark for each in old}
         return all(
             int(fold.sources[each.topic, each.partition].end) >= end

@@ -60,7 +60,7 @@ def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[Route
 
 
 def registry_columns(config: RouteConfig) -> RouteConfig:
-    """As `with_registry_columns`, for those who look at rows before a route starts.
+    """As `with_registry_columns`, for commands that read rows before a route starts.
 
     A route that has started keeps the columns that it has.
     """
@@ -160,7 +160,7 @@ def _check_fields(found: SubjectVersion, spec: RouteSpec, made: MadeColumns) -> 
 
 
 def _check_choices(found: SubjectVersion, whole: RouteSpec, made: MadeColumns) -> None:
-    """What is seen of types, policies, values and expressions now that the fields are known."""
+    """Check types, policies, values and expressions now that the fields are known."""
     problems = (where_written(problem, made.written) for problem in choice_problems(whole))
     misfits = [
         Misfit(problem.path, f"expected {problem.expected}", problem.todo) for problem in problems

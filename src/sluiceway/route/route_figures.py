@@ -60,7 +60,7 @@ class RouteFigures:
     Attributes:
         figures: What has been counted.
         announced: Prefixes that were announced last, and when, in seconds since 1970.
-        phases: How long those of the last epoch took that was committed, in seconds.
+        phases: Phase -> seconds that it took in the last committed epoch.
         epochs: The last commits of rows, the oldest first.
         watermark_us: The route's watermark when it was read last; None before there is one.
     """
@@ -129,7 +129,7 @@ class RouteFigures:
         Args:
             done: The epoch.
             landed: Its record, as it has landed.
-            fold: With it.
+            fold: The fold, with this record.
         """
         took, self._took, self._last_step = self._took, {}, None
         self.phases = took
@@ -200,7 +200,7 @@ class RouteFigures:
         self.figures.add(metrics.EPOCHS, 1, EpochResult.FAILED.value)
 
     def thrown_away(self, answers: Sequence[TaskResult]) -> None:
-        """Count an epoch that was planned upon one that did not land: it is read once more."""
+        """Count an epoch that was planned on one that did not land: it is read once more."""
         self.figures.add(metrics.EPOCHS, 1, EpochResult.THROWN_AWAY.value)
         rows = sum(int(each.counts.read) for each in answers if each.failure is None)
         self.figures.add(metrics.DUPLICATES_PREVENTED, rows)
@@ -272,7 +272,7 @@ class RouteFigures:
             self.figures.cut("topic", cut)
         self.figures.put(metrics.LAG_RECORDS, {(topic,): lag for topic, lag in topics.items()})
 
-    # What works behind the commit
+    # What works after the commit
 
     def applied(self, through: int) -> None:
         """The catalog has what all records below `through` ask for."""

@@ -63,7 +63,7 @@ class RouteMeter:
         commits: Commits of rows so far.
         done: Rows of these commits.
         on_look: Called with each reading of log ends.
-        followers: Asked how far those are that follow the commits, see `RouteStatus`.
+        followers: Returns how far each follower is, see `RouteStatus`.
         ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
         unfilled_columns: See `RouteStatus`.
         left_out: Source partitions without a leader and why, some of them; and how many they are.
@@ -168,7 +168,7 @@ class RouteMeter:
 
     @property
     def ends(self) -> Ends:
-        """Of the logs that are read, as they were committed when the route was looked at last."""
+        """Committed ends of the logs that are read, at the last update."""
         with self._lock:
             return self._ends
 
@@ -244,7 +244,7 @@ class RouteMeter:
         if self._covered is None:
             return None
         now = self.clock()
-        # No route is looked at while the tasks of an epoch run.
+        # No route is updated while the tasks of an epoch run.
         is_new = now - self._looked <= self.interval_s + _FRESH_S
         if self._lag_records == 0 and is_new and not self.left_out[1]:
             return 0

@@ -127,7 +127,7 @@ class RoutePlanner:
         return replace(wanted, topics=tuple(sorted({*wanted.topics, *away})))
 
     def _subscription(self, view: SourceView) -> Subscription:
-        """What is read now: a topic of a pattern may go, a listed one may not."""
+        """The subscription now: a topic of a pattern may go, a listed one may not."""
         wanted = self._context.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
@@ -145,7 +145,7 @@ class RoutePlanner:
 
         Raises:
             OffsetsLostError: The source no longer has what the ledger needs.
-            SourceUnavailableError: A log ends below its committed end, and is looked at again.
+            SourceUnavailableError: A log ends below its committed end, and is read again.
             FencedError: After a failed epoch: another driver has taken over.
             SchemaChangedError: The table's columns have changed, and the route does not follow.
         """
@@ -209,7 +209,7 @@ class RoutePlanner:
         owned.storage.overwrite(flag, b"")
 
     def set_written(self, planned: PlannedEpoch) -> None:
-        """The tasks have answered; nothing has been looked at since."""
+        """The tasks have answered; no log end has been read since."""
         self._pace.set_answered(planned)
         self._context.observe(Step.WRITTEN)
 
@@ -218,7 +218,7 @@ class RoutePlanner:
         return fold_after(self._context.state.owned.fold, answers)
 
     def check_again(self, record: DataRecord, view: SourceView) -> None:
-        """See that what was read is still there, and of the same logs (commit rule 13)."""
+        """Check that what was read is still there, and of the same logs (commit rule 13)."""
         fold = self._context.state.owned.fold
         # A topic that was created again while it was read reads like the old one.
         check_identities(fold, view.of(self._subscription(view).topics))

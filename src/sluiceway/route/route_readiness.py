@@ -89,7 +89,7 @@ class _FirstLook(NamedTuple):
 
     Attributes:
         end: Its committed end then.
-        noted: Whether the ledger has come to know since when it is quiet.
+        noted: Whether the ledger knows since when it is quiet.
     """
 
     end: int

@@ -179,7 +179,7 @@ class SchemaFollower:
         self._told: set[str] = set()
         self._ignored = IgnoredFields(log)
         self._unfilled = RouteUnfilledColumns(log)
-        # Partitions may lack columns that somebody added while no driver looked.
+        # Partitions may lack columns that were added while no driver watched.
         self._owes_columns = config.evolution.follows
         self._warn()
 
@@ -238,11 +238,11 @@ class SchemaFollower:
 
         Raises:
             TableMismatchError: The table is gone, or another one.
-            MetastoreUnavailableError: It does not answer; the epoch is thrown away.
+            MetastoreUnavailableError: It does not answer; the epoch is discarded.
         """
         fields = merged_fields(seen for result in results for seen in result.unknown_fields)
         if planned.samples == "few":
-            # What the job file leaves out by name is no news to anybody.
+            # What the job file leaves out by name is no news.
             left_out = self._config.left_out
             news = [
                 each

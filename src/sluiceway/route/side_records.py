@@ -30,7 +30,7 @@ _ANNOUNCE_S = 1.0
 def is_due(held: OwnedRoute, view: SourceView | None) -> bool:
     """Whether `put_due` has anything to put. Called between two epochs; cheap when nothing is."""
     fold, readiness = held.owned.fold, held.readiness
-    # A turn may have failed after records of it had landed, and no epoch comes to tell of them.
+    # A turn may have failed after records of it had landed, and no epoch comes to report them.
     if held.record_queue.is_waited_for(fold) or held.unshown is not None:
         return True
     if readiness is None or view is None:
@@ -191,7 +191,7 @@ def _put(held: OwnedRoute, publish: Publish, build: Build) -> None:
 def _land(held: OwnedRoute, publish: Publish, build: Build) -> int | None:
     """Land a record and publish its files; None with nothing to put.
 
-    The catalog follows later, for many records at once: looking for what it has to show takes
+    The catalog follows later, for many records at once: finding what it has to show takes
     as long for one as for all.
     """
     fold, writer = held.owned.fold, held.owned.writer

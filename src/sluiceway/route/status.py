@@ -99,7 +99,7 @@ class RouteStatus(RouteNumbers):
         since_ms: When it came into this state.
         as_of_ms: When this was seen.
         next_try_ms: When a route that has halted starts again; None when it does not.
-        watermark_us: Event time up to which rows are complete, when the driver looked last.
+        watermark_us: Event time up to which rows are complete, when the driver read it last.
         epochs: The last commits of this driver, the oldest first; a few.
         spark_ui: Address of the Spark UI of the driver that lives; empty where that is off, None
             where it is not known or no driver lives.
@@ -110,16 +110,16 @@ class RouteStatus(RouteNumbers):
         rows_dirty_open: Dirty rows that were neither replayed nor purged.
         rows_late: Late rows, whatever became of them, and `late_rows` the same by policy.
         lag_records: In the logs and not committed, when the brokers were last asked; without what
-            those have that are left out; None when no leader answers.
+            left-out partitions have; None when no leader answers.
         lag_at_least_ms: While `lag_ms` is not known and records wait: how old the oldest of them
             was at least, by its own time, when the brokers were last asked.
         lag_ms: All records that are older than this are committed; 0 when there were none
-            to commit, None until all that the first look saw is committed.
+            to commit, None until all that the first reading saw is committed.
         rows_per_s: Rows committed a second, over the last minute or two epochs.
         dirty_rows_per_s: Dirty rows among these.
         dirty_reasons: Dirty rows that this driver has committed, by reason and field.
         ignored_fields: Fields that no column reads and `unknown_fields: ignore` ignores: rows in
-            which this driver's tasks have seen each, of the few that they look at.
+            which this driver's tasks have seen each, of the few that they sample.
         unfilled_columns: Columns that no row of this driver has filled, despite such fields, each
             with the field that was meant; empty where no name is like it.
         left_out: Source partitions that the route goes on without, as no leader answers for them,

@@ -40,7 +40,7 @@ from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 
 RECENT_RECORDS = 100
-"""Partitions that these last records touched are always looked into."""
+"""Partitions that these last records touched are always listed."""
 
 _MOST_NEW = 200
 _MOST_RECENT = 300
@@ -114,7 +114,7 @@ def _files_in(log: LedgerLog, folder: str) -> Iterator[str]:
 def _new_folders(log: LedgerLog, known: Mapping[str, PartitionState]) -> Iterator[str]:
     """Folders that the ledger does not know, next to those it knows, the greatest names first.
 
-    Of a ledger without partitions it is all there is.
+    In a ledger without partitions it is all there is.
     """
     root = log.layout.table_root
     if root not in known:
@@ -285,7 +285,7 @@ def take_over(
         wait_until_free(storage, layout.lease, sleep=hooks.sleep)
 
     if fold.term != waited_for:
-        # Another driver has fenced since the lease was looked at, as if this one's put had lost;
+        # Another driver has fenced since the lease was read, as if this one's put had lost;
         # or one has died before it wrote its lease.
         on_lost()
     hooks.observe(Step.FENCING)

@@ -71,7 +71,7 @@ class TaskPacker:
             answers: Answers of the tasks that had something to say.
 
         Returns:
-            By ledger, the answers that may be committed or tell of a failure.
+            By ledger, the answers that may be committed or report a failure.
         """
         self._note_deaths(ledgers, answers)
         by_ledger: dict[str, list[TaskResult]] = {}

@@ -23,7 +23,7 @@ class EpochDates:
 
     Attributes:
         clock_us: The driver's clock when it was planned.
-        planned: The same moment on the monotonic clock.
+        planned: When it was planned, in seconds of the monotonic clock.
         late_before_us: Source partition -> a row of it before this time is late.
         watermark_us: The route's watermark; None before there is one.
     """
@@ -71,7 +71,7 @@ class EpochClock:
     """The driver's clock of one route, which never falls (commit rule 23). Used by one thread.
 
     Attributes:
-        wall_us: Microseconds since the epoch, UTC; may fall behind what it has said.
+        wall_us: Microseconds since the epoch, UTC; may be earlier than what it has said.
     """
 
     wall_us: Callable[[], int] = _steady_us

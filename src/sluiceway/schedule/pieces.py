@@ -45,7 +45,7 @@ class SplitPieces:
         """Give idle tasks a piece of the longest backlogs. Called once the splits are dealt out.
 
         Args:
-            epochs: By route; `by_task` of those with a backlog is changed.
+            epochs: By route; `by_task` of epochs with a backlog is changed.
             idle: Numbers of tasks that have no split.
         """
         self._chains = {}
@@ -77,7 +77,7 @@ class SplitPieces:
     def join(
         self, route: str, epoch: PlannedEpoch, answers: Sequence[TaskResult]
     ) -> list[TaskResult]:
-        """Leave out what was read behind a hole. Called with what the tasks have answered.
+        """Leave out what was read after a hole. Called with what the tasks have answered.
 
         Args:
             route: Its name, as in `cut`.

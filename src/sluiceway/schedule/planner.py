@@ -32,7 +32,7 @@ class PlannedSplit:
     Attributes:
         range_start: The committed end. Below `split.start_offset` only when rows were deleted by
             retention before the first commit of a partition that starts at `earliest`.
-        expected_records: What it will hold, as it looks now; says how to share and spread.
+        expected_records: Records that it is expected to hold; says how to share and spread.
         lag_records: How many of these lie in the log already.
         leader_epoch: Epoch of the leader that said where the log ended when this was planned; None
             when it is unknown.
@@ -353,7 +353,7 @@ def _from_copy(
     copy: LogBounds | None,
     targets: Targets | None,
 ) -> list[PlannedSplit]:
-    """A split of what a copy has behind the committed end; none when it has nothing of it.
+    """A split of what a copy has after the committed end; none when it has nothing of it.
 
     That its end is lower, or its start is higher, says nothing about the log.
     """
@@ -443,7 +443,7 @@ def _lost(
     evidence: Mapping[str, object],
     reset: str,
 ) -> OffsetsLostError:
-    """The error with the command that resolves it: first to look, then with --execute."""
+    """The error with the command that resolves it: first as a preview, then with --execute."""
     route, place = _named(fold, partition)
     command = f"sluiceway offsets reset JOB{route} {place} {reset} --reason TEXT"
     error = OffsetsLostError(message, where=str(partition), hint=f"{hint}: `{command}`")
@@ -458,7 +458,7 @@ _MOST_SHARE = 0.25
 
 
 class EpochPace:
-    """Of one route. Owned by its session, used by one thread.
+    """The pace of one route. Owned by its session, used by one thread.
 
     An epoch takes longer than its tasks read: they have to begin, close their files and answer.
     With that much less reading, as it was in the epochs before, commits follow each other by the

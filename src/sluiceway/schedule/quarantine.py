@@ -1,4 +1,4 @@
-"""Which routes may share a task: those of a task that died are kept apart. No I/O.
+"""Which routes may share a task: the routes of a task that died are kept apart. No I/O.
 
 The process of a task ends for one route as a rule: by the memory that its rows take, or by a bug in
 native code. Which one it was is found by halving: the halves run in tasks of their own, and only a

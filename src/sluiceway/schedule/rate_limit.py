@@ -18,8 +18,8 @@ from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
 def fair_shares(wants: Sequence[int], budget: int, *, first: int = 0) -> list[int]:
     """Share whole units so that no share can grow but at the cost of a smaller one.
 
-    Everyone gets what it wants up to one level; who wants more gets that level. What cannot be
-    divided goes to the first of those, one unit each.
+    Everyone gets what it wants up to one level; who wants more gets that level. The indivisible
+    rest goes to the first of the latter, one unit each.
 
     Args:
         wants: What each would take at most, not negative.
@@ -47,7 +47,7 @@ class Rotation:
         """As `fair_shares`. Called once an epoch.
 
         Args:
-            names: Names of those who share, each once; in any order.
+            names: Names of the sharers, each once; in any order.
             wants: In the order of the names.
             budget: Units in all, not negative.
         """
@@ -78,7 +78,7 @@ def _shared(wants: Sequence[int], budget: int, first: int) -> tuple[list[int], i
 
 
 def _share_level(shares: list[int], unmet: Sequence[int], left: int, first: int) -> int | None:
-    """All that is left among those who want more than the level."""
+    """All that is left, shared by names that want more than the level."""
     level, units = divmod(left, len(unmet))
     turns = sorted(unmet, key=lambda index: (index - first) % len(shares))
     for turn, index in enumerate(turns):

@@ -15,7 +15,7 @@ _NOTHING: Final[Mapping[SourcePartition, int]] = MappingProxyType({})
 class RunTargets:
     """The log ends that a bounded run reads to. Used by one thread.
 
-    They are those of its first look; where no leader answered then, those of the first look at
+    They come from its first reading; where no leader answered then, from the first reading in
     which one does.
     """
 
@@ -50,7 +50,7 @@ class RunTargets:
         return self._ends
 
     def check_reached(self, fold: Fold, bounds: Bounds) -> None:
-        """See that nothing is left to read where no leader answers. Called when nothing is planned.
+        """Check that nothing is left where no leader answers. Called when nothing is planned.
 
         Raises:
             SourceUnavailableError: The run cannot say yet that it has read all.

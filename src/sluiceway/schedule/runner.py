@@ -38,7 +38,7 @@ class TaskRunner(ABC):
         del stopped
 
     def keep_warm(self) -> None:  # noqa: B027 - most runners have nothing to do
-        """See that the first epoch begins at once. Called often, while a standby waits.
+        """Be ready, so that the first epoch begins at once. Called often, while a standby waits.
 
         Does not wait. A runner that is always ready does nothing.
 

@@ -86,7 +86,7 @@ class SlotTarget:
 
         Args:
             epochs: Epochs of all routes that read.
-            slots: That are up.
+            slots: Slots that are up.
         """
         expected = sum(each.expected_records for epoch in epochs for each in epoch.splits)
         lag = sum(each.lag_records for epoch in epochs for each in epoch.splits)
@@ -125,7 +125,7 @@ class SlotTarget:
     def _a_slot(self, slots: int) -> float:
         """What one of so many reads in an epoch, by the number of slots next to it; 0 unknown.
 
-        Of fewer slots each reads as much at least, so more of them come before fewer.
+        With fewer slots each reads as much at least, so more of them come before fewer.
         """
         nearest = min(self._reads, key=lambda n: (n < slots, abs(n - slots)), default=0)
         return self._reads.get(nearest, 0.0)

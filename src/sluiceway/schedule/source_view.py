@@ -67,7 +67,7 @@ def read_source_view(source: SourceClient, topics: Iterable[str]) -> SourceView:
     Raises:
         SourceUnavailableError: No broker answers, or no leader and no copy.
     """
-    # Before they answer: what comes while they do is not among what they tell.
+    # Before they answer: what comes while they do is not in their answers.
     read_at_us = _now_us()
     wanted = sorted(set(topics))
     if not wanted:
@@ -94,7 +94,7 @@ def read_source_view(source: SourceClient, topics: Iterable[str]) -> SourceView:
 def _ends(
     source: SourceClient, partitions: Sequence[SourcePartition]
 ) -> tuple[Mapping[SourcePartition, LogBounds], Mapping[SourcePartition, LogBounds]]:
-    """Bounds as leaders tell them, and copies of the others."""
+    """Bounds as leaders return them, and copies of the others."""
     if not partitions:
         return {}, {}
     try:

@@ -74,7 +74,7 @@ _Splits = Mapping[int, tuple[PlannedSplit, ...]]
 
 
 def _deal_apart(splits: _Splits, tasks: int) -> _Deal:
-    """Tasks of its own for each route, more for those with more to do."""
+    """Tasks of its own for each route; routes with more to do get more."""
     routes = list(splits)
     weights = [_weight(splits[route]) for route in routes]
     shares = [1] * len(routes)

@@ -29,7 +29,7 @@ def resolve_start(
 
     Args:
         start: As the job file says.
-        partitions: Those to resolve.
+        partitions: Source partitions to resolve.
         bounds: Bounds of at least these.
         source: Asked for a timestamp and for a group.
 

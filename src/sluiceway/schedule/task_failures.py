@@ -45,7 +45,7 @@ def failures_of(
             failure = _blamed(failure)
         splits = planned.by_task[answer.task]
         if isinstance(failure, OffsetsLostError) and _is_behind(splits, fold, bounds):
-            # The next plan looks a second time, and says what it is with the numbers.
+            # The next plan reads the log a second time, and says what it is with the numbers.
             failure = SourceUnavailableError(failure.message, where=failure.where)
         elif isinstance(failure, OffsetsLostError) and _is_counted_gap(splits, fold, bounds):
             # No end to waiting is needed: the log's start has risen since the plan.
@@ -93,7 +93,7 @@ def _is_behind(
 def _is_counted_gap(
     splits: Sequence[PlannedSplit], fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
 ) -> bool:
-    """Whether retention took, between look and fetch, only what a plan made now would skip."""
+    """Whether retention took, between plan and fetch, only what a plan made now would skip."""
     risen = False
     for each in splits:
         one = each.split.partition
@@ -114,7 +114,7 @@ _FAILED_EPOCHS = 4
 
 @dataclass(slots=True)
 class RetryPause:
-    """Of one route.
+    """The pause of one route.
 
     Attributes:
         in_doubt: Whether another driver may be the reason of the last failure.

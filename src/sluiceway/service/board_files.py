@@ -15,7 +15,7 @@ _ROUTE = "job_name, route"
 
 
 class Severity(StrEnum):
-    """Whether somebody has to get up."""
+    """Whether a person has to get up."""
 
     PAGE = "page"
     TICKET = "ticket"

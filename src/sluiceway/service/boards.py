@@ -116,7 +116,7 @@ _ALERTED_LAG_S, _ALERTED_SHARE = 900, 0.01
 
 
 def _numbers(scope: _Scope) -> tuple[Panel, ...]:
-    """The first row: what needs somebody, each as one number."""
+    """The first row: what needs a person, each as one number."""
     read, dirty = scope.series(metrics.RECORDS_READ), scope.series(metrics.RECORDS_DIRTY)
     # Where nothing is read the share is 0, and no gap.
     share = f"sum(rate({dirty}[10m])) / clamp_min(sum(rate({read}[10m])), 0.001)"

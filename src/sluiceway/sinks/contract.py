@@ -165,7 +165,7 @@ class TableSink(ABC):
         """Find the table, create it when the job file says so, check that it can be written.
 
         Called again when a route comes back. A table that this object has found before is never
-        created: somebody dropped it.
+        created: a user has dropped it.
 
         Raises:
             TableMismatchError: Missing, dropped, a view, transactional, bucketed, of another
@@ -183,7 +183,7 @@ class TableSink(ABC):
         """
 
     def find(self) -> TableIdentity:
-        """The table, when it exists. Called by commands that look for its ledger; creates nothing.
+        """The table, when it exists. Called by commands that need its ledger; creates nothing.
 
         Raises:
             TableNotFoundError: It does not exist.
@@ -261,7 +261,7 @@ class TableSink(ABC):
     def observed_columns(self) -> Columns | None:
         """Data columns when the table was last read. No call to the catalog; any thread may call.
 
-        None where changes of columns are not watched, as here. What is seen never falls behind
+        None where changes of columns are not watched, as here. It is never older than
         what `add_columns` has returned.
         """
         return None
@@ -327,8 +327,9 @@ class PlannedTable:
             catalog knows, once it is created.
         state: What the route would make of it.
         exists: Whether it is there.
-        statement: That would make the table, or the columns that it lacks; empty when it is whole.
-        home_to_be: The same folder for people, where a part of its name is known only once the
+        statement: Statement that would make the table, or the columns that it lacks; empty when it
+            is whole.
+        home_to_be: `home` for people, where a part of its name is known only once the
             table is created, as `/wh/_sluiceway/orders-<uuid>`; empty where `home` is true.
     """
 
@@ -346,7 +347,7 @@ class PlannedTable:
 
 
 Values = tuple[str, ...]
-"""Of a partition, as the catalog writes them."""
+"""Values of a partition, as the catalog writes them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 IDENTITY = "identity"
 METASTORE_PREFIX = "metastore."
-"""Of settings of a Hive catalog that say how its metastore is reached."""
+"""Prefix of settings of a Hive catalog that say how its metastore is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class LakeOptions:
     Attributes:
         fields: Partition fields, in the order of the route's partition rules.
         stored: Columns, all of them text, that the route makes for its partitions and the files
-            hold besides those of the rows.
+            hold in addition to the rows' columns.
         ledger: Where the ledger lies; None is next to the table's location.
         publish_interval_s: From one snapshot to the next; epochs between them share one.
-        max_lag_s: How far the table may fall behind the ledger before no epoch is planned.
+        max_lag_s: How far the table may lag the ledger before no epoch is planned.
         target_bytes: What a file should weigh; smaller ones of a batch are merged.
         halt_unproven: Whether a table is left alone whose history cannot be followed back to our
             last snapshot.

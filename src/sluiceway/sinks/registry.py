@@ -61,7 +61,7 @@ def open_sink(access: CatalogAccess, table: TableOptions) -> TableSink:
 
 
 def find_table(access: CatalogAccess, table: TableOptions) -> TableIdentity:
-    """Where a table is, and its ledger; see `TableSink.find`. Called once by commands that look.
+    """Where a table is, and its ledger; see `TableSink.find`. Called once a command.
 
     Raises:
         TableNotFoundError: It does not exist.

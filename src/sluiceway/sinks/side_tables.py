@@ -86,7 +86,7 @@ class TypedColumn:
 
 
 class DayFolders(ABC):
-    """A table of files in a folder for each day, which several may fill side by side.
+    """A table of files in a folder for each day, which several may fill at the same time.
 
     Whoever fills it puts files of its own into the folders. Used by one thread.
     """

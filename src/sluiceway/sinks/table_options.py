@@ -43,7 +43,7 @@ class TableOptions:
         timeout_s: Longest wait for an answer of the metastore.
         follows: Columns of the table that `schema` does not have are filled too, and structs may
             have further fields.
-        metastore_options: How the metastore is reached, besides its address.
+        metastore_options: How the metastore is reached, in addition to its address.
         stores: How the store that it lies on is reached.
         lake: What it is as a lake table; None for a Hive table.
         adds: Columns of `schema` that the table does not have are added by who holds its ledger.

@@ -116,8 +116,8 @@ class SourceClient(ABC):
         """Read first and last offsets of the given partitions from their leaders.
 
         Returns:
-            Of those whose leader answers in time. One that does not must not keep the others
-            waiting; routes that read the rest go on.
+            Bounds of partitions whose leader answers in time. A silent one must not keep the
+            others waiting; routes that read the rest go on.
 
         Raises:
             SourceUnavailableError: No leader answers.
@@ -126,13 +126,13 @@ class SourceClient(ABC):
     def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets of copies of logs that `bounds` has left out.
 
-        Called behind `bounds`, with what no leader answers for. Readers read such a log from the
-        copy. It may lag behind the log and begin elsewhere, so its offsets say what can be read
+        Called after `bounds`, with what no leader answers for. Readers read such a log from the
+        copy. It may lack the log's end and begin elsewhere, so its offsets say what can be read
         now, and never where the log ends or what it has lost.
 
         Returns:
-            Of those of which a copy answers; a source without such copies returns nothing. It
-            blocks and raises nothing for one that does not answer.
+            Bounds of partitions of which a copy answers; a source without such copies returns
+            nothing. It blocks and raises nothing for a copy that does not answer.
         """
         del partitions
         return {}
@@ -198,7 +198,7 @@ class Split:
         partition: The log.
         start_offset: First offset to read.
         stop_offset: Offset that is not read any more; None reads until the deadline.
-        leader_epoch: One that everything below `start_offset` was known to be of at most, for
+        leader_epoch: Epoch that everything below `start_offset` was known to be of at most, for
             truncation checks; None unknown.
         new_leader: Whether another leader epoch has begun since, so that the check has to be made.
     """
@@ -222,7 +222,7 @@ class RawRecords:
 
     Attributes:
         topics: Topics of the logs that the records are of.
-        partitions: Keys of those logs in their topics.
+        partitions: Keys of these logs in their topics.
         offsets: In their logs.
         timestamps_ms: The queue's record times, since the epoch; None where it has none.
         keys: None is no key.
@@ -390,7 +390,7 @@ class Source(ABC):
 
         Raises:
             ValueError: Says which option and why, in words for the user and without secrets.
-            JobFileError: The same, with a hint.
+            JobFileError: As ValueError, with a hint.
         """
 
     @abstractmethod

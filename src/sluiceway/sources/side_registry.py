@@ -1,4 +1,4 @@
-"""Opens topics that a route uses besides its source; who opens one imports the library."""
+"""Opens topics that a route uses next to its source; who opens one imports the library."""
 
 from sluiceway.errors import InvariantError
 from sluiceway.sources.side_topics import MessageSender, RowFeed, SideTopic, TopicTail

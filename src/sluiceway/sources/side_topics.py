@@ -1,4 +1,4 @@
-"""Topics that a route uses besides its source: dirty rows go there, counts come from there.
+"""Topics that a route uses next to its source: dirty rows go there, counts come from there.
 
 What a route receives and sends there is no part of its source: another queue may serve it, or the
 same one with another login.

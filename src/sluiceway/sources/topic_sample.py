@@ -1,4 +1,4 @@
-"""Reads a few records of topics, for a look at what is in them. Commits and reports nothing."""
+"""Reads a few records of topics, to show what is in them. Commits and reports nothing."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 Paths are absolute and name one object. The contract is probed for real at start (`probe`); a
 store that cannot do it is refused. An error code never decides what happened: implementations
-look (stat or read) before they answer.
+read (stat or content) before they answer.
 """
 
 import shutil
@@ -38,7 +38,7 @@ class FileStatus:
         unfit: In a listing: why the file could not be published by this process; empty when
             nothing speaks against it.
         changed_ms: When a file was last written, or given its name by `share`, since 1970 by the
-            store's own clock; None where the store does not tell.
+            store's own clock; None where the store has none.
     """
 
     path: str
@@ -69,8 +69,8 @@ class RequestCount:
     """Requests to a store that is paid for by them.
 
     Attributes:
-        reads: That only look.
-        writes: That change something, copies too.
+        reads: Requests that only read.
+        writes: Requests that change something, copies too.
     """
 
     reads: int = 0
@@ -103,7 +103,7 @@ class StagedWriter(ABC):
         """Close, make durable, take off the `.inprogress` ending. Called once.
 
         Raises:
-            StorageUnavailableError: Not durable; the attempt is thrown away.
+            StorageUnavailableError: Not durable; the attempt is discarded.
         """
 
     @abstractmethod
@@ -118,7 +118,7 @@ class Storage(ABC):
         has_folders: A folder is a thing of its own, which can be gone, and a publish moves a file.
             Else folders are parts of names; a put needs none, and a staged file stays where it is
             after its publish, until garbage collection takes it.
-        looks_are_cheap: To look for a file again and again costs next to nothing; else each look
+        looks_are_cheap: Asking for a file again and again costs next to nothing; else each time
             is a request that is paid for.
     """
 
@@ -166,7 +166,7 @@ class Storage(ABC):
         The bytes are made once by the caller. After any doubtful answer the slot is read:
         `CREATED` when it holds `content`, `EXISTS` when it holds something else. Creates the
         parent folder of `path` (that one only) when its own parent exists; without folders the
-        writer of the log is what refuses to go on behind a record that is gone.
+        writer of the log refuses to go on after a record that is gone.
 
         Args:
             path: Final name.

@@ -51,7 +51,7 @@ def same_store(one: str, other: str) -> bool:
 
     Args:
         one: `s3a://bucket`, `hdfs://` for the default name node; empty for local files.
-        other: The same.
+        other: The other store, in the same form.
     """
     pair = {one, other}
     hdfs = all(each.startswith(_DEFAULT_HDFS) for each in pair)
@@ -122,7 +122,7 @@ def is_absolute_location(location: str) -> bool:
 def refuse_missing_parent(storage: Storage, folder: str, *, create: bool) -> None:
     """Refuse a folder whose parent is not there. Called before anything is made in it.
 
-    A disk that is not mounted looks like an empty path: the table would grow on the root disk.
+    An unmounted disk appears as an empty path: the table would grow on the root disk.
 
     Args:
         storage: Storage of the folder.

@@ -22,7 +22,7 @@ class MeasuredStorage(Storage):
     def __init__(self, store: Storage, measure: Measure) -> None:
         self._store = store
         self._measure = measure
-        # What the class says of the store behind holds for this object alone.
+        # What the class says of the store inside holds for this object alone.
         self.has_folders = store.has_folders  # type: ignore[misc]
         self.looks_are_cheap = store.looks_are_cheap  # type: ignore[misc]
 

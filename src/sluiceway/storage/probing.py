@@ -47,7 +47,7 @@ def _race(storage: Storage, slot: str, folder: str) -> int:
 
 
 def probe_publish(storage: Storage, folder: str) -> None:
-    """See that a staged file gets its final name, also when it is asked for twice.
+    """Check that a staged file gets its final name, also when it is asked for twice.
 
     Raises:
         UnhealthyEnvironmentError: The file is not what was written.
@@ -80,7 +80,7 @@ class ProbeOnce:
             storage: Storage of the folder.
             folder: Exists.
             within: Folder below it that is made for the probe and removed after it, so that what
-                a death leaves behind bears its name; None probes in `folder` itself.
+                a death leaves bears its name; None probes in `folder` itself.
 
         Raises:
             UnhealthyEnvironmentError: The store cannot do it; says what failed.

@@ -17,7 +17,7 @@ it: a URI of its scheme, without a trailing slash. Paths below it are made by ad
 name opened again gives itself, because tasks open what the driver opened. Called once per driver,
 task or tool; raises `UnhealthyEnvironmentError` for a wrong location or wrong options."""
 
-# Scheme and colon; a plain path has none. Nothing else of a location is looked at here.
+# Scheme and colon; a plain path has none. Nothing else of a location is read here.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _BUILT_IN = (LOCAL, S3, HDFS)
 

@@ -223,7 +223,7 @@ def read_iso_dates(texts: pa.StringArray) -> tuple[pa.Array, pa.Array]:
         texts: Dates as text; nulls stay null.
 
     Returns:
-        date32, null where the text was not understood, and the positions of those
+        date32, null where the text was not understood, and the positions of these nulls
         (int64, rising). They may still be dates: `parse_iso_date` decides.
     """
     plain, odd = _split_by_shape(texts, _PLAIN_DAY)
@@ -240,7 +240,7 @@ def read_iso_timestamps(texts: pa.StringArray) -> tuple[pa.Array, pa.Array]:
 
     Returns:
         int64 microseconds UTC, null where the text was not understood, and the positions of
-        those (int64, rising). They may still be timestamps: `parse_iso_timestamp` decides.
+        these nulls (int64, rising). They may still be timestamps: `parse_iso_timestamp` decides.
     """
     plain, odd = _split_by_shape(texts, _PLAIN_INSTANT)
     times_us = plain.cast(pa.timestamp("us", tz="UTC")).view(pa.int64())

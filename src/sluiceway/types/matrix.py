@@ -32,7 +32,7 @@ from sluiceway.types.schema import (
 
 
 class JsonKind(StrEnum):
-    """What stands in a payload where a value is looked for."""
+    """What stands in a payload where a value is expected."""
 
     MISSING = "missing key"
     NULL = "null"
@@ -399,7 +399,7 @@ def _cells() -> Iterator[Cell]:
 
 
 MATRIX: tuple[Cell, ...] = tuple(_cells())
-"""Every cell, the plain ones of all pairs among them; a policy's cells are those it changes."""
+"""Every cell, the plain ones of all pairs among them; a policy has the cells that it changes."""
 
 
 def kind_of_type(data_type: DataType) -> ColumnKind:
@@ -456,7 +456,7 @@ def _settings(variant: Variant) -> tuple[tuple[str, str], ...]:
 
 
 def _is_free(key: str, target: ColumnKind, active: set[tuple[str, str]]) -> bool:
-    """Whether any value of a key will do, and one is given: those in the matrix are examples."""
+    """Whether any value of a key will do, and one is given: the matrix has examples."""
     free = key == "timezone" or (key == "format" and target is not _C.BINARY)
     return free and any(name == key for name, _ in active)
 

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 KIND_COLUMN = "_sluiceway_kind"
-"""Column of change files, behind all others; no table has it."""
+"""Column of change files, after all others; no table has it."""
 KIND_FIELD_ID = 2_000_000_001
 """Its id in them: above those of a table's columns, below the ones that Iceberg reserves."""
 
@@ -16,7 +16,7 @@ class RowKind(IntEnum):
     DELETE = 1
     """The row is gone; the change has nothing but its key."""
     FIRST = 2
-    """An image, with which the source begins to tell all rows from the start."""
+    """An image, with which the source begins to send all rows from the start."""
     FIRST_GONE = 3
     """As `FIRST`, but the row is none of the table: `where` does not let it through."""
     TRUNCATE = 4

@@ -60,7 +60,7 @@ class PatternReader:
 
 @dataclass(frozen=True, slots=True)
 class IsoReader:
-    """Reads ISO 8601, as without a pattern; the attributes are those of `PatternReader`."""
+    """Reads ISO 8601, as without a pattern; it has the attributes of `PatternReader`."""
 
     has_time: bool = True
     has_offset: bool = True

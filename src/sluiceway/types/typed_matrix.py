@@ -37,7 +37,7 @@ class TypedKind(StrEnum):
 
 
 class AvroKind(StrEnum):
-    """What stands in an Avro payload where a value is looked for; a union is its branch."""
+    """What stands in an Avro payload where a value is expected; a union is its branch."""
 
     MISSING = "no such field"
     NULL = "null"
@@ -65,7 +65,7 @@ class AvroKind(StrEnum):
 
 
 class ProtobufKind(StrEnum):
-    """What stands in a Protobuf payload where a value is looked for."""
+    """What stands in a Protobuf payload where a value is expected."""
 
     MISSING = "not set"
     BOOL = "bool"

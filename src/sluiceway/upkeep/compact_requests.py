@@ -48,7 +48,7 @@ class CompactionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDone:
-    """A partition of a request that was looked at.
+    """A partition of a request that was handled.
 
     Attributes:
         outcome: A `CompactionOutcome`.
@@ -74,8 +74,8 @@ class CompactAnswer:
 
     Attributes:
         finished: Whether nothing more will be done.
-        partitions: In the order in which they were looked at.
-        waiting: How many are still to be looked at.
+        partitions: In the order in which they were handled.
+        waiting: How many are still to be handled.
     """
 
     finished: bool

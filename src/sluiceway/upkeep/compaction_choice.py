@@ -59,7 +59,7 @@ def meant(fold: FoldState, names: Iterable[str]) -> list[str]:
 
 
 def _and_above(folder: str) -> Iterable[str]:
-    """A folder and all above it, but for the table's own."""
+    """A folder and all above it, except the table's own."""
     parts = folder.split("/")
     return ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 

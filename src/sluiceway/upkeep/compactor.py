@@ -34,7 +34,7 @@ BEFORE_READY_S = 280.0
 MOST_IN_A_GROUP = 64
 MOST_GROUP_FILES = 20_000
 MOST_GROUP_BYTES = 256 << 20
-"""What is moved together: its files' records are held in memory, and a driver that dies leaves all
+"""Bytes moved together: its files' records are held in memory, and a driver that dies leaves all
 of it to be done again. A partition that has more is a group of its own."""
 
 _LAST_WAIT_S = 5.0
@@ -51,7 +51,7 @@ class _Order:
         until: On the monotonic clock; None has time.
         request: Whose answer is kept up to date.
         over: Set at the end.
-        waiting: As they were when they were looked at; None before that.
+        waiting: Their states when they were read; None before that.
         done: What became of the others.
         told_at: When the answer was written last.
     """
@@ -66,7 +66,7 @@ class _Order:
 
 
 class Compactor:
-    """Of one route, while its driver lives. Any thread may ask it.
+    """Compacts one route while its driver lives. Any thread may ask it.
 
     Args:
         record_queue: The route's record queue.
@@ -103,7 +103,7 @@ class Compactor:
 
         Called by the driver's thread before it announces the prefix, again and again, when no
         epoch writes there any more. Comes before requests. What is not done in time is
-        done later, without anybody waiting for it (commit rule 30c).
+        done later, and no step waits for it (commit rule 30c).
 
         Args:
             prefix: Closed in the ledger.
@@ -212,7 +212,7 @@ class Compactor:
     def _look(self, fold: Fold, names: Iterable[str]) -> list[PartitionDone]:
         """The partitions asked for: to be left alone with a reason, or without an outcome.
 
-        All in one look, since the driver's thread has one for us in each epoch only, and most of
+        All at once, since the driver's thread has time for us once an epoch, and most of
         many need nothing.
         """
         return [_as_it_is(fold, name, self._target_bytes) for name in meant(fold, names)]

@@ -1,7 +1,7 @@
 """Reads audited counts from a topic into the ledger, outside of the epochs (`ready.counts`).
 
 It has turns of the process's pool, reads the topic and decides nothing: counts become COUNTS
-records, put by the driver, and what closes a prefix is decided from those. A topic that is down
+records, put by the driver, and a prefix is closed by those records. A topic that is down
 holds up what waits for a count, and nothing else.
 """
 
@@ -103,7 +103,7 @@ class _Reading:
     Attributes:
         log: As COUNTS records name it.
         described: Identity and partitions; once they are others it is opened again.
-        describe_due: When that is looked at.
+        describe_due: When it is described again, in monotonic seconds.
         since: When the first of `counts` may have come.
         counts: Prefix -> rows, not put yet.
         messages: Read since the last record, messages of other tables too.
@@ -159,7 +159,7 @@ class CountsFeed(BackgroundWork):
         self._looked = threading.Event()
         self._end = threading.Event()
         # Not in the pool of upkeep: compaction and expiry of routes that are held up, by a cluster
-        # that is away, hold all its threads until those go on.
+        # that is away, hold all its threads until the cluster is back.
         self._work = process_pool().add(self._turn, f"counts {rule.topic}")
         self._work.wake()
 

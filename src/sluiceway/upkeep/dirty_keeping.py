@@ -43,7 +43,7 @@ class ObservedLanes:
 
     Attributes:
         published_through: All files of records below this slot are at their final names.
-        snapshot_through: Below it no start looks at files, whatever this driver knows of them.
+        snapshot_through: Below it no start reads files, whatever this driver knows of them.
         taken: Source -> rows that belong to lanes.
         unfinished: Sources of lanes that have rows left.
         purges: (id, slot) of the finished lanes that gave rows up, or brought late ones in.
@@ -101,7 +101,7 @@ class DirtyRetention:
     Args:
         log: The route's log.
         keep_ms: How long dirty rows are kept after their commit; None for ever.
-        table: That has copies of the files; None when there is none. It is closed here.
+        table: Table with copies of the files; None when there is none. It is closed here.
         fed_through: Slot below which all dirty files are in every further store; None without one.
         events: Bound to the route.
     """

@@ -20,8 +20,8 @@ _LAST_WAIT_S = 5.0
 class FileCleaner:
     """Runs a pass at the route's start and every ten minutes, each in a turn of the process's pool.
 
-    A pass looks at a bounded number of names and decides by the fold of the moment in which it
-    began. What fails is only noted: garbage is never in the way of a row.
+    A pass checks a bounded number of names and decides by the fold of the moment in which it
+    began. What fails is only logged: garbage is never in the way of a row.
 
     Attributes:
         dirty: Lets go of dirty files in each pass; None leaves them.

@@ -88,7 +88,7 @@ class LaneHooks:
     """What the route's session lends.
 
     Attributes:
-        next_epoch: Takes the next number of an epoch; those of lanes and of the stream are one row.
+        next_epoch: Returns the next number of an epoch; lanes and the stream share one sequence.
         publish: Gives a committed record's files their final names; whether all have them now.
         applied: Called with the first slot whose partitions the catalog has to get.
         held_up: Whether nothing more may be committed now.
@@ -114,7 +114,7 @@ class Lanes:
     Attributes:
         pressing: Whether a turn has something to do now; read by the loop's thread.
         trouble: Why the last turn could not go on; None when it did.
-        hand_on: Gets requests that are not about dirty rows, at each look while they lie there.
+        hand_on: Gets requests that are not about dirty rows, each time while they lie there.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Lanes:
 
     @property
     def is_read_due(self) -> bool:
-        """Whether it is time to look for requests again."""
+        """Whether it is time to read requests again."""
         return time.monotonic() >= self._next_look
 
     def read_requests(self) -> None:
@@ -431,7 +431,7 @@ class Lanes:
 
 
 def _placed(record: LaneDataRecord, judged_at: int | None, fold: Fold) -> LaneDataRecord:
-    """As it stands in the slot behind the fold.
+    """The record as it stands in the slot after the fold.
 
     Raises:
         InvariantError: Changes were judged by a shorter log: a later one of their key may be in it.

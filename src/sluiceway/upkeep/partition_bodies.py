@@ -1,6 +1,6 @@
 """Records of background work, made from the fold of all records before their slot.
 
-Each returns None when what it was asked for does not hold any more: the one who asked looks again.
+Each returns None when what it was asked for does not hold any more: the caller reads again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -112,7 +112,7 @@ def counts_body(
     ends: Mapping[int, int],
     counts: Mapping[str, int],
 ) -> CountsRecord | None:
-    """What was read of a topic of counts; those of closed prefixes are left out.
+    """What was read of a topic of counts; counts of closed prefixes are left out.
 
     None while it would have the ledger let go of a count that a closing was decided by and is not
     in the ledger yet: it has to come first.
@@ -152,7 +152,7 @@ def expire_body(
         fold: Up to the record's slot.
         partitions: By name; partitions that are worked on are left out.
         reason: In words.
-        live: By partition, the files that were live when they were looked up and are to be
+        live: By partition, the files that were live when they were read and are to be
             removed; a partition that has got others since is left out. None leaves all files to
             the owner.
     """

@@ -110,7 +110,7 @@ class RecordQueue:
             return tuple(self._closed)
 
     def forget_sealed(self, names: Iterable[str]) -> None:
-        """What is sealed in the ledger is closed for ever, and need not be said any more."""
+        """These prefixes are sealed in the ledger, so that no record need name them any more."""
         with self._lock:
             for name in names:
                 self._closed.pop(name, None)

@@ -6,7 +6,7 @@ all. Each has records of its own, and one that fails is given up alone.
 
 The epochs go on meanwhile. Files that they commit before a REPLACE has its slot are carried over
 into the new folder as they are. When every epoch brings more, the driver's own thread carries the
-last ones, between two epochs; when those are too many for that, the work is given up.
+last ones, between two epochs; when they are too many for that, the work is given up.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +46,7 @@ class Staging:
 
     Attributes:
         folder: Staged folder for the new ones, an absolute path that exists. Their staged names
-            begin with its own name, as those of an attempt do.
+            begin with its own name, as staged names of an attempt do.
         live: In the order of their commits.
     """
 
@@ -158,7 +158,7 @@ class _Work:
 
     @property
     def state(self) -> PartitionState:
-        """The partition when it was looked at last."""
+        """The partition when it was read last."""
         return self._state
 
     def fail(self, error: SluicewayError) -> None:
@@ -201,7 +201,7 @@ class _Work:
     def replaced_with_the_last(self, fold: Fold, allowance: "_Allowance") -> ReplaceRecord | None:
         """As `replaced`, but what has come is carried over while no epoch can commit more.
 
-        Of the log only what is new is read: commits wait for that too.
+        Only the new part of the log is read: commits wait for that too.
         """
         try:
             self._state = replace(fold.partitions[self.partition])
@@ -272,7 +272,7 @@ def _begin(
     why_left: WhyLeft,
     found: dict[str, ReplacedFiles],
 ) -> list[_Work]:
-    """Put the INTENT of each; those without one are found at once."""
+    """Put the INTENT of each; partitions without one are found at once."""
     looks = [_Look(name, why_left) for name in names]
     works = []
     for look, slot in zip(

@@ -1,7 +1,7 @@
 """Requests that a process of this machine carries out, which may be ended at any time.
 
 Decoding and encoding would hold the driver's interpreter for seconds; and a process can be given
-little priority, and tell what it has cost.
+little priority, and report what it has cost.
 """
 
 import atexit
@@ -297,7 +297,7 @@ class WarmProcesses:
         answer: WorkAnswer | None = None
         while answer is None:
             process = self._taken()
-            # One that had ended for want of requests has not seen this one.
+            # A process that had ended for want of requests has not seen this one.
             answer = _answer_in_time(process, request, timeout_s)
         self._give_back(process, keep=keep)
         if answer.failure is not None:

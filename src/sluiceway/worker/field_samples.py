@@ -45,7 +45,7 @@ FieldsOf = Callable[[bytes], Mapping[str, object]]
 def open_samples(
     schema: Schema, samples: Literal["none", "dirty", "few"], fields_of: FieldsOf
 ) -> "FieldSamples | None":
-    """What looks for such fields in one task; see `RoutePlan.samples`."""
+    """What finds such fields in one task; see `RoutePlan.samples`."""
     match samples:
         case "none":
             return None
@@ -63,7 +63,7 @@ class FieldSamples(ABC):
         fields_of: Fields of a payload, by the task's decoder.
 
     Attributes:
-        named: Columns whose key is there in some row that was looked at, also as null.
+        named: Columns whose key is there in some sampled row, also as null.
     """
 
     def __init__(self, schema: Schema, fields_of: FieldsOf) -> None:
@@ -95,7 +95,7 @@ class FieldSamples(ABC):
 
     @abstractmethod
     def _chosen(self, rows: int, dirty: Sequence[DirtyRow]) -> Iterator[int]:
-        """Which of a batch's rows are looked at."""
+        """Which of a batch's rows are sampled."""
 
     def fields(self) -> tuple[ObservedField, ...]:
         """What was seen. Called once, at the end."""

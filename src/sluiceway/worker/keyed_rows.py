@@ -45,7 +45,7 @@ class KeyedRows:
     """Checks and completes the keys of decoded changes. Created once per task, used by one thread.
 
     Args:
-        rule: Which columns, and what the records' keys look like.
+        rule: Which columns, and the form of the records' keys.
         schema: Columns that are decoded from the payload.
 
     Raises:
@@ -106,7 +106,7 @@ class KeyedRows:
         self, batches: Sequence[SourceBatch], indices: pa.Array, dirty: dict[int, DirtyRow]
     ) -> list[pa.Array]:
         """The key's columns of each row as its record's own key has them."""
-        assert self._keys is not None  # noqa: S101 - the caller has looked
+        assert self._keys is not None  # noqa: S101 - the caller has checked
         keys = JoinedPayloads([part for batch in batches for part in _parts(batch.keys())])
         records = indices.to_numpy()
         if not self._keys.reads_all:
@@ -140,7 +140,7 @@ def has_several(indices: pa.Array) -> bool:
 
 
 def check_one_partition(rule: KeyRule, splits: Sequence[SourcePartition]) -> None:
-    """See that a topic whose order alone counts has one partition. Called once a task.
+    """Check that a topic whose order alone counts has one partition. Called once a task.
 
     A task sees its own splits only; the driver counts all of a topic before it pins them.
 
@@ -183,7 +183,7 @@ def _no_key(row: int, name: str) -> DirtyRow:
 def _keys_reader(
     rule: KeyRule, fields: Sequence[Field]
 ) -> "_RecordKeys | _FramedKeys | _BareKeys | None":
-    """What reads the records' own keys; None where they are not looked at."""
+    """What reads the records' own keys; None where they are not read."""
     if rule.form is None:
         return None
     # Keys of change logs name their columns, also where there is one.
@@ -199,7 +199,7 @@ class _RecordKeys:
     """Reads the columns of a row's key from the keys of records.
 
     Args:
-        form: What the keys look like.
+        form: Form of the keys.
         fields: Fields of the key.
         may_be_bare: Whether a key may be the value of the one column, without its name.
 

@@ -78,7 +78,7 @@ def run_lane_task(
         How far each split was read, and what became of its rows. At least one batch is read.
 
     Raises:
-        StorageUnavailableError: The store failed; the attempt is thrown away.
+        StorageUnavailableError: The store failed; the attempt is discarded.
         TaskFailedError: Rows cannot be written.
     """
     writes = WriteBehind(TaskMemory(plan.route.memory_bytes))
@@ -125,14 +125,14 @@ def copy_late_files(plan: TaskPlan, storage: Storage, files: Sequence[FileRecord
     Args:
         plan: Each split is a whole file.
         storage: The table's storage.
-        files: That of each split.
+        files: The file of each split.
 
     Returns:
         Which were copied, at least the first one; all of their rows are written.
 
     Raises:
         FileLostError: A file is not the one that was committed.
-        StorageUnavailableError: The store failed; the attempt is thrown away.
+        StorageUnavailableError: The store failed; the attempt is discarded.
     """
     route, deadline = plan.route, time.monotonic() + plan.deadline_s
     attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
@@ -167,7 +167,7 @@ def copy_late_files(plan: TaskPlan, storage: Storage, files: Sequence[FileRecord
 
 
 def _copied(plan: TaskPlan, storage: Storage, file: FileRecord, attempt: str) -> FileRecord:
-    """The record of a copy, of which every byte was looked at (commit rule 28)."""
+    """The record of a copy, of which every byte was checked (commit rule 28)."""
     layout, origin = plan.route.layout, FileOrigin(plan.route.term, plan.epoch)
     path = layout.final(file.final)
     name = renamed_file(layout.route, path.rpartition("/")[2], origin)

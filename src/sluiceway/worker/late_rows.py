@@ -1,6 +1,6 @@
 """Which rows are late, and where they go instead of their own partition (commit rule 17).
 
-With nothing closed and no row behind its bound this costs one look at the least event time of each
+With nothing closed and no row below its bound this costs a check of the least event time of each
 batch and at the batch's few distinct partitions.
 """
 
@@ -40,7 +40,7 @@ class LateSplit:
     Attributes:
         places: Partitions, and late places of partitions.
         codes: One a row: its place in `places`; that of a dirty one says nothing.
-        dirty: Those, by rising position in the batch.
+        dirty: Dirty rows, by rising position in the batch.
         fates: One a row: what becomes of a late one, 0 for one in time; None when all are.
     """
 
@@ -114,7 +114,7 @@ class LateJudge:
     def _outside(
         self, times: pa.Array | None, spans: Sequence[tuple[int, int, int]]
     ) -> Mask | None:
-        """Rows that are too far behind their source partition; None when none are."""
+        """Rows that are too much older than their source partition; None when none are."""
         found: Mask | None = None
         for split, begin, end in spans:
             bound = self._bounds[split]
@@ -205,7 +205,7 @@ def closing_periods(route: RoutePlan) -> PrefixPeriods | None:
 
 
 def _closed_of(plan: TaskPlan) -> ClosedPrefixes | _Named | None:
-    """What is closed for a task; None when nothing is."""
+    """The closed prefixes for a task; None when nothing is closed."""
     if not plan.times.closed:
         return None
     periods = closing_periods(plan.route)

@@ -190,7 +190,7 @@ class RowPipeline:
 
         Raises:
             StorageUnavailableError: The store failed, perhaps at what came before; the attempt is
-                thrown away.
+                discarded.
             TaskFailedError: Rows cannot be written.
         """
         started, now_us = time.monotonic(), self._clock.now_us()
@@ -259,7 +259,7 @@ class RowPipeline:
 
         Raises:
             StorageUnavailableError: The store failed, perhaps at what came before; the attempt is
-                thrown away.
+                discarded.
             TaskFailedError: A file is not what was written.
         """
         if time.monotonic() < self._next_tend_s:
@@ -294,7 +294,7 @@ class RowPipeline:
         """Close and check the files. Called once, after the last batch.
 
         Raises:
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
             TaskFailedError: A file is not what was written.
         """
         started = time.monotonic()
@@ -520,7 +520,7 @@ class RowPipeline:
 
 
 def _begun(decoded: Decoded) -> set[int]:
-    """Records with which a source begins to tell all its rows, whatever becomes of them."""
+    """Records with which a source begins to send all its rows, whatever becomes of them."""
     if decoded.kinds is None:
         return set()
     firsts = pc.equal(decoded.kinds, pa.scalar(int(RowKind.FIRST), decoded.kinds.type))
@@ -530,7 +530,7 @@ def _begun(decoded: Decoded) -> set[int]:
 def _spans(
     rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch]
 ) -> list[tuple[int, int, int]]:
-    """(split, first row, row behind the last) of the rows that each batch has left."""
+    """(split, first row, row after the last) of the rows that each batch has left."""
     cuts = np.searchsorted(rows.indices.to_numpy(), bounds).tolist()
     splits = (batch.split_index for batch in batches)
     return list(zip(splits, cuts[:-1], cuts[1:], strict=True))
@@ -581,7 +581,7 @@ def _drop(
 
 
 def _drop_fetched(rows: _Rows, found: Sequence[DirtyRow], dirty: list[DirtyRow]) -> None:
-    """Move rows to `dirty` by their number among those fetched, where they are rows at all."""
+    """Move rows to `dirty` by their number among the fetched ones, where they are rows at all."""
     if not found:
         return
     places = {row: place for place, row in enumerate(rows.indices.to_pylist())}

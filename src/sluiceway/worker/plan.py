@@ -99,9 +99,9 @@ class LateRule:
 
     Attributes:
         policy: What becomes of them.
-        window_us: A row further behind its source partition's greatest event time is late; None
+        window_us: A row older by more than this than its source partition's newest is late; None
             leaves any row in time whose partition is open.
-        out_of_orderness_us: How far the route's watermark stays behind the greatest event times.
+        out_of_orderness_us: How far the route's watermark stays below the greatest event times.
     """
 
     policy: LatePolicy = LatePolicy.SIDE
@@ -172,12 +172,12 @@ PLAIN_FILES = FileRules()
 
 
 class KeyForm(StrEnum):
-    """How the records' own keys tell the columns of a row's key."""
+    """How the records' own keys hold the columns of a row's key."""
 
     CONNECT = "connect"
     """As JSON, by name; with its schema, under `payload`."""
     PREFIXED = "prefixed"
-    """As JSON, by name behind `pk.`."""
+    """As JSON, by name after `pk.`."""
     RECORD = "record"
     """As a record of a format of their own, by name."""
     TEXT = "text"
@@ -196,8 +196,8 @@ class KeyRule:
         columns: Key columns of the rows.
         form: Form of the records' keys, which have to hold the same values; None where they are
             not read.
-        drain_s: How long a new source partition waits before the ends of the others are looked at
-            up to which they are read first.
+        drain_s: How long a new source partition waits, in seconds. Then the ends of the others are
+            read, and they are read up to these first.
         format: Format of the records' keys; None for JSON.
         one_partition: The topic has no more, which keeps the order.
         fills: The records' keys fill columns of the row's key that a payload lacks or has null.
@@ -213,14 +213,14 @@ class KeyRule:
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """What is the same for all tasks of a route while its driver lives.
+    """The part of a task's plan that stays the same while a route's driver lives.
 
     Attributes:
         schema: Columns that come from the payload.
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
         files: How clean rows are written; dirty ones always as Parquet.
-        samples: Rows in which tasks look for fields that no column reads: rows that are dirty for
+        samples: Rows in which tasks search for fields that no column reads: rows that are dirty for
             one, a few of all, or none.
         rolling: How their rows are cut into files.
         memory_bytes: What a task may hold of rows; the same for all routes of a job.
@@ -323,8 +323,8 @@ class ObservedField:
         type: Hive type that takes the sampled values; empty when none does.
         untyped: Why no type takes them; empty when one does.
         rows: Sampled rows in which it was seen.
-        is_clock: Times in it are those of a clock on a wall, of a zone that nothing says.
-        unfit: Why none of the values that were looked at fits their type; empty when one does.
+        is_clock: Times in it are wall-clock times, of an unknown zone.
+        unfit: Why none of the sampled values fits their type; empty when one does.
     """
 
     column: str
@@ -389,11 +389,11 @@ class TaskResult:
         dirty_reasons: Rows by names of `types.dirty.counted_as`.
         consumer_reused: The consumer of an earlier epoch went on.
         dirty_samples: A few dirty rows of each reason.
-        notes: What the format has counted besides.
+        notes: What the format has counted in addition.
         unknown_fields: Fields that no column reads, when the route samples them.
         late_files: Late rows in their own place.
         late_rows: All late rows, by what became of them.
-        unfilled: Payload columns that no row has filled, and whose key no row that was looked at
+        unfilled: Payload columns that no row has filled, and whose key no sampled row
             has as null; None when no row was decoded, or the route does not sample.
         store_requests: Requests that its process has sent since its last answer.
         figures: For metrics alone.

@@ -52,7 +52,7 @@ class RewritePlan:
 
 
 def rewrite_request(plan: RewritePlan) -> WorkRequest:
-    """Work of which nothing stays behind; its answer holds `FileRecord`s."""
+    """The request to rewrite a partition; its answer holds `FileRecord`s."""
     return WorkRequest(
         f"{__name__}:{rewrite_partition.__name__}",
         plan,
@@ -186,7 +186,7 @@ class _Merge:
         self._sources = []
 
     def _checked(self, written: WrittenFile) -> FileRecord:
-        """The record of a new file, after a look at it through a fresh handle."""
+        """The record of a new file, after reading it through a fresh handle."""
         name = written.path.rpartition("/")[2]
         seal = written.seal
         self._check_whole(written.path, size_bytes=seal.size_bytes, crc32c=seal.crc32c)

@@ -43,7 +43,7 @@ class RowChooser:
 
     Args:
         schema: Columns that are decoded from the payload.
-        choices: What is made of them; no columns means those of the payload.
+        choices: What is made of them; no columns means the payload's.
 
     Raises:
         ExpressionError: An expression is none, or does not fit the columns.

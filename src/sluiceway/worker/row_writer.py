@@ -31,7 +31,7 @@ _LARGEST_PER_PIECE = 8
 
 
 class RowSorter:
-    """Hands rows on by partition, those of one source partition in their order. One thread.
+    """Hands rows on by partition; rows of one source partition keep their order. One thread.
 
     Args:
         write: Takes the rows of one partition.
@@ -60,7 +60,7 @@ class RowSorter:
             values: Values of the partitions.
 
         Raises:
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         few = len(values) <= FEW_PARTITIONS
         if not self._held and (few or rows.num_rows >= MIN_PIECE_ROWS * len(values)):
@@ -77,7 +77,7 @@ class RowSorter:
         """Hand on what is kept back.
 
         Raises:
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         if not self._held:
             return
@@ -122,7 +122,7 @@ class RowWriter(MemoryUser):
     Attributes:
         rows: Clean ones that were written into partitions.
         late_rows: Late ones that were written, by where.
-        seconds: That writing took.
+        seconds: Time that writing took.
     """
 
     def __init__(self, files: RowFiles, memory: TaskMemory) -> None:
@@ -151,7 +151,7 @@ class RowWriter(MemoryUser):
 
         Raises:
             TaskFailedError: Rows cannot be written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         started = time.monotonic()
         self._raise_failure()
@@ -170,7 +170,7 @@ class RowWriter(MemoryUser):
 
         Raises:
             TaskFailedError: A file is not what was written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         self._files.close_due()
         self._memory.balance(self)
@@ -192,7 +192,7 @@ class RowWriter(MemoryUser):
 
         Raises:
             TaskFailedError: A file is not what was written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         self._memory.leave(self)
         self._raise_failure()

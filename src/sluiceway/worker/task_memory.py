@@ -1,6 +1,6 @@
 """The memory that a task's rows may take, dealt out in one place and held to by measuring.
 
-What is on its way has a fixed share: the queue's own buffer, the batch that is fetched and decoded,
+Data on its way has a fixed share: the queue's own buffer, the batch that is fetched and decoded,
 batches that wait for their writing, room to sort. What is kept is measured: rows of all routes
 that wait in buffers of files, or to be sorted. Above its limit the route that keeps most writes
 its largest files out. Interpreter, libraries and the codecs' own state come on top.
@@ -84,7 +84,7 @@ class TaskMemory:
         with self._lock:
             self._count(holder)
             self.peak_bytes = max(self.peak_bytes, self._total_bytes)
-            # Some more than needed: many small partitions are not looked through at every write.
+            # Some more than needed: many small partitions are not searched at every write.
             wanted_bytes = self.shares.kept_bytes // 4 * 3
             if self._total_bytes <= self.shares.kept_bytes:
                 return

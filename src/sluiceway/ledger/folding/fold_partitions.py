@@ -178,7 +178,7 @@ class _Total:
 
 
 def check_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
-    """Refuse a move that would leave a row behind, or that goes where somebody has been."""
+    """Refuse a move that would leave a row out, or that goes to a folder that was used before."""
     slot = f"slot {record.seq}"
     intent = fold.intents.get(body.intent)
     if intent is None or intent.partition != body.partition:
@@ -263,7 +263,7 @@ def check_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
 
 
 def closed_prefix(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
-    """What is known of a prefix; refuses one that is open (commit rule 6)."""
+    """The closed prefix of this name; refuses one that is open (commit rule 6)."""
     closed = fold.closed.get(prefix)
     if closed is None:
         raise violation("rule 6", f"{where} is not closed")

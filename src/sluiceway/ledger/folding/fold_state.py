@@ -35,7 +35,7 @@ class ReadSpan(Protocol):
 
     @property
     def end(self) -> int:
-        """First offset behind what was read."""
+        """First offset after what was read."""
 
     @property
     def rows(self) -> int:
@@ -111,7 +111,7 @@ class WatermarkState:
         us: The watermark; None before there is one.
         by: `all_idle` when no row has moved it last.
         read_at_us: When log ends were read last.
-        held_by: Source partitions that held it then, the one furthest behind first.
+        held_by: Source partitions that held it then, the one with the earliest time first.
     """
 
     us: int | None = None
@@ -231,7 +231,7 @@ class FoldState:
         clock_us: Up to when rows were dated by the clock; 0 when none were.
         partitions: By name; a SNAPSHOT forgets partitions to which nothing is owed.
         forgotten_up_to: Greatest name of a forgotten partition.
-        forgotten: Where forgotten partitions go when somebody wants them; None drops them.
+        forgotten: Where forgotten partitions go on request; None drops them.
         moved: Location -> name, of partitions that have moved.
         intents: By slot.
         closed: By prefix.
@@ -287,7 +287,7 @@ class FoldState:
         return prefix in self.closed or prefix in self.sealed
 
     def sealed_above(self, partition: str) -> str | None:
-        """What is sealed and stands for a partition; None when rows may still go there."""
+        """The sealed prefix or partition above a partition; None when rows may still go there."""
         if not self.sealed:
             return None
         return next((prefix for prefix in prefixes(partition) if prefix in self.sealed), None)

@@ -215,7 +215,7 @@ class AvroContainer:
             raw: Their bytes, one after the other.
 
         Raises:
-            StorageUnavailableError: The store failed; throw the file away.
+            StorageUnavailableError: The store failed; discard the file.
         """
         if not self._begun:
             self._begun = True

@@ -1,4 +1,4 @@
-"""Parquet files whose columns are found by ids instead of names: those of lake tables."""
+"""Parquet files whose columns are found by ids instead of names, as in lake tables."""
 
 import json
 from collections.abc import Mapping

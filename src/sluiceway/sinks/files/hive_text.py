@@ -58,7 +58,7 @@ _JAVA_BYTE = re.compile(r"[+-]?\d{1,3}")
 _ASCII = 128
 _LINE_ENDS = "\n\r"
 _IN_PLAIN_VALUES = frozenset("0123456789+-./=: " + ascii_letters)
-# Read back as a line's end when they stand behind the escape.
+# Read back as a line's end when they stand after the escape.
 _LINE_ESCAPES = "nr"
 
 
@@ -209,7 +209,7 @@ class HiveText:
     def _unfit_list(self, values: Any, level: int) -> Mask | None:
         lengths = list_lengths(values)
         found = any_inside(self.unfit(values.flatten(), level + 1), lengths)
-        # One empty text and no text at all look alike.
+        # One empty text and no text at all are written alike.
         alone = self._is_empty(values, level)
         if alone is not None:
             found = either([found, alone & (lengths == 1)])

@@ -33,7 +33,7 @@ class LineStagedFile(TableFile):
     """One file of lines being written inside a task, by one thread.
 
     Each batch is encoded at once, and handed to the storage when enough lines have come. There
-    is no footer to look at later, so rows are counted as lines while they are written.
+    is no footer to read later, so rows are counted as lines while they are written.
 
     Args:
         writer: Where it goes; owned from here on.

@@ -123,8 +123,8 @@ class ParquetStagedFile(TableFile):
         """Take a batch; writes a row group when enough has come.
 
         Raises:
-            TaskFailedError: The batch cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The batch cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
         if batch.num_rows == 0:
             return
@@ -138,8 +138,8 @@ class ParquetStagedFile(TableFile):
         """Write what is buffered as a row group, to free memory.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
         if not self._batches:
             return
@@ -159,8 +159,8 @@ class ParquetStagedFile(TableFile):
         """Write the rest and the footer, make the file durable. Called once.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
         self.flush()
         try:
@@ -229,10 +229,10 @@ class ParquetStagedFile(TableFile):
 
 
 class FileColumns:
-    """What is found out of the columns once, for many small files.
+    """What is learned of the columns once, for many small files.
 
-    Which get a dictionary: a look costs as much as a quarter of the writing of a few hundred rows.
-    Two threads that look at the same time come to a choice each; either is good.
+    Which get a dictionary: finding out costs a quarter of the writing of a few hundred rows. Two
+    threads that find out at the same time come to a choice each; either is good.
 
     Args:
         schema: Schema of the rows.
@@ -275,7 +275,7 @@ def dictionary_columns(sample: pa.Table) -> list[str]:
     """Parquet paths of the columns for which a dictionary pays, by the first rows of a file.
 
     Args:
-        sample: Rows; the first 2,000 are looked at. Empty: no column.
+        sample: Rows; the first 2,000 are used. Empty: no column.
     """
     rows = sample.slice(0, _SAMPLE_ROWS)
     found = []

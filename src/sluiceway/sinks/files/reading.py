@@ -51,7 +51,7 @@ def file_ending(choice: FileChoice) -> str:
 
 
 def has_footer(path: str) -> bool:
-    """Whether a file's own footer or block heads tell how many rows it has."""
+    """Whether a file's own footer or block heads say how many rows it has."""
     return format_by_name(path) in (FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO)
 
 

@@ -112,7 +112,7 @@ def _orc_pieces(handle: BinaryIO, span: RowSpan) -> Iterator[_Columns]:
 
 
 def _cut(batches: Iterator[pa.RecordBatch], at: int, span: RowSpan) -> Iterator[_Columns]:
-    """Of batches that begin at row `at`, the rows that are wanted."""
+    """The wanted rows of batches that begin at row `at`."""
     stop = span.first_row + span.rows
     for batch in batches:
         skipped = max(span.first_row - at, 0)

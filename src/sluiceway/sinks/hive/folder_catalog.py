@@ -4,7 +4,7 @@
     <folder>/_catalog/<database>/<table>/<id>/dt=20261120/hr=08/<number>.json
 
 An entry is a file with a number. A change puts the next number if it is absent: of two writers one
-goes first, and the other looks again. The entry with the highest number holds. Some
+goes first, and the other reads again. The entry with the highest number holds. Some
 before it stay: a folder's listing is made while others write, and must not miss them all.
 """
 
@@ -97,7 +97,7 @@ class FolderCatalog:
         return None if found is None else _as_table(database, table, found)
 
     def major_version(self) -> int:
-        """Of a metastore whose readers understand all that we write."""
+        """Version of a metastore whose readers understand all that we write."""
         return _READS_LIKE
 
     def database_location(self, database: str) -> str | None:
@@ -278,7 +278,7 @@ class FolderCatalog:
 
 
 class _Entry:
-    """What is kept under one name, by numbered files in a folder of its own."""
+    """The entry under one name, by numbered files in a folder of its own."""
 
     def __init__(self, storage: Storage, folder: str, staging: str) -> None:
         self._storage = storage

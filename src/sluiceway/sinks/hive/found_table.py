@@ -60,7 +60,7 @@ class ObservedMetastore:
     """A metastore that answers.
 
     Attributes:
-        version: Major; 0 when it does not tell.
+        version: Major version; 0 when it reports none.
         default_location: Where new tables lie; None when it has no database `default`.
     """
 

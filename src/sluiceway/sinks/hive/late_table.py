@@ -77,7 +77,7 @@ class LateTable(LateRowsTable):
             columns = self._own_layout.columns
             table = self._client.alter_columns(table.database, table.name, columns, put={})
         if STATS_ACCURATE in table.parameters:
-            # Hive would answer count(*) from them without looking at new files.
+            # Hive would answer count(*) from them without reading new files.
             table = self._client.alter_table_parameters(
                 table.database, table.name, put={}, remove=(STATS_ACCURATE,)
             )
@@ -131,7 +131,7 @@ class LateTable(LateRowsTable):
                 input_format=layout.input_format,
                 output_format=layout.output_format,
                 columns=layout.columns,
-                # Wherever the route's own table has them: readers look in both places.
+                # Wherever the route's own table has them: readers read both places.
                 serde_parameters=dict(settings_of(layout, main.parameters)),
             ),
             partition_columns=main.partition_columns,

@@ -121,7 +121,7 @@ def _add(
         for item in outcome.rejected
     )
     if outcome.existed:
-        # Someone else was faster: theirs has to be looked at like any other.
+        # Another process was faster: its partition has to be checked like any other.
         wanted = {item.values: DesiredPartition(item.values, item.location) for item in missing}
         _compare(client, table, {values: wanted[values] for values in outcome.existed}, parked)
 

@@ -66,7 +66,7 @@ class InspectedHiveTable(InspectedTable):
     """See `InspectedTable`.
 
     Args:
-        client: That the table was read with; the sink closes it.
+        client: Client that the table was read with; the sink closes it.
         table: As it was read.
         options: What the job file says of it.
         identity: Identity of the table.
@@ -188,7 +188,7 @@ _READS_MICROS = 4
 
 
 def open_hive_table(table: TableOptions, options: Mapping[str, str]) -> TableSink:
-    """A table of the metastore, as `OpenSink` has it; the connection has no options besides."""
+    """A table of the metastore, as `OpenSink` has it; the connection has no further options."""
     del options
     return HiveTableSink(table)
 
@@ -328,7 +328,7 @@ class HiveTableSink(TableSink):
         """See `TableSink.mark_ledger`.
 
         Takes the trust from the table's statistics in the same step: Hive would answer
-        count(*) from them without looking at new files.
+        count(*) from them without reading new files.
         """
         table = self._same_table(state.identity)
         held = table.parameters.get(LEDGER_PROPERTY)
@@ -402,7 +402,7 @@ class HiveTableSink(TableSink):
         options = self._options
         where = f"{options.database}.{options.table}"
         if self._identity is not None:
-            # It was there: somebody has dropped it, and would not want it back unasked.
+            # It was there: a user has dropped it, and would not want it back unasked.
             raise TableMismatchError(
                 "the table was dropped",
                 where=where,
@@ -484,7 +484,7 @@ def format_iso_us(us: int) -> str:
 
 
 def _is_as_late(held: str, until_us: int) -> bool:
-    """Whether a table says so much already; what is no time was written by somebody else."""
+    """Whether a table says so much already; what is no time was written by another program."""
     try:
         return parse_iso_timestamp(held) >= until_us
     except ValueError:

@@ -96,7 +96,7 @@ def refused_property(
 def _refused_by_spark(
     table: MetastoreTable, file_format: FileFormat | None, said: Mapping[str, str]
 ) -> tuple[str, str] | None:
-    """What Spark's own tables say besides their columns."""
+    """What Spark's own tables say in addition to their columns."""
     provider = said.get(_PROVIDER, "").lower()
     if provider not in _SPARK_FORMATS:
         return None
@@ -246,7 +246,7 @@ class FilledColumns:
 
     Attributes:
         schema: Columns of the job file, or all when it takes them from the table.
-        further: Columns that it takes up besides.
+        further: Columns that it takes up in addition.
         null: Names of the others.
     """
 

@@ -1,4 +1,4 @@
-"""Column types <-> Iceberg types; columns of a table compared with those of a route.
+"""Column types <-> Iceberg types; columns of a table compared with a route's columns.
 
 Source: Iceberg table spec, "Schemas and Data Types" and "Schema Evolution".
 """
@@ -134,10 +134,10 @@ def to_iceberg(data_type: DataType, ids: Iterator[int] | None = None) -> Iceberg
 
 
 def iceberg_schema(fields: tuple[Field, ...], *, key: tuple[str, ...] = ()) -> IcebergSchema:
-    """A schema for a new table: every column optional but those of its key, ids in order.
+    """A schema for a new table: every column optional except its key's, ids in order.
 
     `required` is a rule for input, which the decoder holds; a column that is required in the
-    table could never be filled with null by anybody else.
+    table could never be filled with null by another writer.
     """
     ids = count(1)
     named = {name.lower() for name in key}
@@ -245,7 +245,7 @@ def own_columns(
 
     Args:
         schema: Schema of the table.
-        names: That the route fills, as it spells them.
+        names: Names that the route fills, as it spells them.
 
     Returns:
         The columns; and pairs of which none is spelt as a name, where the first one is taken.
@@ -282,7 +282,7 @@ def field_ids(schema: IcebergSchema, names: Collection[str] = ()) -> dict[str, i
 
     Args:
         schema: Schema of the table.
-        names: That the route fills, see `own_columns`.
+        names: Names that the route fills, see `own_columns`.
     """
     found: dict[str, int] = {}
     for field in own_columns(schema, names)[0].values():

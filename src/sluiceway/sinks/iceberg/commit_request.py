@@ -61,9 +61,9 @@ class SlotBatch:
         first: First slot.
         last: Last slot; all between are in it, with rows or without.
         record_hash: Hash of the last slot's record.
-        properties: To be set by the same request, besides ours.
+        properties: Table properties that the same request sets, in addition to ours.
         notes: For the snapshot's summary: offsets and watermark.
-        tags: That are to name the snapshot, each with how long it is kept, in ms.
+        tags: Tags that are to name the snapshot, each with how long it is kept, in ms.
     """
 
     ledger: str
@@ -77,7 +77,7 @@ class SlotBatch:
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """What is sent, once.
+    """The one request, as it is sent.
 
     Attributes:
         through: What the table will say when it lands; None for one that brings no slots.
@@ -119,7 +119,7 @@ def batch_request(
     Args:
         table: As the catalog has it now.
         batch: The slots.
-        writer: That wrote them.
+        writer: The writer that wrote them.
         manifests: All of the new snapshot.
         told: What is done, and the counts of what was added and removed.
     """

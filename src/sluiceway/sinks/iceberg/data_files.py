@@ -78,7 +78,7 @@ def data_file(
         file: Placed.
         footer: Its own.
         metadata: Metadata of the table as it was loaded: column modes, types.
-        spec: That the file's partition is of.
+        spec: Spec of the file's partition.
         partition: Typed.
     """
     ids = dict(_leaf_ids(footer.schema.to_arrow_schema()))

@@ -99,7 +99,7 @@ def partition_record(
     Args:
         texts: As the ledger's record has them, one for each of `fields`.
         fields: Fields of the route.
-        spec: One that `find_spec` has found for them, in whatever order of its own.
+        spec: Spec that `find_spec` has found for them, in whatever order of its own.
         schema: A schema of the table that has the source columns.
 
     Raises:

@@ -180,7 +180,7 @@ class KafkaSourceClient(SourceClient):
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets; three requests a leader, however many partitions.
 
-        Leaders are asked side by side. One that did not answer the last time is waited for a
+        Leaders are asked at the same time. One that did not answer the last time gets a
         quarter of the time-out, until it answers again.
 
         Raises:
@@ -192,7 +192,7 @@ class KafkaSourceClient(SourceClient):
         leaders: dict[int | None, list[SourcePartition]] = {}
         for one in partitions:
             leaders.setdefault(self._leaders.get(one), []).append(one)
-        # The library would look for their leader until the time is over, and then fail all.
+        # The library would search for their leader until the time is over, and then fail all.
         homeless = leaders.pop(_NO_LEADER, [])
         asked = [self._ask_leader(leader, own) for leader, own in leaders.items()]
         self._wait_for(asked)

@@ -1,7 +1,7 @@
 """Keeps consumers between epochs: a new one costs connections and the prefetched data.
 
-A consumer is used again only when what it will deliver next is known. One that is ahead of the
-ledger (its epoch was thrown away) is closed, never sought: what it holds is not to be trusted.
+A consumer is used again only when what it will deliver next is known. A consumer ahead of the
+ledger (its epoch was discarded) is closed, never sought: what it holds is not to be trusted.
 """
 
 import os
@@ -57,9 +57,9 @@ class ReuseCounts:
 
     Attributes:
         reused: By a kept consumer as it was.
-        reassigned: By a kept consumer that was behind and got new offsets.
+        reassigned: By a kept consumer that lagged and got new offsets.
         created: By a new consumer, for any reason; the next three are the reasons that matter.
-        closed_ahead: Kept consumers closed because an epoch of theirs was thrown away.
+        closed_ahead: Kept consumers closed because an epoch of theirs was discarded.
         closed_owner: Kept consumers closed because the ledger or its term is another.
         closed_behind: Kept consumers closed because others have read on, and a new leader's log is
             to be held against a leader epoch.
@@ -116,7 +116,7 @@ class ConsumerCache:
         """Lend a consumer that delivers each split from its start. Called once a reader.
 
         Args:
-            key: Its partitions are those of the splits.
+            key: Its partitions are the splits' partitions.
             splits: What will be read.
 
         Raises:

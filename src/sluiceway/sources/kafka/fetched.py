@@ -28,7 +28,7 @@ class LogRows(ABC):
 
     @abstractmethod
     def leader_epoch(self) -> int | None:
-        """Of the last row; None when unknown."""
+        """Epoch of the last row; None when unknown."""
 
     @abstractmethod
     def mean_bytes(self) -> int:

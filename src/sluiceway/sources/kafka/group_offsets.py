@@ -30,14 +30,14 @@ def group_offsets(
     """Ask the group's coordinator through a consumer that subscribes to nothing.
 
     The library's admin client has a request for this too, and crashes the process when the
-    coordinator has just moved (librdkafka issue 5040): it has no group of its own to look for
+    coordinator has just moved (librdkafka issue 5040): it has no group of its own to find
     the new one. Offsets that an open transaction is about to replace are waited for, because the
     consumer reads committed rows only.
 
     Args:
         access: The brokers and the user's client properties.
         group: The group to take over.
-        partitions: Those to ask for.
+        partitions: Partitions to ask for.
         timeout_s: Longest wait.
 
     Returns:

@@ -25,7 +25,7 @@ _TIMEOUT_S = 30.0
 _ASK_TIMEOUT_S = 5.0
 _POLL_S = 0.02
 _MESSAGES = 1_000
-# Little is wanted: one look into the hole, not a stream.
+# Little is wanted: one read inside the hole, not a stream.
 _SMALL_FETCH = {"fetch.message.max.bytes": "262144", "queued.min.messages": "1000"}
 
 

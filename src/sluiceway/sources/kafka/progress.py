@@ -9,9 +9,9 @@ import numpy.typing as npt
 from sluiceway.errors import TaskFailedError
 from sluiceway.sources.contract import Split, SplitEnd
 
-# Longer holes than this are rare but for compaction, and worth a second look.
+# Longer holes than this are rare except for compaction, and worth a second read.
 TRUSTED_JUMP_OFFSETS = 1_000
-"""A log that is known to have holes may have them up to here without a second look."""
+"""A log that is known to have holes may have them up to here without a second read."""
 Offsets = npt.NDArray[np.int64]
 
 
@@ -28,7 +28,7 @@ class SplitProgress:
 
     Args:
         split: What is to be read.
-        has_holes: Whether a second look has found a hole in this log before. A log without
+        has_holes: Whether a second read has found a hole in this log before. A log without
             transactions and compaction has none, so the first hole is checked.
     """
 

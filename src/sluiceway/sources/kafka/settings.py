@@ -63,7 +63,7 @@ def wrong_properties(properties: Mapping[str, str]) -> dict[str, str]:
         properties: librdkafka's names and values; refused ones are left out.
 
     Returns:
-        What is wrong, by name.
+        The problems, by name.
     """
     wrong: dict[str, str] = {}
     names = properties.keys() - REFUSED.keys()
@@ -152,7 +152,7 @@ _FEED: Final[Mapping[str, str | int | bool]] = {
 }
 
 _TUNING: Final[Mapping[str, str | int | bool]] = {
-    # A full queue is looked at again after this pause; the default of a second stalls a reader.
+    # A full queue is checked again after this pause; the default of a second stalls a reader.
     "fetch.queue.backoff.ms": 5,
     # How long an idle broker keeps a question; one with rows answers at once. A consumer that
     # gets other partitions waits for the answer under way.

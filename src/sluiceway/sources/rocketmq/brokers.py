@@ -179,7 +179,7 @@ class Brokers:
     def try_brokers(
         self, asked: Sequence[tuple[str, Ask, Mapping[str, object]]]
     ) -> tuple[dict[int, Reply], dict[str, SourceUnavailableError]]:
-        """Ask brokers' masters many things at once; side by side, so that none waits for another.
+        """Ask brokers' masters many things at once, so that none waits for another.
 
         Returns:
             Answers by the question's place, and failures by broker.

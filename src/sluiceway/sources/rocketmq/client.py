@@ -30,7 +30,7 @@ _LONGEST_SHUN_S: Final = 10.0
 
 
 class RocketMqSourceClient(SourceClient):
-    """The driver's view of one cluster. Used by one thread, but for `report`.
+    """The driver's view of one cluster. Used by one thread, except `report`.
 
     Args:
         options: How it is reached.
@@ -81,7 +81,7 @@ class RocketMqSourceClient(SourceClient):
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets of queues from their masters, all at once.
 
-        Of a broker whose master does not answer there are none: how far a replica is says nothing
+        Queues whose master does not answer have none: how far a replica is says nothing
         about what was committed. A master for which that took long is left alone for a while.
 
         Raises:
@@ -269,7 +269,7 @@ class RocketMqSourceClient(SourceClient):
     def _in_turns(
         self, group: str, risen: Mapping[SourcePartition, int]
     ) -> Iterator[Mapping[SourcePartition, int]]:
-        """Of what a broker has never heard of one group and topic, one queue before the others.
+        """For groups and topics that a broker does not know, send one queue before the others.
 
         Brokers make the table of a group's offsets with the first of them. Of two that come at
         once each makes one, and the offset in the other is lost.
@@ -328,7 +328,7 @@ class RocketMqSourceClient(SourceClient):
     def _first_not_before(
         self, partition: SourcePartition, place: LogBounds, guess: int, timestamp_ms: int
     ) -> int:
-        """The first row that is not older, by looking at rows from the broker's guess on."""
+        """The first row that is not older, by reading rows from the broker's guess on."""
         low, high = place.start_offset, place.end_offset
         probe = min(max(guess, low), high - 1)
         while low < high:

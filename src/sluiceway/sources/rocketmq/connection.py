@@ -237,7 +237,7 @@ def wait_for_any(
     """Wait until one of the connections can be read, or written; without any, the whole time."""
     poll = select.poll()
     for each in connections:
-        # A closed one is looked at next, and says so.
+        # A closed one is read next, and says so.
         if each.fileno() >= 0:
             poll.register(each.fileno(), select.POLLOUT if writable else select.POLLIN)
     poll.poll(max(0.0, timeout_s) * 1000)

@@ -25,7 +25,7 @@ UNREADABLE_BODY: Final = (("sluiceway.body", b"unreadable: kept as it is stored"
 """Header of a message whose body says to be compressed and cannot be unpacked."""
 MAX_BODY_BYTES: Final = 64 << 20
 MOST_UNPACKED_BYTES: Final = 16 << 20
-"""Of a pull no more messages are unpacked behind so many bytes; they are pulled again."""
+"""A pull's messages are unpacked up to so many bytes; later ones are pulled again."""
 # size, magic, crc, queue, flag, queue offset, physical offset, system flag, born time
 _HEAD: Final = struct.Struct(">iIIiiqqiq")
 _INNER_HEAD: Final = struct.Struct(">iIIii")

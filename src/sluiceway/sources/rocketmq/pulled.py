@@ -46,7 +46,7 @@ class PulledRows:
         return int(self._pulls.body_bytes)
 
     def read(self, pull: bytes, first: int, stop: int | None) -> tuple[int, int] | None:
-        """Take a pull's messages from an offset on, those below `stop`.
+        """Take a pull's messages from an offset on, as far as they are below `stop`.
 
         Returns:
             How many were taken, and the mark of the last; None when the pull is in doubt, and

@@ -87,7 +87,7 @@ class QueueBatch(SourceBatch):
 
 
 _TIMEOUT_S: Final = 5.0
-# A broker looks at requests that it keeps every five seconds.
+# A broker checks requests that it keeps every five seconds.
 _WAIT_MS: Final = 5_000
 _SILENT_S: Final = 20.0
 _GATHER_S: Final = 0.05
@@ -117,7 +117,7 @@ class _Queue:
         pause_s: How long to wait before the next one, and until when.
         pulled: Takes plain pulls where the native module is there; rows that `read` has not
             returned yet.
-        gathered: The same, where a pull was in doubt: after the rows of `pulled`, which has none.
+        gathered: Rows of pulls that were in doubt: after the rows of `pulled`, which has none.
         behind: The broker has more than was returned or gathered, as it last said.
         hole_end: A hole was met up to here, and is to be met again by a connection of its own.
     """
@@ -175,7 +175,7 @@ class RocketMqSplitReader(SplitReader):
                 queue_of(split.partition)[0],
                 split.start_offset,
                 check=split.leader_epoch if split.start_offset > 0 else None,
-                # Tags are properties, which the native module does not look at.
+                # Tags are properties, which the native module does not read.
                 pulled=None if options.tags else pulled_rows(split.partition),
             )
             for index, split in enumerate(splits)
@@ -191,7 +191,7 @@ class RocketMqSplitReader(SplitReader):
     def read(self, timeout_s: float) -> list[SourceBatch]:
         """Return what has arrived; see the contract.
 
-        A broker that is lost is looked for again; until it is found there is just nothing.
+        A broker that is lost is searched for; until it is found no rows come.
 
         Raises:
             SourceUnavailableError: What a broker sends is not its protocol.
@@ -297,7 +297,7 @@ class RocketMqSplitReader(SplitReader):
                 found = (self._brokers.connection(addresses[number]), number)
             except SourceUnavailableError as error:
                 failure = error
-                # One that swallows connections must not take the time of healthy brokers.
+                # A broker that swallows connections must not take the time of healthy brokers.
                 ended_s = time.monotonic()
                 shun_s = min(_SHUN_TIMES * (ended_s - began_s), _LONGEST_SHUN_S)
                 self._shunned[addresses[number]] = ended_s + shun_s
@@ -466,7 +466,7 @@ class RocketMqSplitReader(SplitReader):
         """The broker does not have the offset: by its bounds it is gone, or comes later."""
         queue.pause(time.monotonic())
         if self._is_replica(queue.broker):
-            # It is behind its master, which says nothing about the log.
+            # It lags its master, which says nothing about the log.
             self._shun(queue.broker)
             return
         first, last = self._bounds(queue)
@@ -519,7 +519,7 @@ class RocketMqSplitReader(SplitReader):
 
 
 def _take_plain(queue: _Queue, asked: int, pull: bytes) -> bool:
-    """Have the native module take a pull; False where the messages are to be looked at singly."""
+    """Have the native module take a pull; False where messages have to be read one by one."""
     if queue.pulled is None or queue.gathered or asked != queue.next_offset:
         return False
     found = queue.pulled.read(pull, asked, queue.split.stop_offset)
@@ -533,7 +533,7 @@ def _take_plain(queue: _Queue, asked: int, pull: bytes) -> bool:
 
 
 def _from_offset(asked: int, messages: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """The messages without those before an offset inside of a batch: it comes as it is stored."""
+    """The messages from an offset on; a batch comes as it is stored, with earlier ones."""
     first = next((each for each in messages if each.offset >= asked), None)
     if first is None:
         return list(messages)

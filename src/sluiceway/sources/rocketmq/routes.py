@@ -1,4 +1,4 @@
-"""What name servers tell: brokers, their addresses, and the queues of topics."""
+"""What name servers answer: brokers, their addresses, and the queues of topics."""
 
 import re
 from collections.abc import Iterator, Mapping

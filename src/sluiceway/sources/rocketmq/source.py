@@ -9,7 +9,7 @@ from sluiceway.sources.rocketmq.reader import RocketMqSplitReader
 
 
 class RocketMqSource(Source):
-    """Options are those of the job file's block, as texts; see `options.RocketMqOptions`."""
+    """Options are the keys of the job file's block, as texts; see `options.RocketMqOptions`."""
 
     text_keys = True
     servers_option = "name_servers"

@@ -21,7 +21,7 @@ _SETTINGS = {
 FOREIGN = (OSError, RuntimeError, ValueError)
 """What the client raises."""
 PROXY_VARIABLE = "HADOOP_PROXY_USER"
-"""By which the client would act for somebody else."""
+"""Variable by which the client would act for another user."""
 _making = threading.Lock()
 
 

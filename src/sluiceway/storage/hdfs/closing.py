@@ -29,10 +29,10 @@ def close_file(
     """End a file: the name node has written down that it is whole, and how long it is.
 
     Args:
-        client: That the file was begun with.
+        client: Client that the file was begun with.
         file: Was written whole, and synced.
         path: Path of the file, without the service.
-        size_bytes: That were written.
+        size_bytes: Bytes that were written.
         longest_s: How long it may take.
 
     Raises:

@@ -254,7 +254,7 @@ class HdfsStorage(Storage):
             self._rename_into(src, dst, whole=True)
         except StorageUnavailableError:
             # The rename may have been done by a request whose answer was lost, or by another; or
-            # it is done between the two looks. Only in this order one of them sees the file.
+            # it is done between the two requests. Only in this order one of them sees the file.
             staged = self.status(src)
             found = self.status(dst)
             if found is None and staged is not None:

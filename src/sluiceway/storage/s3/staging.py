@@ -207,7 +207,7 @@ class _PartStream:
         return len(self._gathered)
 
     def pop(self) -> bytes:
-        """What is gathered and was not sent."""
+        """Gathered bytes that were not sent."""
         if self._failed:
             raise StorageUnavailableError("an earlier write has failed")
         rest = bytes(self._gathered)

@@ -237,7 +237,7 @@ class S3Storage(Storage):
         return FileStatus(path, 0, is_dir=True) if below.get("Contents") else None
 
     def has_file(self, path: str) -> bool:
-        """See `Storage.has_file`: one request, where `status` also looks for a folder."""
+        """See `Storage.has_file`: one request, where `status` also asks for a folder."""
         return self._size(path) is not None
 
     def list(self, folder: str) -> list[FileStatus]:

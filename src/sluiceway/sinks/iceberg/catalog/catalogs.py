@@ -1,6 +1,6 @@
-"""Catalogs of Iceberg tables, each behind three calls: load, create, send one request.
+"""Catalogs of Iceberg tables, each with three calls: load, create, send one request.
 
-No answer of `send` decides what has happened: whoever sent it loads the table and looks.
+No answer of `send` decides what has happened: its caller loads the table and reads it.
 """
 
 from abc import ABC, abstractmethod
@@ -79,7 +79,7 @@ class LakeCatalog(ABC):
         """Create the table, and its namespace when that is missing.
 
         Returns:
-            The table; the other one where somebody was faster.
+            The table; the other one where another process was faster.
 
         Raises:
             MetastoreUnavailableError: The catalog does not answer.
@@ -88,7 +88,7 @@ class LakeCatalog(ABC):
 
     @abstractmethod
     def send(self, table: Table, request: CommitRequest) -> str:
-        """Send one request, once. Whatever comes back, look at the table.
+        """Send one request, once. Whatever comes back, load the table afterwards.
 
         Returns:
             Empty when the catalog says that it landed; else what it said.
@@ -114,7 +114,7 @@ class LakeCatalog(ABC):
 
 
 class NewTable:
-    """What a new table has besides its columns.
+    """What a new table has in addition to its columns.
 
     Args:
         location: Where it lies; None: where the catalog puts it.
@@ -183,7 +183,7 @@ class LibraryCatalog(LakeCatalog):
             try:
                 self._catalog.create_namespace(path)
             except NoSuchNamespaceError:
-                # Some catalogs want those above first.
+                # Some catalogs want the namespaces above first.
                 self._make_namespace(path[:-1])
                 self._catalog.create_namespace(path)
 
@@ -243,7 +243,7 @@ def said_by(call: Callable[[], object]) -> str:
         call()
     except CommitFailedException as error:
         return f"refused: {error}"
-    except Exception as error:  # noqa: BLE001 - any client error: the table is looked at
+    except Exception as error:  # noqa: BLE001 - any client error: the table is loaded
         return f"{type(error).__name__}: {error}"
     return ""
 

@@ -22,7 +22,7 @@ from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 
 MOST_CLIENTS: Final = 4
-"""Of one connection, and so requests at once."""
+"""Clients of one connection, and so requests at once."""
 
 ConnectionKey = tuple[tuple[tuple[str, str], ...], float]
 """Options of a connection, and how long an answer is waited for."""

@@ -130,10 +130,10 @@ class _Ready:
 
 @dataclass(slots=True)
 class _Run:
-    """What is being written.
+    """A process and what it writes.
 
     Attributes:
-        process: That does it.
+        process: Process that does it.
         groups: In the plan's order.
         plan: Plan that it was given.
         like: Manifest entry of each group's first file.
@@ -147,7 +147,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Kept:
-    """Between looks.
+    """What is kept between looks.
 
     Attributes:
         put_off: Files that failed.
@@ -169,7 +169,7 @@ class LakeCompaction:
         ledger: Uuid of the ledger.
         hash_of: Returns the hash of a ledger's record.
         target_bytes: What a file should weigh.
-        events: To tell a person.
+        events: Log for people.
         begin: Begins a process.
         clock: Says when files are tried again.
     """
@@ -205,7 +205,7 @@ class LakeCompaction:
     # Looking
 
     def plan(self, *, all_of_them: bool) -> tuple[list[SmallFiles], str]:
-        """What is worth being compacted now, and else why the whole table is left alone.
+        """The files that are worth compacting now, else why the whole table is left alone.
 
         Files that failed are no part of it until their time has come; then their groups are last.
 
@@ -317,7 +317,7 @@ class LakeCompaction:
         return self._kept.run is None or self._kept.run.process.is_over()
 
     def finish(self) -> list[Compacted]:
-        """Put what was written into the table; of groups that have failed nothing stays behind.
+        """Put what was written into the table; groups that have failed leave nothing.
 
         Raises:
             SluicewayError: As `plan`; or the process has failed. What no request has named is
@@ -367,7 +367,7 @@ class LakeCompaction:
         )
 
     def _answers(self, run: _Run) -> list[GroupAnswer]:
-        """Of each group that the process has come to. It is over, so nothing is written any more.
+        """Answers of each group that the process has come to. It is over and writes nothing more.
 
         Raises:
             SluicewayError: It cannot do its work, whatever the groups are.

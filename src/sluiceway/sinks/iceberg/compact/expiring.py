@@ -28,7 +28,7 @@ from sluiceway.sinks.iceberg.publish.publisher import LakePlace
 from sluiceway.sinks.iceberg.through import SUMMARY_THROUGH, LastSnapshot
 
 LEAST_KEPT = 100
-"""Of the newest snapshots so many stay, however old they are."""
+"""So many of the newest snapshots stay, however old they are."""
 _COLLECTED = "gc.enabled"
 
 
@@ -54,7 +54,7 @@ def due_expiry(
     least: int,
     slowest: int | None = None,
 ) -> Expiry:
-    """What is old enough to go. Decides only.
+    """The snapshots that are old enough to go. Decides only.
 
     Args:
         metadata: As it was loaded.
@@ -153,7 +153,7 @@ def unnamed_files(
     Args:
         before: As the expiry was decided for.
         after: As the catalog has it now, without these snapshots.
-        expiry: That has landed.
+        expiry: Expiry that has landed.
         over: Whether to end as soon as it can; then nothing is known to be unnamed.
     """
     try:
@@ -163,7 +163,7 @@ def unnamed_files(
 
 
 class _EndedError(Exception):
-    """What is known so far is not enough to remove anything."""
+    """Too little is known so far to remove anything."""
 
 
 def _unless(over: Callable[[], bool], items: Iterable[Any]) -> Iterator[Any]:
@@ -237,7 +237,7 @@ class LakeExpiry:
         table: By a catalog object of its own.
         place: Where its files lie.
         hash_of: Returns the hash of a ledger's record.
-        events: To tell a person.
+        events: Log for people.
         least: How many of the newest snapshots always stay.
         slowest: Asked for the slot up to which all queries are through that read by the ledger, at
             a time in milliseconds; None where there is none.

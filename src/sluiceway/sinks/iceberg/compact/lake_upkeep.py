@@ -1,4 +1,4 @@
-"""Upkeep of a lake table while its job runs: a follower that looks now and then."""
+"""Upkeep of a lake table while its job runs: a follower that checks it now and then."""
 
 import time
 from collections.abc import Callable

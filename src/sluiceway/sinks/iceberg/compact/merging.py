@@ -1,4 +1,4 @@
-"""Which files of a batch are merged before anybody sees them, and having it done."""
+"""Which files of a batch are merged before readers see them, and having it done."""
 
 from collections.abc import Sequence
 from uuid import uuid4

@@ -150,7 +150,7 @@ class Orphans:
         size_bytes: Size of all of them.
         failed: How many the store did not remove; they stay.
         others: Folders below the table's that were left alone: of another table, or links.
-        left: Why nothing was looked for; empty when all is well.
+        left: Why no search was made; empty when all is well.
     """
 
     files: int = 0
@@ -166,7 +166,7 @@ class _Known:
 
     Attributes:
         look: The look.
-        names: That the table names.
+        names: Names that the table has.
         waiting: Beginnings of names of files of slots that the table does not have, in order.
     """
 
@@ -191,7 +191,7 @@ class LakeOrphans:
         table: By a catalog object of its own.
         place: Where its files lie.
         log: Log of its ledger.
-        events: To tell a person.
+        events: Log for people.
     """
 
     def __init__(self, table: LakeTable, place: LakePlace, log: LedgerLog, events: Log) -> None:
@@ -326,7 +326,7 @@ class LakeOrphans:
                     raise
             else:
                 if found is not None:
-                    # One that does not tell is refused before any age matters.
+                    # A store without times is refused before any age matters.
                     return found.changed_ms or 0
         return 0
 
@@ -346,7 +346,7 @@ def is_old(each: ListedFile, now_ms: int, age_s: float) -> bool:
 
 
 def _is_same(now: FileStatus, each: ListedFile) -> bool:
-    """Whether a file is as it was listed; some stores tell a single file's time in seconds."""
+    """Whether a file is as it was listed; some stores give a single file's time in seconds."""
     if now.changed_ms is None or each.changed_ms is None or now.size_bytes != each.size_bytes:
         return False
     return abs(now.changed_ms - each.changed_ms) < _TOLD_MS

@@ -12,7 +12,7 @@ LONGEST_PAUSE_S = 6 * 3_600.0
 
 @dataclass(slots=True)
 class _Pause:
-    """Of one file.
+    """The pause of one file.
 
     Attributes:
         until_s: On the clock.
@@ -26,7 +26,7 @@ class _Pause:
 
 
 class CompactionBackoff:
-    """Of one table. One thread at a time, save `said`.
+    """Pauses of one table. One thread at a time, except `said`.
 
     Args:
         clock: In seconds, never back.
@@ -62,7 +62,7 @@ class CompactionBackoff:
         return is_new
 
     def forget_others(self, live: Collection[str]) -> None:
-        """Keep those only that the table still has."""
+        """Keep only files that the table still has."""
         gone = self._pauses.keys() - set(live)
         for path in gone:
             del self._pauses[path]

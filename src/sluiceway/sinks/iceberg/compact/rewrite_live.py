@@ -1,7 +1,7 @@
 """Rewrites live files of one partition as one, without their dead rows; in a process of its own.
 
 A row keeps its order: file by file as the plan names them, in each as it lies there. So the place
-of each row in the new file is known without reading it. A group that fails leaves nothing behind,
+of each row in the new file is known without reading it. A group that fails leaves no file,
 and is not in the way of the others.
 """
 
@@ -43,7 +43,7 @@ class LiveFile:
 
     Attributes:
         path: As the storage names it.
-        rows: In it, dead ones too.
+        rows: Rows in it, dead ones too.
         dead: Rows that no reader sees, rising.
     """
 

@@ -19,7 +19,7 @@ from sluiceway.storage.locations import path_below
 
 MOST_BYTES = 512 << 20
 MOST_GROUPS = 64
-"""What is rewritten in one go: all of it is done again when its process dies."""
+"""What is rewritten in one go, in bytes and groups: all is done again when the process dies."""
 _VERSION = 2
 
 
@@ -64,7 +64,7 @@ def small_files(
         location: Location of the table; files elsewhere are left alone.
         target_bytes: What a file should weigh; below a quarter of it one is small.
         all_of_them: Two small files of a partition are enough; else it takes eight of like size,
-            so that a row is rewritten a handful of times, however often it is looked at.
+            so that a row is rewritten a handful of times, however often the table is checked.
     """
     below = target_bytes // SMALL_SHARE
     small = {

@@ -87,7 +87,7 @@ class ChangeHistory(ChangeJudge):
 
     @property
     def next_slot(self) -> int:
-        """The slot behind the last one that was looked at."""
+        """The slot after the last one that was read."""
         return self._next
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class ChangeHistory(ChangeJudge):
         """Where a committed file lies now; None when it is gone."""
         layout, storage = self._log.layout, self._log.storage
         final = layout.final(file.final)
-        # Published between the two looks, it is under its final name.
+        # Published between the two reads, it is under its final name.
         for path in (final, layout.attempt(file.staged), final):
             if storage.has_file(path):
                 return path

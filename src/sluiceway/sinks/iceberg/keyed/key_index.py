@@ -25,7 +25,7 @@ _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _POWER = 0x100000001B3
 _COLUMN = np.uint64(31)
 _AT_ONCE_BYTES = 1 << 22
-"""Of text that is hashed at once, about: some dozens of bytes are held for each of them."""
+"""Bytes of text that are hashed at once: each costs some dozens of bytes of memory."""
 _LEAST_BYTES = 16
 
 
@@ -256,7 +256,7 @@ def _packed(piece: pa.RecordBatch) -> Hashes:
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """Keys that are looked for: the upper bits of their hashes, sorted, and the row of each."""
+    """Keys that are searched for: the upper bits of their hashes, sorted, and the row of each."""
 
     hashes: Hashes
     rows: Positions

@@ -62,12 +62,12 @@ class NewRows:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What is to be done to the table.
+    """What a batch does to the table.
 
     Attributes:
         keys: Keys of all rows that changed, each once: older rows of them go.
         images: What they are from now on; deleted rows have none.
-        changes: That were read.
+        changes: Number of changes that were read.
         begins_again: A snapshot begins after other changes of its source partition in this batch.
         begins: Topics and partitions of the records with which one begins at all; an empty name
             where all are of one topic.

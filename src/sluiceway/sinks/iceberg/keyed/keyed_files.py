@@ -44,7 +44,7 @@ class FilePlace:
     Attributes:
         storage: The table's storage.
         root: The table's location as the storage names it.
-        uri: The same as the catalog spells it.
+        uri: The location as the catalog spells it.
         compression: Compression of new files.
     """
 
@@ -181,7 +181,7 @@ class FilePlace:
 
 
 def names_by_id(schema: Any) -> dict[int, str]:
-    """Names of a file's top columns by their field ids; those without one are left out."""
+    """Names of a file's top columns by their field ids; columns without an id are left out."""
     found = {}
     for field in schema:
         told = (field.metadata or {}).get(_FIELD_ID)

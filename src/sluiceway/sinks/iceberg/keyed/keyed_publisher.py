@@ -139,7 +139,7 @@ class KeyedPublisher(LakePublisher):
     ) -> _Made:
         """The batch's last changes and new files; made once, whatever becomes of requests.
 
-        Again where somebody has taken what was made for a request that never landed.
+        Again where files that were made for a request that never landed are gone.
         """
         slots, made = (batch.first, batch.last), self._batch
         if (
@@ -173,7 +173,7 @@ class KeyedPublisher(LakePublisher):
     ) -> bool:
         """Whether changes of one of these topics' partitions were committed before the batch.
 
-        The log is read for it: only where a snapshot begins behind other snapshots of the table.
+        The log is read for it: only where a snapshot begins after other snapshots of the table.
         """
         if not begins or not self._table.has_slots:
             return False
@@ -231,7 +231,7 @@ class KeyedPublisher(LakePublisher):
     ) -> tuple[str, ...]:
         """Write the living rows of data files as one; the files that it stands for.
 
-        Files whose columns are not those of the first stay as they are.
+        Files with other columns than the first stay as they are.
         """
         parts: list[pa.Table] = []
         taken: list[str] = []

@@ -32,7 +32,7 @@ Group = tuple[int, tuple[object, ...]]
 
 @dataclass(frozen=True, slots=True)
 class MakeAnew:
-    """What a publish rewrites besides what it brings.
+    """What a publish rewrites in addition to what it brings.
 
     Attributes:
         rows: Data files that become one, or one that is written without its dead rows.

@@ -1,4 +1,4 @@
-"""What is live at the head of a keyed table: data files, delete files, rows that are dead.
+"""Live files at the head of a keyed table: data files, delete files, rows that are dead.
 
 All of it comes from the manifests and delete files of the very head that was loaded. What is kept
 between two looks never changes in the table: the entries of a manifest, the rows of a delete file.
@@ -54,7 +54,7 @@ class HeadReader:
         self._applied: dict[str, frozenset[str]] = {}
 
     def read(self, table: Table) -> Head:
-        """What is live at the head of `main`. Reads manifests and deletes that are new."""
+        """The live files at the head of `main`. Reads manifests and deletes that are new."""
         head = Head()
         snapshot = table.metadata.snapshot_by_name(MAIN_BRANCH)
         for manifest in [] if snapshot is None else snapshot.manifests(table.io):

@@ -1,4 +1,4 @@
-"""The request of a keyed table: new rows, the positions of those they replace, files that go."""
+"""The request of a keyed table: new rows, positions of the rows they replace, files that go."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

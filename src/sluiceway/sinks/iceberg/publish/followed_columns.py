@@ -28,7 +28,7 @@ class FollowedColumns:
             self._held = metadata
 
     def update(self, metadata: TableMetadata, events: Log) -> None:
-        """The table was looked at.
+        """Take in the table as a look found it.
 
         Args:
             metadata: As it was loaded, perhaps before a change that is known already.
@@ -49,13 +49,13 @@ class FollowedColumns:
 
     @property
     def metadata(self) -> TableMetadata | None:
-        """Of the newest look whose columns are taken up; None before `begin`."""
+        """Metadata of the newest look whose columns are taken up; None before `begin`."""
         with self._lock:
             return self._held
 
     @property
     def columns(self) -> Columns | None:
-        """Of the same."""
+        """Columns of that metadata; None before `begin`."""
         held = self.metadata
         return None if held is None else columns_of(held)
 

@@ -30,11 +30,11 @@ _WAYS_OUT = (
 )
 
 HashOf = Callable[[int], str | None]
-"""First digits of the hash of a slot's record; None behind the log's end."""
+"""First digits of the hash of a slot's record; None after the log's end."""
 
 
 def hashes_of(log: LedgerLog) -> HashOf:
-    """Of the records of a log."""
+    """Hashes of a log's records."""
 
     def hash_of(slot: int) -> str | None:
         raw = log.read_bytes(slot)
@@ -204,5 +204,5 @@ class LakeTable:
         try:
             with edge("lake.send", self.where):
                 return self.catalog.send(table, request)
-        except Exception as error:  # noqa: BLE001 - planted faults too: the table is looked at
+        except Exception as error:  # noqa: BLE001 - planted faults too: the table is loaded
             return f"{type(error).__name__}: {error}"

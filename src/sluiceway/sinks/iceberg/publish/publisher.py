@@ -56,10 +56,10 @@ from sluiceway.storage.contract import Storage
 
 @dataclass(slots=True)
 class _Commits:
-    """What is known of them.
+    """What is known of the route's commits.
 
     Attributes:
-        last_s: When the newest one was noted.
+        last_s: When the newest one was seen, in monotonic seconds.
         gap_s: From one to the next, lately, and no more than an interval; None before there
             were two.
     """
@@ -69,7 +69,7 @@ class _Commits:
 
 
 class PublishPace:
-    """Of one table. Any thread may call.
+    """Pace of one table. Any thread may call.
 
     Args:
         interval_s: From one snapshot to the next.
@@ -131,7 +131,7 @@ class LakePlace:
     Attributes:
         storage: Storage of the table and its ledger.
         root: The table's location as the storage names it.
-        uri: The same as the catalog spells it.
+        uri: The location as the catalog spells it.
         stores: How the store is reached by another process.
         compression: Compression of files that are merged.
     """
@@ -168,10 +168,10 @@ class LakePublisher(Follower):
         place: Where its files go.
         route: Whose rows.
         options: How.
-        events: To tell a person.
+        events: Log for people.
 
     Attributes:
-        most_rows: Most rows of a batch, but for its last slot; None bounds nothing.
+        most_rows: Most rows of a batch, except its last slot; None bounds nothing.
     """
 
     name = "table"
@@ -206,7 +206,7 @@ class LakePublisher(Follower):
         self._last_epoch: int | None = None
         self._commits: deque[tuple[int, float]] = deque(maxlen=_MOST_NOTED)
         self._told_unproven = False
-        # When slots were noted that the table may not have, as (next slot, seconds): a new driver
+        # When slots were seen that the table may not have, as (next slot, seconds): a new driver
         # counts from its own start. Used by the route's thread alone.
         self._noted: deque[tuple[int, float]] = deque()
         self._waits = ""
@@ -219,7 +219,7 @@ class LakePublisher(Follower):
         return max(self._place, self._clear)
 
     def rest_s(self) -> float | None:
-        """See `Follower.rest_s`: the table is looked at, and waiting rows are published."""
+        """See `Follower.rest_s`: then the table is read, and waiting rows are published."""
         if self._looked_s is None:
             return 0.0
         now_s = self._clock()
@@ -227,7 +227,7 @@ class LakePublisher(Follower):
         return min(rest_s, self._pace.wait_s(now_s)) if self._waits else rest_s
 
     def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.update`: the pace of commits, and when the table began to fall behind."""
+        """See `Follower.update`: the pace of commits, and since when the table lags."""
         del since, anew
         if fold.last_epoch != self._last_epoch:
             self._last_epoch = fold.last_epoch
@@ -304,7 +304,7 @@ class LakePublisher(Follower):
             try:
                 said = self._try(look.table, batch, view)
             except FileNotFoundError as error:
-                # Its snapshot was expired since it was looked at, files and all.
+                # Its snapshot was expired since it was read, files and all.
                 said = f"a file of the table's metadata is gone: {error}"
             after = self._look(view.log)
             if after.next_slot > batch.last:
@@ -424,7 +424,7 @@ class LakePublisher(Follower):
         """What the table says then of complete hours; an older one, announced again, changes none.
 
         Args:
-            batch: That is published.
+            batch: Batch that is published.
             held: The table's properties as they are.
         """
         found: dict[str, str] = {}
@@ -476,7 +476,7 @@ class LakePublisher(Follower):
         return look
 
     def _note(self, look: TableLook, view: LogView) -> None:
-        """Go on where the table stands, which may be behind what it was."""
+        """Go on where the table stands, which may be earlier than before."""
         if look.next_slot < self._place:
             self._events.warning(
                 "lake_table_rolled_back", slot=look.next_slot - 1, was=self._place - 1
@@ -489,7 +489,7 @@ class LakePublisher(Follower):
 
     def _note_effects(self, view: LogView) -> None:
         # Another publisher may know a longer log than this view shows: none of this one's records
-        # speaks of slots behind its own.
+        # speaks of later slots.
         if self._place <= view.through:
             self._route.note_effects(self.place())
 

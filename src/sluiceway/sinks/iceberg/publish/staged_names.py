@@ -24,7 +24,7 @@ _ADVICE = "lake-names"
 
 @dataclass(frozen=True, slots=True)
 class _Removed:
-    """Slot below which no name is left, as a driver has noted."""
+    """Slot below which no name is left, as a driver has written it."""
 
     through: int
 
@@ -42,7 +42,7 @@ class OpenDirty:
         self.next_slot = 0
 
     def apply(self, record: Record) -> None:
-        """Take in the next record. One that was taken in before changes nothing."""
+        """Take in the next record. A repeated one changes nothing."""
         body = record.body
         if record.seq < self.next_slot:
             return
@@ -59,7 +59,7 @@ class OpenDirty:
 
     def _consume(self, source: DirtySource, rows: int) -> int:
         at = source.seq, source.file
-        # One that is not known lies before all names that are left.
+        # An unknown one lies before all names that are left.
         origin, left = self._files.pop(at, (source.seq, rows))
         if left > rows:
             self._files[at] = origin, left - rows
@@ -71,11 +71,11 @@ class OpenDirty:
 
 
 class StagedLakeFiles:
-    """Of one route. One thread at a time.
+    """Staged names of one route. One thread at a time.
 
     Args:
-        storage: That the ledger and its table lie on.
-        for_replay: Whether names stay that lie behind open dirty rows.
+        storage: Storage of the ledger and its table.
+        for_replay: Whether names stay that are needed to replay open dirty rows.
     """
 
     def __init__(self, storage: Storage, *, for_replay: bool = False) -> None:
@@ -88,7 +88,7 @@ class StagedLakeFiles:
     def release(self, view: LogView, next_slot: int, now_s: float) -> None:
         """The table has all slots below `next_slot`: their names go in a while.
 
-        Called after each look. The first time those of drivers before are taken up.
+        Called after each look. The first time it takes up names that earlier drivers left.
 
         Args:
             view: The log as it may be followed now.

@@ -17,7 +17,7 @@ _UUID_DIGITS = 8
 
 
 def check_writable(metadata: TableMetadata, where: str) -> None:
-    """See that this version writes such a table.
+    """Check that this version writes such a table.
 
     Raises:
         TableMismatchError: It does not; says what to do.
