@@ -62,9 +62,9 @@ def run(
 ) -> RunSummary:
     """Run a job and return when it ends; without a limit it ends when it is stopped.
 
-    Uses the process's SparkSession when there is one, as it is, and leaves it running; starts
-    one and stops it otherwise. Exactly once holds as for `sluiceway run`: a call that raises, or
-    whose process dies, has lost and doubled nothing, and the next one goes on.
+    Uses the process's SparkSession when there is one, as it is, and leaves it running; starts one
+    and stops it otherwise. Exactly once holds as for `sluiceway run`. A call that raises, or whose
+    process dies, has lost and doubled nothing, and the next one goes on.
 
     Args:
         job: Path of a job file, or what such a file holds.

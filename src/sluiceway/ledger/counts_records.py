@@ -1,7 +1,7 @@
 """COUNTS: how many rows another system has counted for times of the table (`ready.counts`).
 
-Put by the driver between two epochs, so that what it decides with stands in the ledger, and a
-start goes on reading where the last one was.
+The driver puts it between two epochs. So what it decides with stands in the ledger, and a start
+goes on reading where the last one was.
 """
 
 from dataclasses import dataclass

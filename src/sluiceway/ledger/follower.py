@@ -101,8 +101,8 @@ class Follower(ABC):
         """Slot below which the outside is known to be equal. No call; any thread may read it.
 
         It moves only after what is known to have worked. What it begins with comes from the
-        ledger's own fields (`fold.published_through`, `fold.effects_through`) or is kept by the
-        outside itself: a process may die after any call.
+        ledger's own fields (`fold.published_through`, `fold.effects_through`), or the outside
+        itself keeps it. A process may die after any call.
         """
 
     def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:  # noqa: B027 - streams

@@ -1,8 +1,8 @@
 """What under stage/ may go: the garbage rule, as a function of the fold and of a listing.
 
 Only the log decides, never age and never that a slot is taken (docs/contributors/promises.md,
-Garbage). What may go once may go for ever, because terms and epochs only rise: so an answer that is
-old when it is used is still right, next to a live driver and next to a fenced one.
+Garbage). What may go once may go for ever, because terms and epochs only rise. So an old answer is
+still right when it is used, next to a live driver and next to a fenced one.
 """
 
 import re
@@ -209,9 +209,9 @@ def _judge(
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
         case NameKind.RESERVE_TMP | NameKind.REQUEST_TMP | NameKind.ADVICE_TMP | NameKind.CLOCK:
-            # A writer that still makes it does without: the reserve is made after the next commit,
-            # the lease renewed a little later, the request put again by whoever waits for it, and
-            # the store's clock read from another file.
+            # A writer that still makes it does without. The reserve is made after the next commit,
+            # and the lease renewed a little later. A caller puts the request again, and the store's
+            # clock is read from another file.
             return Decision(item.name, removable=True, reason="no record ever names it")
         case NameKind.PACK:
             # Packs never go, and hold what was decided: the folder needs no second one.

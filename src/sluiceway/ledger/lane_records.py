@@ -34,7 +34,7 @@ class LaneRecord:
     Attributes:
         lane: Its id, made of what was asked for; the same request never opens a second one.
         kind: `replay` (through the job file as it is now), `purge` (given up, no output) or `late`
-            (out of the late place, as they are, into their own partitions).
+            (from the late place, unchanged, into their own partitions).
         operator: `user@host`.
         reason: In the operator's words.
     """

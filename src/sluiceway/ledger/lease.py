@@ -1,8 +1,8 @@
 """The lease: advice that keeps two drivers from fighting. Safety never rests on it.
 
-Rewritten every two seconds. A peer reads it and calls its owner dead when the process is gone on
-the same boot of the same host, or when the counter stood still for ten seconds of the peer's own
-monotonic clock (commit rule 25). No wall clock takes part.
+Rewritten every two seconds. A peer reads it and calls its owner dead in two cases (commit rule 25).
+The process is gone on the same boot of the same host, or the counter stood still for ten seconds of
+the peer's own monotonic clock. No wall clock takes part.
 """
 
 import time
@@ -59,8 +59,8 @@ def wait_until_free(
     """Return when no live driver holds the lease. Called once, before fencing.
 
     Returns:
-        The lease as it was seen last, of an owner that is dead or has released it; None when
-        there is none, or it is unreadable.
+        The last lease that was seen, when its owner is dead or has released it; None when there is
+        none, or it is unreadable.
 
     Raises:
         LeaseHeldError: Its counter moves, so its owner lives.

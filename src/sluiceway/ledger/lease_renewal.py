@@ -1,8 +1,8 @@
 """Renews all leases of a process from few threads, each lease in its own time.
 
-The leases of one volume share a lane: a leader waits for the next lease that is due, hands the
-lead on and renews it. A call that hangs holds one thread of its lane, and another one leads; a
-volume that hangs altogether holds the few threads of its lane, and the other volumes go on.
+The leases of one volume share a lane: a leader waits for the next lease that is due, hands the lead
+on and renews it. A call that hangs holds one thread of its lane, and another one leads. A volume
+that hangs altogether holds the few threads of its lane, and the other volumes go on.
 """
 
 import heapq

@@ -2,7 +2,7 @@
 
 A pack holds the stored bytes of all records of a folder, a line each, so that the chain can be
 tested as before. It is whole, and was read back, before the first of its slots is emptied. From
-then on what stands in such a slot is nothing: an old driver's put may still land there, and that
+then on what stands in such a slot is nothing. An old driver's put may still land there, and that
 driver reads the pack after its put (`LedgerWriter`).
 """
 

@@ -22,10 +22,10 @@ def placed(record: DataRecord, fold: Fold) -> DataRecord:
     the epoch was planned (commit rule 4). The staged files stay as they are.
 
     Args:
-        record: Each file with the folder of its partition's first rows; in `closed` all prefixes
-            that were closed when it was planned, with the watermark that this took, and in
-            `counted` the prefixes that have all rows of their counts. Rows in other prefixes are
-            not late, and refused when those are closed by now (commit rule 6).
+        record: Each file with the folder of its partition's first rows. `closed` has all prefixes
+            that were closed when it was planned, with the watermark that this took. `counted` has
+            the prefixes with all rows of their counts. Rows in other prefixes are not late, and
+            refused when those are closed by now (commit rule 6).
         fold: Fold of all records before the slot.
     """
     closed = set(record.closed).difference(fold.sealed)

@@ -151,8 +151,8 @@ class ReaderLeaseKeeper:
     def start(self, slot: int, *, sleep: Callable[[float], None] = time.sleep) -> None:
         """Take the name, and keep it until `release`.
 
-        Waits for a run before that was killed: until its process is gone, or on another host until
-        its lease has stood still for long enough.
+        Waits for an earlier run that was killed: until its process is gone, or on another host
+        until its lease has stood still long enough.
 
         Args:
             slot: Slot up to which the query has planned everything.

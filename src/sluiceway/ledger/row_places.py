@@ -2,7 +2,7 @@
 
 A partition's rows stand in the order of the log: slot by slot, and within a record file by file. A
 REPLACE keeps that order. So the rows of a partition up to a slot are its first rows, whatever files
-hold them, and no file that was replaced is needed to read them.
+hold them. No replaced file is needed to read them.
 """
 
 from bisect import bisect_right

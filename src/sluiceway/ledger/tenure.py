@@ -36,9 +36,8 @@ class DriverTerm:
     def check(self) -> None:
         """Pass while the driver holds the ledger, by a reading of the log at most 10 s old.
 
-        Called before each change of anything that has no fencing, by whichever thread makes it:
-        at once before, and again between the parts of what may take long. It reads one empty
-        slot in 10 s at most.
+        Called right before each change of anything that has no fencing, by the thread that makes
+        it, and again between the parts of a long one. It reads one empty slot in 10 s at most.
 
         Raises:
             FencedError: Another driver has taken over. Stop; touch nothing.

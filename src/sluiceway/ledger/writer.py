@@ -107,8 +107,8 @@ class LedgerWriter:
 
         Args:
             body: The fence.
-            on_lost: Called when another record took the slot, before the next try at a later slot;
-                raises when a live driver holds the lease by now.
+            on_lost: Called when another record took the slot, before the next try at a later one;
+                raises when a live driver holds the lease now.
         """
         while True:
             committed = self._try_put(body, self.fold.term + 1)

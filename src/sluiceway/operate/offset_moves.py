@@ -83,8 +83,8 @@ class OffsetMove:
 def chosen_partitions(fold: Fold, wish: ResetRequest) -> tuple[SourcePartition, ...]:
     """The source partitions that are to be moved, in order.
 
-    A retired one is moved only when it is named and another log may be read in its place:
-    its topic went and was created again. Every other one goes on by itself where it ended.
+    A retired one is moved only when it is named and another log may be read in its place, as its
+    topic was created again. Every other one goes on by itself where it ended.
 
     Raises:
         ResetRefusedError: The ledger does not read one of them, or nothing at all.

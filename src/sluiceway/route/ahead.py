@@ -1,7 +1,7 @@
 """One epoch ahead: an epoch is planned from what the tasks of the one before have returned.
 
 The commit of the one before is under way meanwhile. Nothing is committed from an end that the
-ledger does not have: what was planned ahead of an epoch that then does not land is discarded
+ledger does not have. When the epoch before does not land, what was planned after it is discarded
 and read again from the committed ends (commit rule 3).
 """
 

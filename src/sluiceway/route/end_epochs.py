@@ -2,8 +2,8 @@
 
 The reader knows the epoch of a row only. After that row may lie records of newer epochs, which no
 reader sees. The leader's own epoch is as good, when it led before the rows were read and still
-does: all that is committed under it is of its epoch or an older one, and every later leader has
-it. So a log that no longer has it was truncated.
+does. All that is committed under it is of its epoch or an older one, and every later leader has it.
+So a log that no longer has it was truncated.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """New source partitions of a keyed route: they wait until the old ones are drained (L22).
 
-With more partitions a topic's keys move. A change in a new partition may be younger than one of
-its key that lies in an old partition still, so the old ones are read first: up to the ends that
-they have a while after the new one was seen, when every producer knows of it. Nothing of this is
+With more partitions a topic's keys move. A change in a new partition may be younger than a change
+of its key that still lies in an old one. So the old ones are read first, up to the ends that they
+have a while after the new one was seen. By then every producer knows of it. Nothing of this is
 kept: a driver that starts again waits again, and never too short.
 """
 

@@ -1,8 +1,8 @@
 """Which ledger a table belongs to (commit rules 9 and 10).
 
 Three places say it: the file OWNER next to the log, the table's property `sluiceway.ledger`, and
-the log's first fence. A new ledger is made in this order, so that a crash between any two steps
-differs from a loss: OWNER, fence in slot 0, property; SOURCES and DATA come after the property.
+the log's first fence. A new ledger is made in the order OWNER, fence in slot 0, property; SOURCES
+and DATA come after the property. So a crash between any two steps differs from a loss.
 """
 
 from uuid import uuid4

@@ -1,7 +1,7 @@
 """What the metrics say of one route: its session reports events, the page reads the figures.
 
-Rows count when they are committed, so that what is read twice counts once, and the figures of a
-driver add up to what its ledger has gained.
+Rows count when they are committed, so rows that are read twice count once. The figures of a driver
+add up to what its ledger has gained.
 """
 
 import heapq
@@ -50,8 +50,8 @@ class _Unshown:
 class RouteFigures:
     """Figures of one route while its session lives; a new START goes on counting.
 
-    Called by the session's threads, one at a time for each kind of call; `applied` by the one of
-    the catalog, the store's measure by any.
+    The session's threads call it, one at a time for each kind of call. The catalog's thread calls
+    `applied`, and any thread the store's measure.
 
     Args:
         config: The route.

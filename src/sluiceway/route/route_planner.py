@@ -36,9 +36,9 @@ from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 class RoutePlanner:
     """Decides what a route reads next, from its ledger and from what the brokers say.
 
-    Used by one thread at a time, except that the next epoch may be planned while the commit of the
-    one before runs: from a fold of its own, so that the two have nothing in common. What it knows
-    of logs outlives the ledger that its session owns.
+    Used by one thread at a time, with one exception: the next epoch may be planned while the
+    previous commit runs. It has a fold of its own, so the two share nothing. What it knows of logs
+    outlives the ledger that its session owns.
 
     Args:
         context: Context of the route's session.

@@ -40,9 +40,9 @@ from sluiceway.upkeep.record_queue import RecordQueue
 def open_before_first(fold: FoldState, periods: PrefixPeriods) -> list[Period]:
     """Times that are open and end before one that was closed first; announced before it.
 
-    Closing begins with the first time with rows. An epoch that was in flight then may bring rows
-    of earlier ones, which are in time: they are closed later, or with it, and announced first.
-    Nothing joins once something is closed in the ledger, as rows of later epochs are late.
+    Closing begins with the first time with rows. An epoch that was in flight then may bring rows of
+    earlier times, which are not late. These times are closed later, or with it, and announced
+    first. Nothing joins once something is closed in the ledger, as rows of later epochs are late.
 
     Args:
         fold: What is closed in it was closed by its driver before.

@@ -1,7 +1,7 @@
 """Columns of the table while a route runs: a change takes effect at an epoch's border, or halts.
 
-What an epoch was planned with it is committed with: the plan of its tasks, and so the schema's
-fingerprint in its record, is that of the moment in which it was planned.
+An epoch is committed with what it was planned with. The plan of its tasks, and so the schema's
+fingerprint in its record, is the one of the moment in which it was planned.
 """
 
 import threading
@@ -60,8 +60,8 @@ class RouteUnfilledColumns:
             ignored: Fields that no column reads, seen so far.
 
         Returns:
-            Columns that no row has filled so far, each with the field that was meant, as far as
-            its name says; else with an empty text. None while every field is read.
+            Columns that no row has filled so far, each with the field that was meant if a name is
+            like it; else with an empty text. None while every field is read.
         """
         for each in results:
             if each.unfilled is not None:

@@ -92,8 +92,8 @@ def closing_marked(
 def put_announcements(held: OwnedRoute) -> None:
     """Put READY of all that may be announced, in order, for a short while.
 
-    Called by the driver's thread between two epochs; what is closed in the ledger has no epoch in
-    flight that was planned before (commit rule 6).
+    The driver's thread calls it between two epochs. A prefix that is closed in the ledger has no
+    epoch in flight that was planned before (commit rule 6).
 
     Raises:
         FencedError: Another driver has taken over.

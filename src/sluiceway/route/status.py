@@ -101,8 +101,8 @@ class RouteStatus(RouteNumbers):
         next_try_ms: When a route that has halted starts again; None when it does not.
         watermark_us: Event time up to which rows are complete, when the driver read it last.
         epochs: The last commits of this driver, the oldest first; a few.
-        spark_ui: Address of the Spark UI of the driver that lives; empty where that is off, None
-            where it is not known or no driver lives.
+        spark_ui: Address of the live driver's Spark UI; empty where that is off, None where it is
+            not known or no driver lives.
         term: Term of the driver; None before it has fenced.
         last_seq: Last slot of the ledger.
         last_commit_ms: Last commit of rows, by this driver or as the one before it said.
@@ -111,17 +111,17 @@ class RouteStatus(RouteNumbers):
         rows_late: Late rows, whatever became of them, and `late_rows` the same by policy.
         lag_records: In the logs and not committed, when the brokers were last asked; without what
             left-out partitions have; None when no leader answers.
-        lag_at_least_ms: While `lag_ms` is not known and records wait: how old the oldest of them
-            was at least, by its own time, when the brokers were last asked.
-        lag_ms: All records that are older than this are committed; 0 when there were none
-            to commit, None until all that the first reading saw is committed.
+        lag_at_least_ms: While `lag_ms` is not known and records wait: the least age of the oldest
+            one, by its own time, when the brokers were last asked.
+        lag_ms: All older records are committed; 0 when there were none to commit, None until all
+            that the first reading saw is committed.
         rows_per_s: Rows committed a second, over the last minute or two epochs.
         dirty_rows_per_s: Dirty rows among these.
         dirty_reasons: Dirty rows that this driver has committed, by reason and field.
         ignored_fields: Fields that no column reads and `unknown_fields: ignore` ignores: rows in
             which this driver's tasks have seen each, of the few that they sample.
-        unfilled_columns: Columns that no row of this driver has filled, despite such fields, each
-            with the field that was meant; empty where no name is like it.
+        unfilled_columns: Columns that no row of this driver has filled, each with the ignored field
+            that was meant; empty where no name is like it.
         left_out: Source partitions that the route goes on without, as no leader answers for them,
             each with why; a few of `left_out_count`. They hold the watermark.
         followers: What follows the commits, in order: how far each is, and what it waits for.

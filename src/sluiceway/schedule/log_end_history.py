@@ -1,8 +1,7 @@
 """A log that ends below its committed end is read again before it is called truncated.
 
-A leader that was just elected, or one that does not know yet that it is none any more, answers
-with a high watermark of a moment ago. That says nothing about the log and is over in seconds; a
-truncation stays.
+A newly elected leader, or a former one that does not know it yet, answers with a high watermark of
+a moment ago. That says nothing about the log and is over in seconds; a truncation stays.
 """
 
 import time

@@ -37,8 +37,8 @@ def oldest_waiting_ms(client: SourceClient, waiting: Waiting) -> dict[str, int]:
         waiting: As `waiting_ends` finds them.
 
     Returns:
-        At most a tenth too little. A route is left out when its records are younger than a second,
-        have no time, or its leaders did not answer in a few seconds.
+        At most a tenth too little. A route is left out when its records are younger than a second
+        or have no time, or its leaders are slow to answer.
     """
     search = _Search(client, waiting)
     logs = {(one, route) for route, ends in waiting.items() for one in ends}

@@ -1,9 +1,9 @@
 """Several tasks read one source partition's backlog: each a piece of it, one after another.
 
 Tasks that would have nothing to do get a piece each. All pieces but the last end at the offset at
-which the next one begins; the last reads on to the deadline, as the whole split would have. What
-a task has read counts only when all pieces before it were read to their ends, so a piece is
-somewhat shorter than what was read of the source partition in an epoch before.
+which the next one begins. The last reads on to the deadline, as the whole split would have. What a
+task has read counts only when all pieces before it were read to their ends. So a piece is somewhat
+shorter than what an earlier epoch read of the source partition.
 """
 
 from collections.abc import Mapping, Sequence

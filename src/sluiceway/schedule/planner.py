@@ -102,7 +102,7 @@ def new_partitions(
     """Partitions that begin where the job file's start says, in order.
 
     Partitions that appeared under an unchanged subscription (a listed topic, or an unchanged
-    pattern) are not among them: they begin at their own earliest offset, or rows would be lost.
+    pattern) are not among them. They begin at their own earliest offset, or rows would be lost.
     """
     return tuple(
         found.partition
@@ -301,7 +301,7 @@ def plan_splits(
 ) -> list[PlannedSplit]:
     """Splits of the next epoch, from the committed ends.
 
-    A source partition without bounds is read from its copy as far as that goes; with nothing new
+    A source partition without bounds is read from its copy as far as that goes. With nothing new
     there it is left out of the epoch, and the others go on.
 
     Args:
@@ -461,8 +461,8 @@ class EpochPace:
     """The pace of one route. Owned by its session, used by one thread.
 
     An epoch takes longer than its tasks read: they have to begin, close their files and answer.
-    With that much less reading, as it was in the epochs before, commits follow each other by the
-    interval; a quarter of it is the most, so that a slow store leaves time to read.
+    Reading is cut by that much, as measured in the epochs before, so that commits follow each other
+    by the interval. A quarter of it is the most, so that a slow store leaves time to read.
 
     Args:
         interval_s: From one commit to the next.

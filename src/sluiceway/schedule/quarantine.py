@@ -1,8 +1,8 @@
 """Which routes may share a task: the routes of a task that died are kept apart. No I/O.
 
-The process of a task ends for one route as a rule: by the memory that its rows take, or by a bug in
-native code. Which one it was is found by halving: the halves run in tasks of their own, and only a
-route that dies alone is to blame.
+As a rule one route ends the process of a task: by the memory that its rows take, or by a bug in
+native code. Halving finds that route. The halves run in tasks of their own, and only a route that
+dies alone is to blame.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
 """Assigns the splits of an epoch to its tasks: the longest first, and where they were before.
 
-A task serves one route unless there are fewer tasks than routes (commit rule 20). Splits stay
-with their task while that is nearly as good as dealing them out again: a consumer goes on only with
-the very source partitions that it had.
+A task serves one route unless there are fewer tasks than routes (commit rule 20). Splits stay with
+their task while that is nearly as good as dealing them out again. A consumer goes on only with the
+very source partitions that it had.
 """
 
 import heapq

@@ -24,8 +24,8 @@ def resolve_start(
 ) -> dict[SourcePartition, ResolvedStart]:
     """Resolve a start for partitions that are new to the ledger. Once for each, ever.
 
-    Offsets and groups that say nothing of a partition leave it to its earliest offset: what a
-    group has not committed it may not have read.
+    Offsets and groups that say nothing of a partition leave it to its earliest offset. What a group
+    has not committed it may not have read.
 
     Args:
         start: As the job file says.

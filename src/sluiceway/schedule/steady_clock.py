@@ -1,9 +1,9 @@
 """The wall clock of this driver, believed only where the monotonic clock bears it out.
 
-What is closed by time stays closed, so one reading of a clock that is a day ahead for a minute
-would close a day for ever. A reading whose distance from the monotonic clock differs by more than
-five seconds from any of the last five minutes is refused, logged, and waited out, be it by one step
-or by several small ones; meanwhile time goes on as the monotonic clock says.
+What is closed by time stays closed. So one reading of a clock that is a day ahead for a minute
+would close a day for ever. A reading is compared with the last five minutes. If its distance from
+the monotonic clock differs by more than five seconds from any of them, it is refused, logged and
+waited out. Several small steps count like one. Meanwhile time goes on as the monotonic clock says.
 """
 
 import threading

@@ -127,7 +127,7 @@ class RetryPause:
     def judge(self, failures: Sequence[SluicewayError], *, landed: bool) -> None:
         """Raise what the loop has to react to.
 
-        An outage may last. A task that fails on its own rows epoch after epoch is no outage: it
+        An outage may last. A task that fails on its own rows epoch after epoch is no outage. It
         halts the route in the end, even while other source partitions commit.
 
         Args:

@@ -1,11 +1,11 @@
 """Health endpoints and metrics of a running driver, on the loopback address by default.
 
-`GET /healthz` answers 200 while the loop goes round, else 503. `GET /readyz` answers 200 when
-every route has started and none has halted, else 503. Both return the state of all routes.
-`GET /metrics` is the page for Prometheus. A request is small, is read in a few seconds or not at
-all, and never waits for the loop or makes it wait. With a token each request has to bring it.
-Without one, a request that names another host than this machine is refused, as a browser would
-send it for a page that is not ours.
+`GET /healthz` answers 200 while the loop goes round, else 503. `GET /readyz` answers 200 when every
+route has started and none has halted, else 503. Both return the state of all routes. `GET /metrics`
+is the page for Prometheus. A request is small, is read in a few seconds or not at all, and never
+waits for the loop or makes it wait. With a token each request has to bring it. Without one, a
+request that names another host than this machine is refused: a browser would send it for a foreign
+page.
 """
 
 import hmac

@@ -28,8 +28,8 @@ class TableIdentity:
         created_at_s: The catalog's creation time of the table, seconds since the epoch.
         location: Root folder, as an absolute path or URI.
         uuid: UUID of the table, where its format has one; empty elsewhere.
-        ledger_place: Folder of the ledger and of committed files that are not in the table yet,
-            where that is not the table's own; empty is `location`.
+        ledger_place: Folder of the ledger and of committed files that are not in the table yet;
+            empty is `location`.
     """
 
     catalog: str
@@ -62,8 +62,8 @@ class TableState:
         warnings: What a person should know of the table, in words.
         columns: Data columns as the catalog has them.
         further: Columns that the job file does not declare, for a route that takes them up.
-        lacking: What the table does not have yet, though all else is said as if it had: the route
-            has them added (`TableSink.add_columns`) before anything is read for it.
+        lacking: What the table does not have yet, though `columns` says all else as if it had. The
+            route has them added (`TableSink.add_columns`) before anything is read for it.
     """
 
     identity: TableIdentity
@@ -221,9 +221,9 @@ class TableSink(ABC):
 
         Returns:
             None of them: the driver itself links staged files to their final names below the
-            table's location, and shows partitions by `apply`. Else, where none of them
-            `publishes`, the driver puts one before them that links staged files to their final
-            names below `TableIdentity.home`; its name is `files`.
+            table's location, and shows partitions by `apply`. Else, where none of them `publishes`,
+            the driver puts one named `files` before them. It links staged files to their final
+            names below `TableIdentity.home`.
         """
         del route
         return ()

@@ -127,7 +127,7 @@ class SourceClient(ABC):
         """Read first and last offsets of copies of logs that `bounds` has left out.
 
         Called after `bounds`, with what no leader answers for. Readers read such a log from the
-        copy. It may lack the log's end and begin elsewhere, so its offsets say what can be read
+        copy. It may lack the log's end and begin elsewhere. So its offsets say what can be read
         now, and never where the log ends or what it has lost.
 
         Returns:
@@ -295,8 +295,8 @@ class SourceBatch(ABC):
     def origins(self) -> Origins | None:
         """Where the rows first came from, when that is not the split that they are read from.
 
-        Called only when a route keeps it. Rows of a replay are read from a dirty file, and their
-        topic, partition and offset are still the ones that they had in the queue.
+        Called only when a route keeps it. Rows of a replay are read from a dirty file, and still
+        have the topic, partition and offset that they had in the queue.
         """
         return None
 
@@ -314,8 +314,8 @@ class SplitEnd:
     """How far a split was read.
 
     Attributes:
-        end_offset: First offset not covered by what was returned: the EOF offset when the log's
-            end was met after the last row, else last row + 1 (never the consumer's position).
+        end_offset: First offset not covered by what was returned. When the log's end was met after
+            the last row it is the EOF offset, else last row + 1 (never the consumer's position).
         rows: Records returned for this split.
         gaps: Offsets in [start, end) that were no row: compacted away, transaction markers,
             aborted transactions.
@@ -411,8 +411,8 @@ class Source(ABC):
         Args:
             splits: At most one per source partition; of any topics and routes.
             options: Options of the connection.
-            owner: Ledgers and terms that the splits were planned by: a connection may be kept
-                for the next task of the same owner, never for another's.
+            owner: Ledgers and terms that the splits were planned by. A connection may be kept for
+                the next task of the same owner, never for another's.
 
         Raises:
             SourceUnavailableError: No connection.

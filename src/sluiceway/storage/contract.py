@@ -37,8 +37,8 @@ class FileStatus:
         is_link: In a listing: it only leads there, perhaps to another place.
         unfit: In a listing: why the file could not be published by this process; empty when
             nothing speaks against it.
-        changed_ms: When a file was last written, or given its name by `share`, since 1970 by the
-            store's own clock; None where the store has none.
+        changed_ms: When a file was last written, or given its name by `share`: milliseconds since
+            1970 by the store's own clock; None where the store has none.
     """
 
     path: str
@@ -116,7 +116,7 @@ class Storage(ABC):
 
     Attributes:
         has_folders: A folder is a thing of its own, which can be gone, and a publish moves a file.
-            Else folders are parts of names; a put needs none, and a staged file stays where it is
+            Else folders are parts of names. A put needs none, and a staged file stays where it is
             after its publish, until garbage collection takes it.
         looks_are_cheap: Asking for a file again and again costs next to nothing; else each time
             is a request that is paid for.
@@ -163,10 +163,10 @@ class Storage(ABC):
     def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
         """Create `path` with exactly `content`, or not at all; exclusive and durable.
 
-        The bytes are made once by the caller. After any doubtful answer the slot is read:
-        `CREATED` when it holds `content`, `EXISTS` when it holds something else. Creates the
-        parent folder of `path` (that one only) when its own parent exists; without folders the
-        writer of the log refuses to go on after a record that is gone.
+        The bytes are made once by the caller. After any doubtful answer the slot is read: `CREATED`
+        when it holds `content`, `EXISTS` when it holds something else. Creates the parent folder of
+        `path` (that one only) when its own parent exists. Without folders the writer of the log
+        refuses to go on after a record that is gone.
 
         Args:
             path: Final name.

@@ -79,8 +79,8 @@ class ProbeOnce:
         Args:
             storage: Storage of the folder.
             folder: Exists.
-            within: Folder below it that is made for the probe and removed after it, so that what
-                a death leaves bears its name; None probes in `folder` itself.
+            within: Folder below it that is made for the probe and removed after it, so that
+                leftovers of a death bear its name; None probes in `folder` itself.
 
         Raises:
             UnhealthyEnvironmentError: The store cannot do it; says what failed.

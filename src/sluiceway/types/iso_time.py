@@ -108,8 +108,8 @@ def parse_iso_timestamp(text: str, zone: tzinfo | None = None) -> int:
         Microseconds since the epoch, UTC.
 
     Raises:
-        ValueError: Another shape, no such time, no offset, digits beyond microseconds, a local
-            time that the zone has twice or never, or outside 0001 to 9999; says which.
+        ValueError: Another shape, no such time, no offset, digits beyond microseconds, or outside
+            0001 to 9999; or a local time that the zone has twice or never. Says which.
     """
     return instant_us(parse_iso_wall_time(text), zone)
 

@@ -1,7 +1,7 @@
 """The conversion matrix of JSON: which value becomes what in which type, under which policy.
 
-Data only. The decoder takes from it which kinds of values a type accepts, the check of a job file
-which policies a column may have; the tests have a case for each cell, and
+Data only. The decoder takes from it which kinds of values a type accepts. The check of a job file
+takes from it which policies a column may have. The tests have a case for each cell, and
 docs/reference/types.md shows it.
 """
 
@@ -254,8 +254,8 @@ def _numbers_by_policy() -> Iterator[_Row]:
     for kinds, reasons, lossy in exact:
         modes = ("half_even",) if kinds == FLOATS else tuple(ROUNDING_MODES)
         after_lossy = (Why.OVERFLOW,)
-        # A float that would print as another number is an overflow by its code, and so is an
-        # exponent of more than 18 digits, with which it is not known which way a number is off.
+        # A float that would print as another number is an overflow by its code. So is an exponent
+        # of more than 18 digits, with which it is unknown which way a number is off.
         after_overflow = (lossy, Why.OVERFLOW)
         for source in (_J.NUMBER, _J.STRING):
             text = (Why.BAD_TEXT,) if source is _J.STRING else ()

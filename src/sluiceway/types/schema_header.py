@@ -1,8 +1,8 @@
 """Payloads whose schema is named by a header of their record: what Confluent's serializers can do.
 
 Source: the wire format of Confluent Platform 8 and its clients' `SchemaId`. The header holds what
-else stands before the payload: a zero and an id, or a one and a GUID; for Protobuf the message's
-indexes after it.
+otherwise stands before the payload: a zero and an id, or a one and a GUID; for Protobuf then the
+message's indexes.
 """
 
 from collections.abc import Iterable, Sequence

@@ -78,9 +78,9 @@ def compile_time_format(pattern: str) -> TimeReader:
     """Make the reading of texts that a pattern describes. Called once a column.
 
     Args:
-        pattern: `iso8601`, or `yyyy`, `MM`, `dd` once each, then `HH`, `mm`, `ss`, one to nine
-            `S` for the fraction, `XXX` for `Z` or `+08:00`; letters in quotes and all else
-            stand for themselves.
+        pattern: `iso8601`, or a pattern. It has `yyyy`, `MM`, `dd` once each, then `HH`, `mm`,
+            `ss`, one to nine `S` for the fraction, `XXX` for `Z` or `+08:00`. Letters in quotes and
+            all else stand for themselves.
 
     Raises:
         ValueError: It is no such pattern; says why.

@@ -1,7 +1,7 @@
 """The conversion matrices of Avro and Protobuf, made from JSON's and from what JSON has not.
 
 Data only. A kind of values that JSON has too, such as a whole number, becomes what JSON's becomes,
-under the same policies; here stands what is different, and what kinds a format has.
+under the same policies. Here stands what is different, and what kinds a format has.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """Reads audited counts from a topic into the ledger, outside of the epochs (`ready.counts`).
 
-It has turns of the process's pool, reads the topic and decides nothing: counts become COUNTS
-records, put by the driver, and a prefix is closed by those records. A topic that is down
-holds up what waits for a count, and nothing else.
+It has turns of the process's pool, reads the topic and decides nothing. The driver puts the counts
+as COUNTS records, and a prefix is closed by those records. A topic that is down holds up what waits
+for a count, and nothing else.
 """
 
 import threading
@@ -158,8 +158,8 @@ class CountsFeed(BackgroundWork):
         self._untold = 0
         self._looked = threading.Event()
         self._end = threading.Event()
-        # Not in the pool of upkeep: compaction and expiry of routes that are held up, by a cluster
-        # that is away, hold all its threads until the cluster is back.
+        # Not in the pool of upkeep: while a cluster is away, compaction and expiry of its routes
+        # hold all threads of that pool.
         self._work = process_pool().add(self._turn, f"counts {rule.topic}")
         self._work.wake()
 

@@ -71,8 +71,8 @@ _EPOCH_S = 2.0
 _RANGES_AT_ONCE = 200
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 60.0
-# What is wrong with old rows, with what was committed of them, or with how they would have to be
-# read halts no stream that goes on without them.
+# A fault may lie in old rows, in what was committed of them, or in how they would have to be read.
+# It halts no stream that goes on without them.
 _OF_ITS_ROWS = (
     FileLostError,
     LedgerCorruptError,

@@ -114,8 +114,8 @@ def counts_body(
 ) -> CountsRecord | None:
     """What was read of a topic of counts; counts of closed prefixes are left out.
 
-    None while it would have the ledger let go of a count that a closing was decided by and is not
-    in the ledger yet: it has to come first.
+    None while the ledger would let go of a count by which a closing was decided that it does not
+    have yet. That closing has to come first.
 
     Args:
         fold: Up to the record's slot.
@@ -152,9 +152,8 @@ def expire_body(
         fold: Up to the record's slot.
         partitions: By name; partitions that are worked on are left out.
         reason: In words.
-        live: By partition, the files that were live when they were read and are to be
-            removed; a partition that has got others since is left out. None leaves all files to
-            the owner.
+        live: By partition, the live files when they were read, which are to be removed. A partition
+            that has got others since is left out. None leaves all files to the owner.
     """
     busy = {intent.partition for intent in fold.intents.values()}
     states = [fold.partitions.get(name) for name in partitions]

@@ -1,12 +1,12 @@
 """Moves partitions to new folders with other files: what compaction does, in its own thread.
 
-A group of partitions goes together, so that their records wait for one turn of the driver's
-thread and not each for its own: INTENT of all, then their files are rewritten, then REPLACE of
-all. Each has records of its own, and one that fails is given up alone.
+A group of partitions goes together, so that their records wait for one turn of the driver's thread
+and not each for its own. First comes the INTENT of all, then their files are rewritten, then the
+REPLACE of all. Each has records of its own, and one that fails is given up alone.
 
 The epochs go on meanwhile. Files that they commit before a REPLACE has its slot are carried over
 into the new folder as they are. When every epoch brings more, the driver's own thread carries the
-last ones, between two epochs; when they are too many for that, the work is given up.
+last ones, between two epochs. When they are too many for that, the work is given up.
 """
 
 from collections.abc import Callable, Iterable, Sequence

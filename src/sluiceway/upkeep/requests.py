@@ -1,7 +1,7 @@
 """Requests of tools to the driver that runs a route (P8): exclusive puts under `requests/`.
 
 They are mail, never truth. A request's name is made of what it asks for, so that asking again is
-the same request; what was done of it stands in the ledger.
+the same request. The ledger says what was done of it.
 """
 
 import hashlib

@@ -129,7 +129,7 @@ class WorkProcess:
 class ProcessWork:
     """A `WorkRunner` that begins processes of low priority, one after the other.
 
-    One serves a group of requests, one after the other, and ends with it; where it dies, another
+    One serves a group of requests, one after the other, and ends with it. Where it dies, another
     one goes on with the request after the one that was under way.
 
     Args:

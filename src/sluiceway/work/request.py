@@ -19,9 +19,9 @@ class WorkRequest:
     """What is to be done. It is pickled with its argument.
 
     Attributes:
-        function: `module:name` of a function of two arguments: `argument`, and a text that names a
-            further attempt (earlier ones may still write); empty for the first. An iterator that
-            it returns gives several answers.
+        function: `module:name` of a function of two arguments: `argument`, and a text. The text
+            names a further attempt (earlier ones may still write); it is empty for the first. An
+            iterator that it returns gives several answers.
         argument: For the function.
         hint: What an operator is advised where the function has a bug.
         size_bytes: What the function reads; shares and times go by it.
@@ -87,8 +87,8 @@ class ClusterWork(WorkRunner, Protocol):
             longest_s: Seconds after which its executor is taken for one that hangs.
 
         Returns:
-            None when it was not begun, as there are not several executors, or none of their slots
-            is spared now: then the driver's process does it.
+            None when it was not begun, as there are too few executors or none of their slots is
+            free: then the driver's process does it.
 
         Raises:
             TaskFailedError: The task has died, or it takes far too long.

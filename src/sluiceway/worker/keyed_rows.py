@@ -1,6 +1,6 @@
 """Keys of changes: what a record's own key says, compared with the row's and put in its place.
 
-The queue keeps the order of one key only among records that have it as their own key (L21), so a
+The queue keeps the order of one key only among records that have it as their own key (L21). So a
 change whose record has another could overtake what came before it. It is dirty, never guessed.
 """
 
@@ -204,9 +204,9 @@ class _RecordKeys:
         may_be_bare: Whether a key may be the value of the one column, without its name.
 
     Attributes:
-        reads_all: Whether it gets the keys of all records, even of records without a row: as
-            buffers they cost less than a part of them as objects. A registry is asked only for
-            keys of rows.
+        reads_all: Whether it gets the keys of all records, even of records without a row. As
+            buffers they cost less than a part of them as objects. A registry is asked only for keys
+            of rows.
     """
 
     reads_all = True

@@ -1,7 +1,7 @@
 """Which rows are late, and where they go instead of their own partition (commit rule 17).
 
-With nothing closed and no row below its bound this costs a check of the least event time of each
-batch and at the batch's few distinct partitions.
+With nothing closed and no row below its bound it costs little: a check of each batch's least event
+time and few distinct partitions.
 """
 
 from collections.abc import Iterable, Sequence

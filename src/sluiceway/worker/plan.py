@@ -393,8 +393,8 @@ class TaskResult:
         unknown_fields: Fields that no column reads, when the route samples them.
         late_files: Late rows in their own place.
         late_rows: All late rows, by what became of them.
-        unfilled: Payload columns that no row has filled, and whose key no sampled row
-            has as null; None when no row was decoded, or the route does not sample.
+        unfilled: Payload columns that no row has filled, and whose key no sampled row has as null.
+            None when no row was decoded, or the route does not sample.
         store_requests: Requests that its process has sent since its last answer.
         figures: For metrics alone.
     """

@@ -84,8 +84,8 @@ class RowChooser:
     def apply(self, rows: pa.RecordBatch) -> ChosenRows:
         """Fill in defaults, constants and computed columns, and judge rows by `where`.
 
-        Called once a batch. A row that `where` does not let through is never dirty, whatever
-        its computed columns would be; only a `where` that itself has no exact value makes one.
+        Called once a batch. A row that `where` does not let through is never dirty, whatever its
+        computed columns would be. Only a `where` without an exact value makes one.
 
         Args:
             rows: Decoded rows.

@@ -149,8 +149,8 @@ class StagedFiles:
     def free(self, kept_bytes: int) -> None:
         """Free memory, the largest file first, until at most `kept_bytes` are held.
 
-        A file stays open after that while there is room for open files; the others are closed,
-        and their partitions get another file with their next row.
+        A file stays open after that while there is room for open files. The others are closed, and
+        their partitions get another file with their next row.
 
         Raises:
             TaskFailedError: A file cannot be written, or is not what was written.

@@ -1,9 +1,9 @@
 """The memory that a task's rows may take, dealt out in one place and held to by measuring.
 
-Data on its way has a fixed share: the queue's own buffer, the batch that is fetched and decoded,
-batches that wait for their writing, room to sort. What is kept is measured: rows of all routes
-that wait in buffers of files, or to be sorted. Above its limit the route that keeps most writes
-its largest files out. Interpreter, libraries and the codecs' own state come on top.
+Data on its way has a fixed share: the queue's own buffer, the batch in decoding, batches that wait
+for their writing, room to sort. What is kept is measured: rows of all routes that wait in buffers
+of files, or to be sorted. Above its limit the route that keeps most writes its largest files out.
+Interpreter, libraries and the codecs' own state come on top.
 """
 
 import threading

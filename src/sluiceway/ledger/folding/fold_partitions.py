@@ -1,6 +1,6 @@
 """Partitions of the table: where each is, which files are live in it, what is closed or announced.
 
-The fold keeps sums of the live files, not their names: a REPLACE names them, and its list has to
+The fold keeps sums of the live files, not their names. A REPLACE names them, and its list has to
 add up to the sum (docs/contributors/promises.md, Partitions that move).
 """
 

@@ -1,7 +1,7 @@
 """The route's watermark: it never falls, and no row or log end that could hold it is left out.
 
-What the fold tests needs none of the job file's settings: whatever those are, no source partition
-that holds the watermark may have an earlier one (commit rules 6, 11, 12, 23).
+The fold needs none of the job file's settings for its tests. Whatever those are, no source
+partition that holds the watermark may be below it (commit rules 6, 11, 12, 23).
 """
 
 from collections.abc import Iterable

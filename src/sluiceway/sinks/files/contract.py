@@ -77,8 +77,8 @@ class TableFile(ABC):
         writer: Where it goes; owned from here on.
 
     Attributes:
-        keeps_batches: What `flush` frees are batches as they were handed over, which keep all
-            that lies in their memory; else it is a copy of the file's own.
+        keeps_batches: Whether `flush` frees batches as they were handed over, which keep all that
+            lies in their memory; else it frees a copy of the file's own.
     """
 
     keeps_batches: bool = False

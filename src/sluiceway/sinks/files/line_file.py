@@ -19,8 +19,8 @@ CODEC_ENDINGS = {"none": "", "gzip": ".gz", "snappy": ".snappy", "lz4": ".lz4"}
 _GZIP_LEVEL = 4
 _GZIP_WINDOW = 31
 _BLOCK_BYTES = 64 << 10
-# Lines are kept until so many can be written at once: until then a file is neither begun, nor is
-# there a codec for it, and partitions may be many.
+# Lines are kept until so many can be written at once. Until then a file is not begun and has no
+# codec, so partitions may be many.
 _PUT_BYTES = 1 << 20
 _GZIP_STATE_BYTES = 300 << 10
 _HADOOP_CODECS = {"snappy": "snappy", "lz4": "lz4_raw"}

@@ -79,11 +79,11 @@ class ParquetStagedFile(TableFile):
         schema: Schema of every batch.
         compression: `zstd`, `snappy` or `gzip`.
         row_group_bytes: Arrow bytes of a row group, before encoding.
-        int96: Timestamps as INT96, which Hive, Spark and Presto of all ages read alike; else
-            as INT64 of microseconds in UTC, which Hive reads from version 4 on.
+        int96: Whether timestamps are INT96, which Hive, Spark and Presto of all ages read alike;
+            else INT64 of microseconds in UTC, which Hive reads from version 4 on.
         columns: Columns of the files of one task; may be shared by its threads.
-        stored: Schema of the file where its columns have ids, which lake tables go by; decimals
-            are stored as integers then, and timestamps never as INT96.
+        stored: Schema of the file where its columns have ids, which lake tables go by. Decimals are
+            stored as integers then, and timestamps never as INT96.
     """
 
     def __init__(  # noqa: PLR0913 - a file says all of itself

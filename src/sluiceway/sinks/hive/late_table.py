@@ -1,7 +1,7 @@
 """A Hive table over a route's late place: the files where they lie, the columns of the route's.
 
 No row is copied. The late place has a folder for each partition, and a file gets there after its
-commit only; so each folder can be a partition as it is.
+commit only. So each folder can be a partition as it is.
 """
 
 from collections.abc import Sequence

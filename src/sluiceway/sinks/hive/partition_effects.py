@@ -33,8 +33,8 @@ def apply_partitions(
 ) -> tuple[ParkedPartition, ...]:
     """Compare, and apply the difference in batches; safe to repeat. No file is touched.
 
-    Folders that do not exist are made here, never by the metastore: it would remove one
-    that it made, with all files in it, when its own transaction fails.
+    Folders that do not exist are made here, never by the metastore. When its own transaction fails,
+    it would remove one that it made, with all files in it.
 
     Args:
         client: Client of the table's metastore.

@@ -132,7 +132,7 @@ def columns_with(
 
     Raises:
         TableMismatchError: A column is there with a type that the wanted one does not extend, or
-            it is not the metastore that says which columns there are.
+            the metastore does not hold the columns.
     """
     provider = table.parameters.get("spark.sql.sources.provider", "")
     if provider.lower() not in ("", "hive"):

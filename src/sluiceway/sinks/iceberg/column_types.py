@@ -136,8 +136,8 @@ def to_iceberg(data_type: DataType, ids: Iterator[int] | None = None) -> Iceberg
 def iceberg_schema(fields: tuple[Field, ...], *, key: tuple[str, ...] = ()) -> IcebergSchema:
     """A schema for a new table: every column optional except its key's, ids in order.
 
-    `required` is a rule for input, which the decoder holds; a column that is required in the
-    table could never be filled with null by another writer.
+    `required` is a rule for input, which the decoder holds. Another writer could never fill a
+    column with null that the table requires.
     """
     ids = count(1)
     named = {name.lower() for name in key}

@@ -1,7 +1,7 @@
 """One request to a catalog: a snapshot, the branch that it moves and the property, all or nothing.
 
-Built from what pyiceberg has for metadata and manifests; its own commits, retries and clean-ups
-are not used: only the table shows afterwards what became of a request.
+It uses what pyiceberg has for metadata and manifests, but not its commits, retries and clean-ups.
+Only the table shows afterwards what became of a request.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

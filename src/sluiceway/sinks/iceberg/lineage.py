@@ -24,9 +24,9 @@ def lineage(metadata: TableMetadata, through: LastSnapshot) -> Lineage:
         through: Our last snapshot, as the same metadata names it.
 
     Returns:
-        `good` when the walk meets our snapshot; `lost` when it meets the table's first snapshot,
-        or another one that is as old as ours: the table was rolled back or replaced; `unproven`
-        when a snapshot on the way was expired.
+        `good` when the walk meets our snapshot. `lost` when it meets the table's first snapshot, or
+        another as old as ours: the table was rolled back or replaced. `unproven` when a snapshot on
+        the way was expired.
     """
     snapshot = metadata.snapshot_by_name(MAIN_BRANCH)
     if snapshot is None:

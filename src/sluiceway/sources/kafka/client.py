@@ -151,8 +151,8 @@ class KafkaSourceClient(SourceClient):
     def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
         """Those of topics that a broker has denied by name, twice; see the contract.
 
-        A list of topics says too little: it leaves out what the login may not see, and what the
-        broker that was asked does not know yet.
+        A list of topics says too little. It leaves out topics that the login may not see, or that
+        the broker asked does not know yet.
 
         Raises:
             SourceUnavailableError: No broker answers.

@@ -260,8 +260,8 @@ def _is_ahead(leased: LeasedConsumer, wanted: Mapping[SourcePartition, Split]) -
 def _has_to_check(leased: LeasedConsumer, wanted: Mapping[SourcePartition, Split]) -> bool:
     """Whether a leader epoch has to be held against a log at another offset than it stands.
 
-    The library does so when it meets a log and when its leader changes, and not when it is
-    assigned another offset of a log that it knows.
+    The library does so when it meets a log and when its leader changes. It does not when it is
+    assigned another offset of a known log.
     """
     return any(
         split.new_leader and leased.next_offsets.get(partition) != split.start_offset

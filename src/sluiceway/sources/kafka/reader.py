@@ -198,8 +198,8 @@ _FIRST_FETCH_ROWS: Final = 1_000
 class KafkaSplitReader(SplitReader):
     """One consumer for all splits of a task, lent by the process's cache.
 
-    A split with a stop offset ends there when a row at or above the stop, or the end of the log
-    at or above it, was met; so it never waits for a row that a transaction marker replaced.
+    A split with a stop offset ends when a row at or above the stop was met, or the log's end at or
+    above it. So it never waits for a row that a transaction marker replaced.
 
     Args:
         splits: At most one per source partition; of any topics.

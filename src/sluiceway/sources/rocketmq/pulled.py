@@ -1,7 +1,7 @@
 """Pulls of one queue through the native module: rows as buffers, no object per message.
 
-It takes pulls of plain messages only, whole and without holes; the others are read by
-`messages.read_messages`, with the same outcome for what both can take.
+It takes pulls of plain messages only, whole and without holes. `messages.read_messages` reads the
+others, with the same outcome for what both can take.
 """
 
 from collections.abc import Sequence
@@ -167,8 +167,8 @@ def pull_fields(
 ) -> dict[str, object]:
     """A pull of a queue from an offset on.
 
-    All messages are asked for, whatever tags are wanted: a broker compares hashes of tags only,
-    and what it leaves out looks like what is gone.
+    All messages are asked for, whatever tags are wanted. A broker compares hashes of tags only, and
+    what it leaves out looks like what is gone.
 
     Args:
         partition: The queue.

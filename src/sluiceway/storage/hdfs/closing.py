@@ -1,7 +1,7 @@
 """The end of a file of HDFS, as soon as the name node knows that its last block is kept.
 
-A name node closes a file once a data node has reported its last block, some milliseconds after the
-writer has heard that it has it. The library asks at once, is refused, and asks again half a second
+A name node closes a file once a data node has reported its last block. The writer has heard of that
+block some milliseconds before. The library asks at once, is refused, and asks again half a second
 later: each file would take that long (ADR 97).
 """
 

@@ -121,7 +121,7 @@ class _StagedFile(StagedWriter):
 class HdfsStorage(Storage):
     """Storage contract over HDFS's own protocol; may be used by several threads.
 
-    New folders and files get the mode of the folder that they are put into, and with it group and
+    New folders and files get the mode of the folder that they are put into. With it come group and
     default ACL, which HDFS hands down by itself (commit rule 30b).
 
     Args:

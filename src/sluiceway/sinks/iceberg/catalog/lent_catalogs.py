@@ -1,9 +1,8 @@
 """The few clients of a catalog that a process has, however many tables it fills.
 
 A client is used by one thread at a time: it keeps headers that threads would share. So each call
-borrows one and gives it back. Four at most are made of a connection, when they are needed: so
-many requests of this process are on their way to a catalog at once, and so many connections are
-open.
+borrows one and gives it back. A connection gets four at most, when they are needed. So many
+requests of this process are on their way to a catalog at once, and so many connections are open.
 """
 
 import threading

@@ -1,10 +1,10 @@
 """Compaction of an append lake table, while publishing goes on: many small files become few.
 
-A process writes the new files, as long as that takes; one request with a snapshot of the kind
-`replace` puts them in the place of the old ones. It loses to whatever lands meanwhile, and is
-built again from the same new files: what it replaces has to be live still, and rows that others
-have deleted since are deleted in the new file by their places. Only the table shows what became
-of a request, so a file that was ever named in one is never removed here.
+A process writes the new files, as long as that takes. One request with a snapshot of the kind
+`replace` puts them in the place of the old ones. The request loses to whatever lands meanwhile, and
+is built again from the same new files. The files that it replaces have to be live still. Rows that
+others have deleted since are deleted in the new file by their places. Only the table shows what
+became of a request, so a file that was ever named in one is never removed here.
 
 Each group of files stands alone. A group that cannot be rewritten is logged and put off, and the
 others go into the table.

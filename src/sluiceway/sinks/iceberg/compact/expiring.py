@@ -239,8 +239,8 @@ class LakeExpiry:
         hash_of: Returns the hash of a ledger's record.
         events: Log for people.
         least: How many of the newest snapshots always stay.
-        slowest: Asked for the slot up to which all queries are through that read by the ledger, at
-            a time in milliseconds; None where there is none.
+        slowest: Called with a time in milliseconds; returns the slot up to which all queries that
+            read by the ledger are through, None without such a query.
     """
 
     def __init__(

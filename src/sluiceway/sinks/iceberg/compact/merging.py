@@ -12,9 +12,9 @@ SMALL_SHARE = 4
 """A file below a quarter of the target is small."""
 _WORTH_FILES = 4
 _CHEAP_BYTES = 1 << 20
-"""Fewer files than that are merged before a snapshot only where they weigh less than this together:
-rewriting megabytes for a file or two less costs a job that catches up a third of its CPU, and
-the upkeep of the table merges them with others of their size."""
+"""Fewer files than that are merged before a snapshot only where they weigh less than this together.
+Rewriting megabytes for a file or two less costs a job that catches up a third of its CPU. The
+upkeep of the table merges the others with files of their size."""
 _TIMEOUT_S = 600.0
 _MOST_ROWS_KEPT_WARM = 200_000
 

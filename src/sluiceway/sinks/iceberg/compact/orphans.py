@@ -1,8 +1,8 @@
 """Orphans of a lake table: files in its folders that nothing names. They are found, and removed.
 
 Whoever writes to a table places its files first, and names them by a request then. So a file that
-nothing names may be on its way. It is left alone while it is young by the store's own clock, and
-while the ledger has a slot with it that the table does not have yet, however old it is.
+nothing names may be on its way. It is left alone while it is young by the store's own clock.
+However old it is, it also stays while the ledger has a slot with it that the table lacks.
 """
 
 import time

@@ -63,8 +63,8 @@ def small_files(
         head: As it was read.
         location: Location of the table; files elsewhere are left alone.
         target_bytes: What a file should weigh; below a quarter of it one is small.
-        all_of_them: Two small files of a partition are enough; else it takes eight of like size,
-            so that a row is rewritten a handful of times, however often the table is checked.
+        all_of_them: Whether two small files of a partition are enough. Else it takes eight of like
+            size, so that a row is rewritten a handful of times, however often the table is checked.
     """
     below = target_bytes // SMALL_SHARE
     small = {

@@ -1,8 +1,8 @@
 """Whether a change that is read once more is still the last of its key, by the committed changes.
 
-Each change with a greater offset in its source partition was committed in the slot of the dirty
-row or after it, so the files of changes from there on have all of them, deletes too. Where such a
-file is gone, or the source partition was moved since, it is unknown, and the row stays dirty.
+Each change with a greater offset in its source partition was committed in the slot of the dirty row
+or later. So the files of changes from there on have all of them, deletes too. Where such a file is
+gone, or the source partition was moved since, it is unknown, and the row stays dirty.
 """
 
 from collections.abc import Sequence

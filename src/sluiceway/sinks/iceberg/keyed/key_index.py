@@ -1,9 +1,9 @@
 """Where the rows of a key lie: the keys of each data file, sorted by hash, cached on local disk.
 
-The cache is never truth. A file's part is made from the file itself when it is first asked for,
-lies in a folder of this process, mapped into memory, and goes with the file; a hit is confirmed
-by the key's own values. Eight bytes a row and the key itself, on disk. It is made in pieces of a
-million rows, so what it takes of memory meanwhile does not grow with the table or its files.
+The cache is never truth. A file's part is made from the file itself when it is first asked for. It
+lies in a folder of this process, mapped into memory, and goes with the file. The key's own values
+confirm a hit. Eight bytes a row and the key itself, on disk. It is made in pieces of a million
+rows, so what it takes of memory meanwhile does not grow with the table or its files.
 """
 
 import shutil

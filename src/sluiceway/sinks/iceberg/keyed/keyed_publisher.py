@@ -1,9 +1,9 @@
 """Makes a keyed lake table equal to its source: each key's last change, by positions, no MERGE.
 
-The older rows of a key are found among the keys of all files that are live at the very head that
-the request asserts; when the head has moved, they are found again. One snapshot brings the new
-rows and the position deletes of the old ones, so a reader sees the table as it was at one place of
-the log, and one key once.
+The older rows of a key are found among the keys of all files that are live at the head that the
+request asserts. When the head has moved, they are found again. One snapshot brings the new rows and
+the position deletes of the old ones. So a reader sees the table as it was at one place of the log,
+and one key once.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,11 +1,11 @@
 """Which files of a keyed table a publish rewrites, so that reading stays cheap. Decides only.
 
-A publish adds a data file and a delete file a partition. Files of like size become one when there
-are four of them, files of which a third is dead are written again, and a partition's delete files
-become one at eight: a scan pays for each file that it opens, and for each dead row. It is done
-within the publish and its snapshot: the positions are resolved at that head, so nothing can land in
-between that would have to be carried over (ADR 40). What one publish rewrites is bounded, so it
-is never much slower than the others.
+A publish adds a data file and a delete file a partition. A scan pays for each file that it opens,
+and for each dead row. So four files of like size become one, and a file of which a third is dead is
+written again. A partition's delete files become one at eight. It is done within the publish and its
+snapshot. The positions are resolved at that head, so nothing can land in between that would have to
+be carried over (ADR 40). What one publish rewrites is bounded, so it is never much slower than the
+others.
 """
 
 from collections.abc import Callable, Mapping

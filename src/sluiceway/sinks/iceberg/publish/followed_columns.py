@@ -1,8 +1,8 @@
 """Columns that others add to a lake table while a route fills it, as publishing sees them.
 
 A column is identified by its id. So what is taken up are columns with new ids, when all old ones
-are still there, each of its name and type. A column that goes, gets another name or a wider
-type is left for the next start: files that were committed stay right, since readers go by ids.
+are still there, each of its name and type. A column that goes, gets another name or a wider type is
+left for the next start. Committed files stay right, since readers go by ids.
 """
 
 import threading

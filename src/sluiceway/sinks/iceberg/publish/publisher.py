@@ -1,6 +1,6 @@
 """Makes a lake table equal to its log: a batch of slots, one snapshot, one request, one look.
 
-Any number of publishers may live, fenced ones too: all publish the same log, and a request lands
+Any number of publishers may live, fenced ones too. All publish the same log, and a request lands
 only on the very metadata that it was built from. Nothing that was sent is ever cleaned up here.
 """
 

@@ -1,10 +1,9 @@
 """Names next to the ledger under which files waited for their snapshot: they go once it is seen.
 
-A name is a hard link of a file of the table, or a copy: one that stays keeps the file's bytes
-when others have compacted the table. In a table with a key the files of changes also show whether
-a dirty row that is replayed is still the last of its key, so they stay while one is open (L24).
-A file next to the ledger says how far names were removed, so that the next driver removes the
-rest.
+A name is a hard link of a file of the table, or a copy. A name that stays keeps the file's bytes
+when others have compacted the table. In a table with a key the files of changes also show whether a
+replayed dirty row is still the last of its key. So they stay while a dirty row is open (L24). A
+file next to the ledger says how far names were removed, so that the next driver removes the rest.
 """
 
 from collections import deque
