@@ -39,7 +39,7 @@ def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, An
 
     Args:
         group: Which contract.
-        name: As the job file or a location's scheme has it.
+        name: Name as the job file or a location's scheme has it.
         built_in: Name -> object of this package, or where it is, as `module:name`.
 
     Raises:
@@ -76,7 +76,7 @@ def opened(
 
     Args:
         group: Which contract.
-        name: As the job file or a location's scheme has it.
+        name: Name as the job file or a location's scheme has it.
         wanted: What has to come back.
         make: Calls what `find_implementation` found.
         told: What the contract lets it raise in addition to our own errors.

@@ -210,7 +210,7 @@ class GarbageCollector:
 
 
 def _promising(decided: Decided, found: Iterable[str], most: int) -> list[str]:
-    """The names to check, in order; those which may go by now come first."""
+    """The names to check, in order; names that may go by now come first."""
     hopes = decide(decided, found, {}, frozenset())
     chosen = sorted((not hope.removable, hope.name) for hope in hopes)[:most]
     return sorted(name for _, name in chosen)

@@ -56,7 +56,7 @@ def records_of(log: LedgerLog, sources: Iterable[DirtySource]) -> Iterator[Recor
     seqs = sorted({each.seq for each in sources})
     at = 0
     while at < len(seqs):
-        # Behind a slot that is asked for, others follow soon, or are in the same folder.
+        # After a slot that is asked for, others follow soon, or are in the same folder.
         folder = log.layout.folder_of(seqs[at])
         last = at
         while last + 1 < len(seqs) and log.layout.folder_of(seqs[last + 1]) == folder:

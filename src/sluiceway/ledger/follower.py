@@ -24,8 +24,8 @@ class LogView:
     """The log as a follower may see it now. Reading it never blocks the route.
 
     Attributes:
-        log: To read; `log.check_held` is asked before anything outside is changed that has no
-            fencing of its own.
+        log: The log, to read; `log.check_held` is asked before anything outside is changed that has
+            no fencing of its own.
         through: First slot that is not to be followed yet: all below it is committed, and all
             followers of `after` are through it.
         hasty: What is put off otherwise is done now.
@@ -77,7 +77,7 @@ class Follower(ABC):
     A follower has no thread, no pause and no loop for ever: the runner has.
 
     Attributes:
-        name: As status, metrics and logs show it.
+        name: Name as status, metrics and logs show it.
         after: Names of followers that have to pass a slot first. Names that the route does not have
             are ignored; the route's composition refuses a circle.
         owns_table: Whether a Fatal of it halts the route: it makes the table itself.

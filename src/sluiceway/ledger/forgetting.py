@@ -6,7 +6,7 @@ Every reader forgets the same ones in the same slot, so that all test later reco
 from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
 
 MAX_PARTITIONS = 10_000
-"""Table partitions that are kept in any case: those touched last. When a forgotten partition gets
+"""Most recently touched partitions that are kept in any case. When a forgotten partition gets
 rows again, the catalog is asked and finds it; it was never moved. The place of a moved partition
 stands nowhere else, so it is kept until it is sealed (`ledger.sealing`)."""
 

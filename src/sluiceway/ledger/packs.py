@@ -22,7 +22,7 @@ _COMPRESSION = 6
 
 
 class Packs:
-    """The packs of one route. Remembers those it has seen: a pack never goes."""
+    """The packs of one route. Remembers each one it has seen: a pack never goes."""
 
     def __init__(self, storage: Storage, layout: LedgerLayout) -> None:
         self._storage = storage
@@ -147,7 +147,7 @@ class Packs:
         return raw
 
     def _check(self, folder: int) -> None:
-        """Read the pack through a fresh handle: every record, chained to those before and after."""
+        """Read the pack through a fresh handle: every record, chained to its neighbours."""
         slots = self._layout.slots_of(folder)
         path = self._layout.pack(folder)
         before = None if folder == 0 else record_hash(self._raw(slots.start - 1) or b"")

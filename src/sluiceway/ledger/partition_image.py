@@ -154,7 +154,7 @@ def partitions_image(fold: FoldState, sealed: Iterable[str] = ()) -> PartitionsI
     """The image of a fold, without what the SNAPSHOT makes it forget; the fold stays as it is.
 
     Args:
-        fold: Up to the SNAPSHOT's slot.
+        fold: Fold up to the SNAPSHOT's slot.
         sealed: What the SNAPSHOT seals. It is in the image still: whoever reads that takes the
             SNAPSHOT in next, and tests whether it may be sealed.
     """

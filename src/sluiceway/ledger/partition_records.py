@@ -90,7 +90,7 @@ class ReadyRecord:
         as_of_seq: Last slot that changed what is below.
         whole: Whether rows, files and partitions are all that there are. Not so when a partition
             may have been forgotten before it came again.
-        partitions: In name order; none when the time has no rows.
+        partitions: Partitions in name order; none when the time has no rows.
         at_us: When it was put, by the driver's clock; nothing is decided by it.
     """
 

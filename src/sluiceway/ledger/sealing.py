@@ -43,7 +43,7 @@ def to_seal(fold: FoldState, choice: SealChoice = seal_everything) -> tuple[str,
     """What the next SNAPSHOT seals, the oldest first.
 
     Args:
-        fold: Up to its slot, all published.
+        fold: Fold up to its slot, all published.
         choice: What the route does not need any more.
     """
     groups = _groups(fold)

@@ -201,7 +201,7 @@ def write_side_file(
     Args:
         storage: The ledger's storage.
         layout: The ledger's layout.
-        fold: Up to the record's slot.
+        fold: Fold up to the record's slot.
         sealed: What the record seals; the fold has it still.
 
     Returns:

@@ -24,7 +24,7 @@ class FigureLimits:
     Attributes:
         routes: Routes of a job.
         topics: Topics of a route.
-        partitions: Source partitions of a route: those with the largest lag.
+        partitions: Source partitions of a route: the ones with the largest lag.
     """
 
     routes: int = 500

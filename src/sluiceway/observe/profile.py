@@ -19,8 +19,8 @@ class EpochDurations:
         tasks_ms: Stage -> milliseconds, the sum over its tasks. Stages that overlap each count in
             full. `task` is the tasks' whole life.
         longest_task_ms: Life of the task that lived longest.
-        run_ms: From the plan until all tasks had answered.
-        commit_ms: From then until everything was published.
+        run_ms: Milliseconds from the plan until all tasks had answered.
+        commit_ms: Milliseconds from then until everything was published.
     """
 
     rows: int

@@ -40,7 +40,7 @@ class Progress:
     Attributes:
         profile: Where the time goes; gets every commit.
         watched: Whether a person watches while tasks read.
-        reads: Route -> records that tasks have read, those of the running epoch too.
+        reads: Route -> records that tasks have read, the running epoch included.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -83,7 +83,7 @@ class Progress:
         """Tasks have read so many records since the run began. Called a few times a second.
 
         Args:
-            reads: By route.
+            reads: Records by route.
         """
         self.reads = dict(reads)
         if self.commits == 0 and any(self.reads.values()):

@@ -32,7 +32,7 @@ class FencedLog:
     """A ledger that a driver has begun with.
 
     Attributes:
-        log: To read.
+        log: The log, to read.
         uuid: Its own.
     """
 

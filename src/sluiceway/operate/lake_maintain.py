@@ -37,7 +37,7 @@ class MaintenanceRequest:
     """What is to be done.
 
     Attributes:
-        keep_s: For how long snapshots stay.
+        keep_s: How long snapshots stay, in seconds.
         orphan_age_s: Files that no snapshot names go when they are older; None leaves them.
         dry_run: Only say what would be done.
     """

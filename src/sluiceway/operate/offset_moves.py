@@ -42,7 +42,7 @@ class ResetRequest:
     """What an operator asks for.
 
     Attributes:
-        partitions: Only these; none means all that are read.
+        partitions: Chosen ones only; none means all that are read.
         accepted: `gap`, `twice` and `identity`, as far as the operator has said so.
     """
 

@@ -18,7 +18,7 @@ class RetireRequest:
     """What an operator asks for.
 
     Attributes:
-        partitions: Only these; none means all that are read and gone.
+        partitions: Chosen ones only; none means all that are read and gone.
         accepts_gap: Whether the operator has said that what was not read of them never is.
     """
 

@@ -22,7 +22,7 @@ class PartitionerChoice:
     """Who gives a partition column its values; a value, so that it reaches the workers.
 
     Attributes:
-        name: As in the job file.
+        name: Name as in the job file.
         options: Names and values as text, in order. May hold secrets: never logged.
     """
 

@@ -22,9 +22,9 @@ def with_end_epochs(
     """The record with the epochs that its tasks could not know. Called once an epoch.
 
     Args:
-        record: As the tasks have answered.
+        record: The record as the tasks have answered.
         planned: What was to be read, with the leaders that were asked before.
-        bounds: As the brokers say after the tasks.
+        bounds: Log ends as the brokers say after the tasks.
     """
     asked = {each.split.partition: each.leader_epoch for each in planned}
     return replace(

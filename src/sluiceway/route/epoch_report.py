@@ -99,8 +99,8 @@ def log_sealed(log: Log, record: DataRecord, landed: EpochRecord | ReplaceRecord
 
     Args:
         log: The route's log.
-        record: As its tasks have answered.
-        landed: As it landed.
+        record: The record as its tasks have answered.
+        landed: The record as it landed.
     """
     if isinstance(landed, DataRecord) and landed.counts.late > record.counts.late:
         file = landed.late_files[len(record.late_files)]

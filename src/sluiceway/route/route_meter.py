@@ -64,7 +64,7 @@ class RouteMeter:
         done: Rows of these commits.
         on_look: Called with each reading of log ends.
         followers: Returns how far each follower is, see `RouteStatus`.
-        ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
+        ignored_fields: Sampled rows in which fields were seen that no column reads.
         unfilled_columns: See `RouteStatus`.
         left_out: Source partitions without a leader and why, some of them; and how many they are.
         lag: Records that were not committed when an epoch was planned or committed last.
@@ -111,7 +111,7 @@ class RouteMeter:
         """Take in a commit of rows.
 
         Args:
-            fold: With the commit.
+            fold: Fold with the commit.
             counts: Counts of that commit alone.
             reasons: Its dirty rows, by names of `types.dirty.counted_as`.
         """
@@ -137,7 +137,7 @@ class RouteMeter:
         """Take in log ends.
 
         Args:
-            fold: With all that is committed.
+            fold: Fold with all that is committed.
             bounds: The log ends.
             at: When they were read, on the meter's clock; None just now.
 

@@ -371,7 +371,7 @@ def _with(
 def _names(
     found: RouteWatermark, sources: Mapping[PartitionKey, SourceState], *, idle: bool
 ) -> tuple[SourceName, ...]:
-    """Those whose state the ledger does not have yet."""
+    """Source partitions whose state the ledger does not have yet."""
     return tuple(
         SourceName(*each.key)
         for each in found.verdicts

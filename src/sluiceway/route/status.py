@@ -150,7 +150,7 @@ class RouteSummary:
     """What a run has done for one route.
 
     Attributes:
-        state: In which it ended.
+        state: State in which it ended.
         error: Why, when it waited or had halted.
         commits: Commits of rows by this run, as are the rows.
     """

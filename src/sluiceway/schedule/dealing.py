@@ -32,7 +32,7 @@ class TaskPacker:
         """Fill `by_task` and `alone`. Called once an epoch.
 
         Args:
-            epochs: By route, in a stable order; not empty.
+            epochs: Epochs by route, in a stable order; not empty.
             slots: Tasks that can run at once.
 
         Returns:

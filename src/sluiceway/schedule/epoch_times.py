@@ -56,7 +56,7 @@ class EpochDates:
         """The record of the epoch, with the clock where rows go by it.
 
         Args:
-            record: As the tasks have answered.
+            record: The record as the tasks have answered.
             route: Says whether they do.
             at: When the tasks had answered, on the monotonic clock.
         """

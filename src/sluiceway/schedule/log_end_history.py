@@ -36,7 +36,7 @@ class LogEndHistory:
 
         Args:
             fold: State of the ledger.
-            bounds: As the brokers say now; a partition without an answer is left as it is.
+            bounds: Log ends as the brokers say now; a partition without an answer is left as it is.
 
         Raises:
             SourceUnavailableError: A log ends below its committed end, and has not for long.

@@ -34,7 +34,7 @@ def oldest_waiting_ms(client: SourceClient, waiting: Waiting) -> dict[str, int]:
 
     Args:
         client: Reads the logs.
-        waiting: As `waiting_ends` finds them.
+        waiting: Ends as `waiting_ends` finds them.
 
     Returns:
         At most a tenth too little. A route is left out when its records are younger than a second

@@ -45,7 +45,7 @@ class SplitPieces:
         """Give idle tasks a piece of the longest backlogs. Called once the splits are dealt out.
 
         Args:
-            epochs: By route; `by_task` of epochs with a backlog is changed.
+            epochs: Epochs by route; `by_task` of epochs with a backlog is changed.
             idle: Numbers of tasks that have no split.
         """
         self._chains = {}
@@ -81,7 +81,7 @@ class SplitPieces:
 
         Args:
             route: Its name, as in `cut`.
-            epoch: As it was planned.
+            epoch: The epoch as it was planned.
             answers: Answers of its tasks; a task that did not finish has none.
 
         Returns:

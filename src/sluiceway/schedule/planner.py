@@ -283,7 +283,7 @@ def check_still_there(ranges: Iterable[RangeRecord], bounds: Bounds, copies: Bou
 
     Args:
         ranges: What was read.
-        bounds: As the brokers say after the tasks; `plan_splits` judges them.
+        bounds: Log ends as the brokers say after the tasks; `plan_splits` judges them.
         copies: What can be read of the others.
 
     Raises:
@@ -465,7 +465,7 @@ class EpochPace:
     by the interval. A quarter of it is the most, so that a slow store leaves time to read.
 
     Args:
-        interval_s: From one commit to the next.
+        interval_s: Seconds from one commit to the next.
     """
 
     def __init__(self, interval_s: float) -> None:

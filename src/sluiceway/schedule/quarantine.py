@@ -65,7 +65,7 @@ class Quarantine:
         Groups for which there is no task take turns; what is left out comes in a later epoch.
 
         Args:
-            routes: In a stable order.
+            routes: Routes in a stable order.
             slots: Tasks that can run at once, at least one.
         """
         groups: dict[int, list[str]] = {}

@@ -48,7 +48,7 @@ class Rotation:
 
         Args:
             names: Names of the sharers, each once; in any order.
-            wants: In the order of the names.
+            wants: Wanted units in the order of the names.
             budget: Units in all, not negative.
         """
         order = sorted(range(len(names)), key=names.__getitem__)

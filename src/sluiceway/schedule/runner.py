@@ -59,7 +59,7 @@ class TaskRunner(ABC):
         They come and go when they do; `slots` counts them. Does nothing where slots are given.
 
         Args:
-            slots: At least 1.
+            slots: Number of slots, at least 1.
 
         Raises:
             RunnerLostError: The runner is gone.
@@ -80,7 +80,7 @@ class TaskRunner(ABC):
         """Run all bundles and return the answers of the finished ones.
 
         Args:
-            bundles: At most `slots()`, none empty.
+            bundles: Bundles, at most `slots()`, none empty.
             wait: Called every 50 to 100 ms while the tasks run; may raise to abandon the epoch.
             give_up_after_s: Then the tasks still running are cancelled; finished tasks' answers are
                 returned all the same.

@@ -40,7 +40,7 @@ class SourceView:
     copies: Mapping[SourcePartition, LogBounds] = field(default_factory=dict)
 
     def present(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """Those of a route's topics that the cluster has."""
+        """The topics of a route that the cluster has."""
         return tuple(topic for topic in topics if topic not in self.missing)
 
     def has(self, one: SourcePartition) -> bool:

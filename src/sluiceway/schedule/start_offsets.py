@@ -28,7 +28,7 @@ def resolve_start(
     has not committed it may not have read.
 
     Args:
-        start: As the job file says.
+        start: Start as the job file says.
         partitions: Source partitions to resolve.
         bounds: Bounds of at least these.
         source: Asked for a timestamp and for a group.

@@ -27,7 +27,7 @@ class ClosedHint:
         """The closed prefixes that the tasks of an epoch get. Called once an epoch.
 
         Args:
-            route: As the epoch is planned.
+            route: Plan of the route, as the epoch is planned.
             closed: All prefixes that are closed, except sealed ones.
         """
         if route != self._route:

@@ -39,7 +39,7 @@ class Panel:
     """One chart, number or table.
 
     Attributes:
-        unit: As Grafana calls it.
+        unit: Unit as Grafana calls it.
         help: One sentence under the title's mark.
         yellow: From which value on a number is; None never.
         red: From which value on a number is.

@@ -29,7 +29,7 @@ class ChangeJudge(Protocol):
         """Look for later changes of the rows' keys.
 
         Args:
-            rows: As change files have them.
+            rows: Rows as change files have them.
             sources: For each the dirty file that it is read from, as a `DirtySource`.
 
         Raises:

@@ -82,7 +82,7 @@ class ColumnToHave:
     """A data column that a table shall have.
 
     Attributes:
-        name: In lower case.
+        name: Name in lower case.
         type: Hive's type text; of a column that is there, with further fields in structs.
         key: Key in the payload.
         timezone: Zone of times in it that name none; empty where it has no such times.
@@ -388,7 +388,7 @@ class InspectedTable(ABC):
 
     @abstractmethod
     def partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
-        """Those of the wanted partitions that the catalog has; it is asked at each call.
+        """The wanted partitions that the catalog has; it is asked at each call.
 
         Raises:
             MetastoreUnavailableError: The catalog does not answer.

@@ -31,7 +31,7 @@ class LakeOptions:
         stored: Columns, all of them text, that the route makes for its partitions and the files
             hold in addition to the rows' columns.
         ledger: Where the ledger lies; None is next to the table's location.
-        publish_interval_s: From one snapshot to the next; epochs between them share one.
+        publish_interval_s: Seconds from one snapshot to the next; epochs between them share one.
         max_lag_s: How far the table may lag the ledger before no epoch is planned.
         target_bytes: What a file should weigh; smaller ones of a batch are merged.
         halt_unproven: Whether a table is left alone whose history cannot be followed back to our

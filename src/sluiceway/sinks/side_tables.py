@@ -134,7 +134,7 @@ class DayFolders(ABC):
 
     @abstractmethod
     def days(self, days: Sequence[str]) -> Collection[str]:
-        """Those of the days that readers see.
+        """The days among these that readers see.
 
         Raises:
             TableMismatchError: The table is gone.

@@ -31,7 +31,7 @@ class TableOptions:
         table: Its name.
         schema: Columns with the meta columns, without partition columns; None takes them from
             the table, which must exist then.
-        partition_columns: In path order; checked against a table that exists.
+        partition_columns: Partition columns in path order; checked against a table that exists.
         create: Create database and table when missing.
         location: Where a created table lies; None: where the metastore puts it. A table that
             exists must lie there.

@@ -177,7 +177,7 @@ class SourceClient(ABC):
 
     @abstractmethod
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
-        """Tell lag tools how far the ledger is. Never read back; best effort.
+        """Report to lag tools how far the ledger is. Never read back; best effort.
 
         Called after commits, for several groups at once, while the driver's other calls go on.
 
@@ -223,11 +223,11 @@ class RawRecords:
     Attributes:
         topics: Topics of the logs that the records are of.
         partitions: Keys of these logs in their topics.
-        offsets: In their logs.
+        offsets: Offsets in their logs.
         timestamps_ms: The queue's record times, since the epoch; None where it has none.
         keys: None is no key.
         values: None is a tombstone.
-        headers: In the record's order; names may repeat.
+        headers: Headers in the record's order; names may repeat.
     """
 
     topics: Sequence[str]
@@ -409,7 +409,7 @@ class Source(ABC):
         """A task's reader. Called once per task and connection.
 
         Args:
-            splits: At most one per source partition; of any topics and routes.
+            splits: Splits, at most one per source partition; of any topics and routes.
             options: Options of the connection.
             owner: Ledgers and terms that the splits were planned by. A connection may be kept for
                 the next task of the same owner, never for another's.

@@ -54,7 +54,7 @@ class DirtyRow:
         stage: `decode`, `convert`, `event_time`, `partition`, `late` or `write`.
         reason: Stable code.
         path: Field, as `geo.tags[3]`; empty when the whole payload is meant.
-        message: For people; never longer than 300 characters.
+        message: Text for people; never longer than 300 characters.
     """
 
     index: int

@@ -81,7 +81,7 @@ class Variant:
     """A way to set a column up.
 
     Attributes:
-        label: As a job file says it; empty for a column that says nothing.
+        label: Label as a job file says it; empty for a column that says nothing.
         policy: The policy.
         unit: Unit of times that are numbers; None for a column without one.
     """
@@ -102,7 +102,7 @@ class Cell:
         outcome: `exact`: every value; `checked`: values that survive unchanged, the others are
             dirty; `lossy`: some become others, as the policy says; `never`: all are dirty.
         rule: What a value becomes.
-        reasons: With which a value may be dirty.
+        reasons: Reasons with which a value may be dirty.
         inner: Values inside may be dirty for reasons of their own.
     """
 

@@ -5,7 +5,7 @@ from enum import IntEnum
 KIND_COLUMN = "_sluiceway_kind"
 """Column of change files, after all others; no table has it."""
 KIND_FIELD_ID = 2_000_000_001
-"""Its id in them: above those of a table's columns, below the ones that Iceberg reserves."""
+"""Its id in them: above the ids of a table's columns, below the ones that Iceberg reserves."""
 
 
 class RowKind(IntEnum):

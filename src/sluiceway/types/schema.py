@@ -102,7 +102,7 @@ class Field:
     """A column or a field of a struct.
 
     Attributes:
-        name: As in the table.
+        name: Name as in the table.
         type: Its type.
         required: A null or missing value makes the row dirty.
         path: Keys from the payload's top to the value; empty means `(name,)`. Only top-level

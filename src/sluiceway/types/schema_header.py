@@ -29,7 +29,7 @@ def with_schema_headers(
     """Payloads with the headers before them that name their schemas.
 
     Args:
-        payloads: In row order. None stays None: it is a tombstone.
+        payloads: Payloads in row order. None stays None: it is a tombstone.
         headers: Headers of the same rows.
         name: Name of the header; the last one of the name counts. A record without it stays as is.
     """

@@ -26,7 +26,7 @@ class PatternReader:
     """Reads texts of one pattern, to the letter.
 
     Attributes:
-        pattern: As in the job file.
+        pattern: Pattern as in the job file.
         shape: Shape of a text, with a group for each part.
         has_time: Texts say more than a day.
         has_offset: Texts say their offset.

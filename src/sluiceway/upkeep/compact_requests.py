@@ -74,7 +74,7 @@ class CompactAnswer:
 
     Attributes:
         finished: Whether nothing more will be done.
-        partitions: In the order in which they were handled.
+        partitions: Partitions in the order in which they were handled.
         waiting: How many are still to be handled.
     """
 

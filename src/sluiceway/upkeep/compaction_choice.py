@@ -43,7 +43,7 @@ def meant(fold: FoldState, names: Iterable[str]) -> list[str]:
 
     Args:
         fold: State of the ledger now.
-        names: As asked for; none means all that are closed.
+        names: Names as asked for; none means all that are closed.
     """
     wanted = set(names)
     known = fold.partitions.values()

@@ -47,7 +47,7 @@ class _Order:
     """Partitions to be compacted.
 
     Attributes:
-        names: As in a request.
+        names: Names as in a request.
         until: On the monotonic clock; None has time.
         request: Whose answer is kept up to date.
         over: Set at the end.
@@ -281,7 +281,7 @@ def next_group(waiting: deque[PartitionDone]) -> tuple[list[PartitionDone], list
     """Take from the front what is compacted together next.
 
     Returns:
-        Those among them that are left alone, and the names of the others.
+        The partitions that are left alone, and the names of the others.
     """
     left: list[PartitionDone] = []
     group: list[str] = []

@@ -314,7 +314,7 @@ class CountsFeed(BackgroundWork):
         return found
 
     def _tell_unreadable(self, message: TailMessage, error: ValueError) -> None:
-        """Tell of one a minute: a topic may hold a million of them, read at each start."""
+        """Log one a minute: a topic may hold a million of them, read at each start."""
         now = time.monotonic()
         if self._told is not None and now - self._told < _TELL_EVERY_S:
             self._untold += 1

@@ -48,7 +48,7 @@ def replace_body(
     """A move to the new files.
 
     Args:
-        fold: Up to the record's slot.
+        fold: Fold up to the record's slot.
         intent: Slot of the INTENT.
         live: All files that were live when they were read.
         added: Theirs, with the same rows; staged in the intent's folder.
@@ -79,7 +79,7 @@ def ready_body(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord
     """The announcement of all below a prefix; None while it is open or as it was announced.
 
     Args:
-        fold: Up to the record's slot.
+        fold: Fold up to the record's slot.
         prefix: Closed in the ledger.
         at_us: The clock now.
     """
@@ -118,7 +118,7 @@ def counts_body(
     have yet. That closing has to come first.
 
     Args:
-        fold: Up to the record's slot.
+        fold: Fold up to the record's slot.
         closed: Prefixes that are closed by the driver, in the ledger or not yet: a closing that is
             decided stays so.
         log: Which one was read.
@@ -149,8 +149,8 @@ def expire_body(
     """The end of partitions that their owner has dropped; None when none of them is left.
 
     Args:
-        fold: Up to the record's slot.
-        partitions: By name; partitions that are worked on are left out.
+        fold: Fold up to the record's slot.
+        partitions: Partitions by name; partitions that are worked on are left out.
         reason: In words.
         live: By partition, the live files when they were read, which are to be removed. A partition
             that has got others since is left out. None leaves all files to the owner.

@@ -37,7 +37,7 @@ class RecordQueue:
         closed: Prefixes that are closed in its ledger.
 
     Attributes:
-        log: To read.
+        log: The log, to read.
         turns: How many turns of the driver's thread there were, with one that goes on.
     """
 
@@ -94,7 +94,7 @@ class RecordQueue:
         """As `close_prefix`, for several.
 
         Args:
-            prefixes: In the order in which they end.
+            prefixes: Prefixes in the order in which they end.
             bound_us: The committed watermark that it took; None in a ledger without one.
             counted: The prefixes among them that have all rows of their audited counts.
         """

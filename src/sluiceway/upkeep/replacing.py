@@ -47,7 +47,7 @@ class Staging:
     Attributes:
         folder: Staged folder for the new ones, an absolute path that exists. Their staged names
             begin with its own name, as staged names of an attempt do.
-        live: In the order of their commits.
+        live: Live files in the order of their commits.
     """
 
     partition: str

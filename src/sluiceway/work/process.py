@@ -283,7 +283,7 @@ class WarmProcesses:
         """Have a request carried out.
 
         Args:
-            request: With one answer.
+            request: A request with one answer.
             timeout_s: Longest wait.
             keep: Whether the process may wait for another request; what one has needed of memory
                 for a large one goes with it.
@@ -352,5 +352,5 @@ atexit.register(_WARM.close)
 
 
 def warm_processes() -> WarmProcesses:
-    """Those of this process."""
+    """The warm processes of this process."""
     return _WARM

@@ -62,7 +62,7 @@ class WorkRunner(Protocol):
         """Carry requests out, each of which fails alone.
 
         Args:
-            requests: At least one, each with one answer.
+            requests: Requests, at least one, each with one answer.
             check: Asked again and again; raises `TaskFailedError` to give up.
 
         Returns:
@@ -83,7 +83,7 @@ class ClusterWork(WorkRunner, Protocol):
         """Carry out one request at once, or not at all.
 
         Args:
-            request: With one answer.
+            request: A request with one answer.
             longest_s: Seconds after which its executor is taken for one that hangs.
 
         Returns:

@@ -82,7 +82,7 @@ def read_dirty_rows(
         path: Where the file is now.
         start: Number of the first row.
         stop: Number of the first row that is not read any more.
-        columns: Only these; None reads all.
+        columns: Chosen columns only; None reads all.
 
     Yields:
         The number of the first row, and the rows.

@@ -74,7 +74,7 @@ class KeyedRows:
         Args:
             rows: Decoded.
             kinds: Kinds of the rows.
-            batches: As one read returned them.
+            batches: Batches as one read returned them.
             indices: Which record of the batches each row is.
 
         Returns:

@@ -64,7 +64,7 @@ def meta_values(
 
     Args:
         meta: Which columns.
-        batches: As one read returned them.
+        batches: Batches as one read returned them.
         splits: The log of each split, by index.
     """
     makers: dict[str, Callable[[Sequence[SourceBatch], Sequence[SourcePartition]], pa.Array]] = {

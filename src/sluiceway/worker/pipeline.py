@@ -490,7 +490,7 @@ class RowPipeline:
         meta: MetaValues,
         lost: list[int],
     ) -> tuple[pa.RecordBatch, LateSplit]:
-        """Tell of snapshots that begin with dirty records: rows with a place and a kind alone."""
+        """Report snapshots that begin with dirty records: rows with a place and a kind alone."""
         if not lost:
             return clean, going
         at = pa.array(lost)

@@ -28,7 +28,7 @@ class ReadTally:
         """Write how many rows of each route were read, unless that was just done.
 
         Args:
-            rows: By the route's name, since the task began.
+            rows: Rows by the route's name, since the task began.
         """
         now = time.monotonic()
         if self._path is None or now < self._due:

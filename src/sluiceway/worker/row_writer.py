@@ -25,7 +25,7 @@ MIN_PIECE_ROWS = 256
 # With so few partitions in a batch that does not matter, and rows are not kept back.
 FEW_PARTITIONS = 32
 GATHERED_BYTES = 64 << 20
-# A slice keeps the whole batch in memory until it is written. Those of small partitions wait long
+# A slice keeps the whole batch in memory until it is written. Slices of small partitions wait long
 # for that, and would hold the rows of large ones that are written already: they are copied.
 _LARGEST_PER_PIECE = 8
 
@@ -55,7 +55,7 @@ class RowSorter:
         """Take a batch.
 
         Args:
-            rows: At least one.
+            rows: Rows, at least one.
             codes: For each row, its place in `values`.
             values: Values of the partitions.
 

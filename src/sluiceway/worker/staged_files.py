@@ -91,7 +91,7 @@ class StagedFiles:
 
         Args:
             place: The partition.
-            rows: At least one.
+            rows: Rows, at least one.
             shared: The memory that they lie in, if rows of other partitions do too.
 
         Raises:

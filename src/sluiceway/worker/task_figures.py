@@ -38,7 +38,7 @@ class TimeSteps:
 
         Args:
             times_ms: Milliseconds since 1970.
-            weights: As many.
+            weights: Weights, as many.
         """
         self._waiting.append((times_ms, weights))
         self._waiting_rows += len(times_ms)

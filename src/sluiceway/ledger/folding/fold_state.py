@@ -229,12 +229,12 @@ class FoldState:
         counts: Rows that were read from source partitions; lanes have their own counts.
         late_rows: The late rows among these.
         clock_us: Up to when rows were dated by the clock; 0 when none were.
-        partitions: By name; a SNAPSHOT forgets partitions to which nothing is owed.
+        partitions: Partitions by name; a SNAPSHOT forgets partitions to which nothing is owed.
         forgotten_up_to: Greatest name of a forgotten partition.
         forgotten: Where forgotten partitions go on request; None drops them.
         moved: Location -> name, of partitions that have moved.
-        intents: By slot.
-        closed: By prefix.
+        intents: Open intents by slot.
+        closed: Closed prefixes by name.
         sealed: Name of what is closed for ever -> slot of its last READY; -1 without one. Prefixes,
             and of tables that close nothing partitions. No row goes there any more.
         left: Folders that may be there still. Nothing is decided by them but what may be removed.

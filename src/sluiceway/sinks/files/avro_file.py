@@ -211,7 +211,7 @@ class AvroContainer:
         """Write a block; without rows only the heading, if it is not there yet.
 
         Args:
-            rows: In the block.
+            rows: Rows in the block.
             raw: Their bytes, one after the other.
 
         Raises:
@@ -358,7 +358,7 @@ def avro_blocks(
     """Heading of an Avro file, and its blocks: number of rows and packed content.
 
     Args:
-        handle: On the file.
+        handle: Handle on the file.
         skip: Leave the content out.
 
     Raises:

@@ -104,7 +104,7 @@ class TableFile(ABC):
 
     @property
     def flushable_bytes(self) -> int:
-        """Those of `buffered_bytes` that `flush` frees."""
+        """The part of `buffered_bytes` that `flush` frees."""
         return self.buffered_bytes
 
     @property

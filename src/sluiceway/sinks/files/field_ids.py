@@ -58,8 +58,8 @@ def with_field_ids(schema: pa.Schema, ids_text: str, instants_text: str) -> pa.S
 
     Args:
         schema: Schema of the rows.
-        ids_text: As `ids_setting` makes it.
-        instants_text: As `instants_setting` makes it.
+        ids_text: Setting as `ids_setting` makes it.
+        instants_text: Setting as `instants_setting` makes it.
 
     Raises:
         ValueError: A column has no id.

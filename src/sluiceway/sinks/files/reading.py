@@ -84,7 +84,7 @@ def read_columns(
 
     Args:
         path: Its ending says the format.
-        handle: On the file.
+        handle: Handle on the file.
         names: Names of the columns.
         choice: The table's choice: text finds columns by their place.
 

@@ -40,7 +40,7 @@ def span_batches(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator
     """Read rows of a file; columns are found by name, whatever its letter case.
 
     Args:
-        handle: On the file.
+        handle: Handle on the file.
         span: Which rows.
         schema: Schema of the batches. A column that the file lacks is null, as for Hive.
 

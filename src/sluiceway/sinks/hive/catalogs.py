@@ -64,7 +64,7 @@ def identity_of(uris: str, table: MetastoreTable) -> TableIdentity:
 
     Args:
         uris: Address of its catalog.
-        table: As the catalog has it.
+        table: The table as the catalog has it.
     """
     return TableIdentity(
         catalog=uris,

@@ -10,7 +10,7 @@ def create_statement(table: MetastoreTable) -> str:
     """`CREATE EXTERNAL TABLE`, as it would make the same table.
 
     Args:
-        table: As it would be created, with its location.
+        table: The table as it would be created, with its location.
     """
     layout = table.layout
     lines = [

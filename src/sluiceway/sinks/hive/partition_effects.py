@@ -38,7 +38,7 @@ def apply_partitions(
 
     Args:
         client: Client of the table's metastore.
-        table: As it is now.
+        table: The table as it is now.
         partitions: How they must be.
         stores: How the stores of their folders are reached.
 

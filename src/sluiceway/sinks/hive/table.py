@@ -67,7 +67,7 @@ class InspectedHiveTable(InspectedTable):
 
     Args:
         client: Client that the table was read with; the sink closes it.
-        table: As it was read.
+        table: The table as it was read.
         options: What the job file says of it.
         identity: Identity of the table.
         ledger: Its property `sluiceway.ledger`.
@@ -167,7 +167,7 @@ def lacking_columns(table: MetastoreTable, expected: Schema) -> tuple[ColumnToHa
     A column that is there with a type which cannot be extended to the expected one is left out.
 
     Args:
-        table: As the metastore has it.
+        table: The table as the metastore has it.
         expected: Columns of the job file.
     """
     held = {column.name.lower(): column.type for column in table.layout.columns}

@@ -75,7 +75,7 @@ def refused_property(
     """Which property of a table changes what readers make of its files, and what to do.
 
     Args:
-        table: As the metastore has it.
+        table: The table as the metastore has it.
         file_format: Format of its files.
 
     Returns:
@@ -315,7 +315,7 @@ def match_schema(
     and further columns of the table do not matter.
 
     Args:
-        table: As the metastore has it.
+        table: The table as the metastore has it.
         expected: Columns of the job file.
         follows: Structs of the table may have further fields, which the columns then get too.
 

@@ -92,7 +92,7 @@ def append_request(table: Table, batch: SlotBatch, files: Sequence[DataFile]) ->
     """The request that appends a batch to a table as it was loaded. Writes the manifests.
 
     Args:
-        table: As the catalog has it now: what it holds is what the request asserts.
+        table: The table as the catalog has it now: what it holds is what the request asserts.
         batch: The slots.
         files: Placed; each under the spec that its partition is of. May be none.
     """
@@ -117,7 +117,7 @@ def batch_request(
     """The request that makes these manifests the table's, with a batch's slots. Writes their list.
 
     Args:
-        table: As the catalog has it now.
+        table: The table as the catalog has it now.
         batch: The slots.
         writer: The writer that wrote them.
         manifests: All of the new snapshot.

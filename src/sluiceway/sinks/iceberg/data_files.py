@@ -35,8 +35,8 @@ class PlacedFile:
     """A data file where the table has it.
 
     Attributes:
-        uri: As manifests name it: below the table's location, in the location's own spelling.
-        path: As the storage names it.
+        uri: URI as manifests name it: below the table's location, in the location's own spelling.
+        path: Path as the storage names it.
         texts: Values of its partition, as the ledger has them.
         seqs: Slots whose rows are in it.
     """

@@ -20,7 +20,7 @@ def lineage(metadata: TableMetadata, through: LastSnapshot) -> Lineage:
     """Walk back from the head of main.
 
     Args:
-        metadata: As it was loaded.
+        metadata: Metadata as it was loaded.
         through: Our last snapshot, as the same metadata names it.
 
     Returns:

@@ -97,7 +97,7 @@ def partition_record(
     """A file's partition as a manifest of `spec` holds it.
 
     Args:
-        texts: As the ledger's record has them, one for each of `fields`.
+        texts: Values as the ledger's record has them, one for each of `fields`.
         fields: Fields of the route.
         spec: Spec that `find_spec` has found for them, in whatever order of its own.
         schema: A schema of the table that has the source columns.

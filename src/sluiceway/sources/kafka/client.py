@@ -149,7 +149,7 @@ class KafkaSourceClient(SourceClient):
         return tuple(sorted(name for name in self._topic_names() if not name.startswith("__")))
 
     def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
-        """Those of topics that a broker has denied by name, twice; see the contract.
+        """The topics that a broker has denied by name, twice; see the contract.
 
         A list of topics says too little. It leaves out topics that the login may not see, or that
         the broker asked does not know yet.
@@ -244,7 +244,7 @@ class KafkaSourceClient(SourceClient):
         return group_offsets(access, group, partitions, self._timeout_s)
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
-        """Tell lag tools how far the ledger is, without joining the group.
+        """Report to lag tools how far the ledger is, without joining the group.
 
         Offsets that do not rise over what this object reported are left out.
 

@@ -43,7 +43,7 @@ class ConsumerKey:
         return f"ConsumerKey({self.bootstrap_servers!r}, {sorted(self.partitions)}, {self.owner!r})"
 
     def same_place(self, other: "ConsumerKey") -> bool:
-        """Tell whether the other key differs at most in its owner."""
+        """Whether the other key differs at most in its owner."""
         return (self.bootstrap_servers, self.properties, self.partitions) == (
             other.bootstrap_servers,
             other.properties,

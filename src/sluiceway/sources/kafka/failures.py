@@ -93,7 +93,7 @@ def kafka_error(failure: KafkaException) -> KafkaError:
 
 
 def is_retried_by_library(error: KafkaError) -> bool:
-    """Tell whether an error event of a consumer needs no reaction."""
+    """Whether an error event of a consumer needs no reaction."""
     return error.name() in _LIBRARY_RETRIES or error.retriable()
 
 

@@ -107,7 +107,7 @@ class NativeConsumer:
     Args:
         module: The native module.
         library: Path of librdkafka.
-        settings: As `consumer_settings` makes them.
+        settings: Settings as `consumer_settings` makes them.
 
     Raises:
         KafkaException: The library refuses a setting.

@@ -202,7 +202,7 @@ class KafkaSplitReader(SplitReader):
     above it. So it never waits for a row that a transaction marker replaced.
 
     Args:
-        splits: At most one per source partition; of any topics.
+        splits: Splits, at most one per source partition; of any topics.
         bootstrap_servers: The brokers, `host:port` with commas between.
         properties: The user's client properties, checked by `check_properties`.
         owner: Ledger uuid and term of the driver that planned the splits.

@@ -90,8 +90,8 @@ class KafkaRowFeed:
         After any error the feed has to be opened again: it says what became of the rows.
 
         Args:
-            rows: In the order that rows of one key keep.
-            place: Behind the last of them.
+            rows: Rows in the order that rows of one key keep.
+            place: Place after the last of them.
 
         Raises:
             RowsTooLargeError: A row is larger than client or broker take; nothing was sent.

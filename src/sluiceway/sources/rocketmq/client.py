@@ -124,7 +124,7 @@ class RocketMqSourceClient(SourceClient):
         return found
 
     def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
-        """Those of which a master says that it has no such topic; see the contract.
+        """The partitions whose topic a master says it does not have; see the contract.
 
         With a broker its topics leave the list, and a list that was read before it came back says
         nothing: only the broker itself knows.
@@ -240,7 +240,7 @@ class RocketMqSourceClient(SourceClient):
         return found
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
-        """Tell RocketMQ's tools how far the ledger is, without joining the group.
+        """Report to RocketMQ's tools how far the ledger is, without joining the group.
 
         Offsets that do not rise over what this object reported are left out.
 

@@ -41,10 +41,10 @@ class StoredMessage(NamedTuple):
     """One message.
 
     Attributes:
-        offset: In its queue.
-        physical: In the broker's commit log.
-        born_ms: By the producer's clock.
-        stored_ms: By the broker's clock.
+        offset: Offset in its queue.
+        physical: Offset in the broker's commit log.
+        born_ms: Creation time by the producer's clock.
+        stored_ms: Storage time by the broker's clock.
         body: Unpacked.
         properties: As they lie: name, 1, value, 2, and so on.
         readable: False where the body could not be unpacked, and is as it is stored.
@@ -136,7 +136,7 @@ def _message(raw: bytes, place: int, end: int) -> tuple[StoredMessage, int]:
     _, magic, crc, queue, _, offset, physical, flag, born_ms = _HEAD.unpack_from(raw, place)
     at = place + _HEAD.size + (20 if flag & BORN_HOST_V6 else 8)
     (stored_ms,) = _TIME.unpack_from(raw, at)
-    # Behind the store's host come two numbers of redelivery and transactions.
+    # After the store's host come two numbers of redelivery and transactions.
     at += 20 + (20 if flag & STORE_HOST_V6 else 8)
     (length,) = _SIZE.unpack_from(raw, at)
     at += 4

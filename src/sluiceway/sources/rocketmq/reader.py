@@ -161,7 +161,7 @@ class RocketMqSplitReader(SplitReader):
     """Pulls from masters; from a replica while its master is gone. Owned by one thread.
 
     Args:
-        splits: At most one per source partition; of any topics.
+        splits: Splits, at most one per source partition; of any topics.
         options: How the cluster is reached.
     """
 
@@ -308,7 +308,7 @@ class RocketMqSplitReader(SplitReader):
         raise failure
 
     def _check_again(self, broker: str) -> None:
-        """Behind a lost connection may be another log: compare the last row that was read of it.
+        """After a lost connection it may be another log: compare the last row that was read of it.
 
         Where this task has read none yet, that is the row below its start.
         """

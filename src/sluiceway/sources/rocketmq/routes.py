@@ -47,7 +47,7 @@ class TopicRoute:
 
     Attributes:
         queues: Number of queues that can be read, by broker.
-        brokers: By name.
+        brokers: Brokers by name.
     """
 
     queues: Mapping[str, int]

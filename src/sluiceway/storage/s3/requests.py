@@ -156,7 +156,7 @@ class Requests:
     """Sends requests, and counts them. Safe for several threads.
 
     Args:
-        client: As `s3_client` gives it.
+        client: Client as `s3_client` gives it.
     """
 
     def __init__(self, client: Any) -> None:

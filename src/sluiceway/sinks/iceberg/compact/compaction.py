@@ -96,8 +96,8 @@ class _Made:
     """A new file on its way into the table.
 
     Attributes:
-        uri: As manifests name it; empty when none of its sources has a living row.
-        path: As the storage names it.
+        uri: URI as manifests name it; empty when none of its sources has a living row.
+        path: Path as the storage names it.
         sources: Old files with what was dead in each when it was rewritten, in order.
         like: Spec and partition of the first of them, as a manifest entry has it.
         sent: Whether a request has named it.
@@ -134,7 +134,7 @@ class _Run:
 
     Attributes:
         process: Process that does it.
-        groups: In the plan's order.
+        groups: Groups in the plan's order.
         plan: Plan that it was given.
         like: Manifest entry of each group's first file.
     """

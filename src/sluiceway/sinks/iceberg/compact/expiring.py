@@ -57,7 +57,7 @@ def due_expiry(
     """The snapshots that are old enough to go. Decides only.
 
     Args:
-        metadata: As it was loaded.
+        metadata: Metadata as it was loaded.
         through: Our last snapshot, as the same metadata names it.
         now_ms: Since 1970.
         keep_ms: For how long snapshots stay.
@@ -290,7 +290,7 @@ class LakeExpiry:
         Raises as `due`.
 
         Args:
-            keep_s: For how long snapshots stay; the newest hundred always do.
+            keep_s: How long snapshots stay, in seconds; the newest hundred always do.
             over: Whether to end as soon as it can; asked before each file.
         """
         said = ""

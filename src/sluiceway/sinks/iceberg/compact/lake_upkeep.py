@@ -24,7 +24,7 @@ class LakeUpkeep(Follower):
         connection: What its calls go to.
         compaction: Opens that of the table, when it is due for the first time; None leaves files.
         expiry: Opens that of the table, likewise; None keeps all snapshots.
-        keep_s: For how long snapshots stay.
+        keep_s: How long snapshots stay, in seconds.
     """
 
     name = "upkeep"

@@ -31,7 +31,7 @@ class MergeGroup:
 
     Attributes:
         target: Name of the new file, as the storage has it.
-        sources: In the order that their rows keep.
+        sources: Files in the order that their rows keep.
     """
 
     target: str

@@ -41,7 +41,7 @@ class CompactionBackoff:
         self._pauses: dict[str, _Pause] = {}
 
     def paths(self) -> frozenset[str]:
-        """Those whose time has not come."""
+        """The files whose time has not come."""
         now_s = self._clock()
         return frozenset(path for path, each in self._pauses.items() if each.until_s > now_s)
 

@@ -42,7 +42,7 @@ class LiveFile:
     """A file that the table has.
 
     Attributes:
-        path: As the storage names it.
+        path: Path as the storage names it.
         rows: Rows in it, dead ones too.
         dead: Rows that no reader sees, rising.
     """
@@ -59,7 +59,7 @@ class RewriteGroup:
     Attributes:
         stem: Beginning of the new files' names, as the storage has them; unique. A number
             follows, from 0 on without a gap.
-        sources: In the order that their rows keep.
+        sources: Files in the order that their rows keep.
     """
 
     stem: str

@@ -29,7 +29,7 @@ class SmallFiles:
 
     Attributes:
         partition: Its name.
-        paths: As the table names them, the oldest first.
+        paths: Paths as the table names them, the oldest first.
         size_bytes: Size of all of them.
     """
 
@@ -60,7 +60,7 @@ def small_files(
 
     Args:
         metadata: Metadata of the same head.
-        head: As it was read.
+        head: The head as it was read.
         location: Location of the table; files elsewhere are left alone.
         target_bytes: What a file should weigh; below a quarter of it one is small.
         all_of_them: Whether two small files of a partition are enough. Else it takes eight of like

@@ -131,7 +131,7 @@ class _Piece:
         first: Position of the first one in the file.
         hashes: The upper bits of each row's hash, and its place in the piece in the lower ones;
             sorted.
-        keys: In the file's order.
+        keys: Keys in the file's order.
     """
 
     first: int

@@ -53,7 +53,7 @@ class NewRows:
 
     Attributes:
         texts: Values of the partition, as the ledger has them.
-        rows: In the columns of the table, with field ids.
+        rows: Rows in the columns of the table, with field ids.
     """
 
     texts: tuple[str | None, ...]
@@ -91,7 +91,7 @@ def last_changes(
     """Read a batch's change files; the last change of each key.
 
     Args:
-        files: With the slot of each.
+        files: Files, each with its slot.
         columns: Which decide.
         storage: The ledger's storage.
         path_of: Where a committed file lies.

@@ -106,7 +106,7 @@ class FilePlace:
         """Write a data file; no reader sees it before the commit.
 
         Args:
-            rows: With field ids.
+            rows: Rows with field ids.
             texts: Values of its partition.
             begin: Beginning of its name below `data`: the partition's folder, and what follows.
         """

@@ -52,7 +52,7 @@ def due_work(head: Head, dead_rows: Callable[[str], int], target_bytes: int) -> 
     """What a publish at this head rewrites.
 
     Args:
-        head: As it was loaded.
+        head: The head as it was loaded.
         dead_rows: Dead rows of a data file, rows that this publish deletes included.
         target_bytes: What a file should weigh.
     """

@@ -107,7 +107,7 @@ class HeadReader:
 
 
 def living(rows: Positions, dead: Positions) -> Positions:
-    """Those of some rows of a data file that are not dead; both rising, each position once."""
+    """The living ones of some rows of a data file; both rising, each position once."""
     if not len(dead):
         return rows
     places = np.minimum(np.searchsorted(dead, rows), len(dead) - 1)

@@ -50,8 +50,8 @@ def upsert_request(
     """The request that brings a batch into a table as it was loaded. Writes the manifests.
 
     Args:
-        table: As the catalog has it now: what it holds is what the request asserts, and what the
-            positions of `change` were found in.
+        table: The table as the catalog has it now: what it holds is what the request asserts, and
+            what the positions of `change` were found in.
         batch: The slots.
         change: What becomes of its files.
         entries: Entries of the table's head.

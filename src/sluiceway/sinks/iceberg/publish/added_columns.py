@@ -82,7 +82,7 @@ def add_columns_request(metadata: TableMetadata, missing: Sequence[ColumnToHave]
     """The request that gives a table columns; it asserts that no id was given out since.
 
     Args:
-        metadata: As it was loaded.
+        metadata: Metadata as it was loaded.
         missing: Columns that it does not have.
     """
     schema, ids = metadata.schema(), count(metadata.last_column_id + 1)

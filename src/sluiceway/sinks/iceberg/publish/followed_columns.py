@@ -31,7 +31,7 @@ class FollowedColumns:
         """Take in the table as a look found it.
 
         Args:
-            metadata: As it was loaded, perhaps before a change that is known already.
+            metadata: Metadata as it was loaded, perhaps before a change that is known already.
             events: Gets each schema that is not taken up, once.
         """
         with self._lock:

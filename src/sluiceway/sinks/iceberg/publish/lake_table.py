@@ -68,7 +68,7 @@ class LakeTable:
     Args:
         catalog: Used by the route alone.
         name: Namespace and name.
-        uuid: As it was opened.
+        uuid: UUID of the table when it was opened.
         ledger: Uuid of its ledger.
         ledger_property: What the table's property has to say.
         on_look: Called with the metadata that each look has found.

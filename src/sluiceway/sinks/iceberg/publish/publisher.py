@@ -72,7 +72,7 @@ class PublishPace:
     """Pace of one table. Any thread may call.
 
     Args:
-        interval_s: From one snapshot to the next.
+        interval_s: Seconds from one snapshot to the next.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -266,7 +266,7 @@ class LakePublisher(Follower):
             view, self._place, view.over, clear=self._clear, most_rows=self.most_rows
         )
         if not batch.is_due:
-            # Behind so many slots that bring nothing there may be others that do.
+            # After so many slots that bring nothing there may be others that do.
             self._clear, self._waits = batch.last + 1 if batch.more else view.through, ""
             self._note_effects(view)
         elif self._is_time(now_s, batch, view):

@@ -312,7 +312,7 @@ class IcebergTableSink(TableSink):
         """The table for one follower: its calls come from a thread of its own.
 
         Args:
-            state: As it was opened.
+            state: The table as it was opened.
             ledger: Uuid of its ledger.
             events: Gets columns that are not taken up; without a log the table follows no columns.
         """
