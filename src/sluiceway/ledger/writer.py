@@ -281,7 +281,7 @@ class LedgerWriter:
         if record_hash(before) != record.prev:
             raise LedgerCorruptError(
                 f"slot {record.seq - 1} holds another record than this driver read: the log was "
-                "made anew",
+                "created again",
                 where=path,
                 hint="this driver has stopped; whoever made the new log goes on",
             )

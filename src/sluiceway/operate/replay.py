@@ -138,9 +138,9 @@ def follow(config: RouteConfig, ledger: LedgerLog, lane: str, watch: Watch, log:
             )
         if found is None and not asked:
             raise RequestRefusedError(
-                "the request is gone, and neither the ledger nor an answer tells of it",
+                "the request is gone, and neither the ledger nor an answer names it",
                 where=ledger.layout.request(lane),
-                hint="somebody removed it, or its driver was replaced when it had refused it; "
+                hint="it was removed, or its driver was replaced when it had refused it; "
                 "nothing was changed. Ask again",
             )
         lives = beats.heard(read_lease(ledger.storage, ledger.layout.lease))

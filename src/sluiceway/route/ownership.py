@@ -77,7 +77,7 @@ def check_ledger(state: TableState, owner: Owner, fold: Fold) -> None:
     if fold.first_fence is None:
         if state.ledger is not None:
             raise LedgerMismatchError(
-                "the table names a ledger whose log is gone; starting anew would double rows",
+                "the table names a ledger whose log is gone; a new ledger would double rows",
                 where=where,
                 hint=f"restore {SYSTEM_FOLDER} from a backup",
             )

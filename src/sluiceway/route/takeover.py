@@ -328,7 +328,7 @@ def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> N
     if replaces is None or replaces == fold.term:
         return
     now = fold.fence
-    who = f": {now.host} pid {now.pid}" if now is not None else ", nobody has ever fenced"
+    who = f": {now.host} pid {now.pid}" if now is not None else ", no driver has ever fenced"
     raise LeaseHeldError(
         f"term {replaces} was to be replaced, the latest is {fold.term}{who}",
         where=layout.route,

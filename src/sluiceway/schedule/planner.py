@@ -429,7 +429,7 @@ def with_way_out(
     hint = f"rows in the table are safe; {rest}have sent again are then there twice)"
     if cut_at is None:
         reset = f"--to {known.end} --accept-gap"
-        hint = "rows in the table are safe; nobody knows which of the rows below were read"
+        hint = "rows in the table are safe; it is unknown which rows below were read"
     evidence = {**failure.evidence, "generation": known.generation}
     return _lost(fold, partition, failure.message, hint=hint, evidence=evidence, reset=reset)
 

@@ -38,6 +38,6 @@ def _kafka_access(topic: SideTopic) -> tuple[str, dict[str, str]]:
     from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS  # noqa: PLC0415
 
     if topic.kind != _KAFKA:
-        raise InvariantError(f"topics beside a source are of Kafka, and this is of {topic.kind}")
+        raise InvariantError(f"side topics are of Kafka, and this is of {topic.kind}")
     properties = dict(topic.options)
     return properties.pop(BOOTSTRAP_SERVERS), properties

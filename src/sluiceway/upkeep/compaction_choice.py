@@ -20,7 +20,7 @@ def why_left(fold: FoldState, partition: str, target_bytes: int) -> str:
     """
     state = fold.partitions.get(partition)
     if state is None and partition <= fold.forgotten_up_to:
-        return "the ledger has forgotten it: it is not one of those that were touched last"
+        return "the ledger has forgotten it: it is not among the partitions touched last"
     if state is None:
         return "the ledger has no such partition"
     if not state.values:

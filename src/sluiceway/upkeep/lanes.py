@@ -357,7 +357,7 @@ class Lanes:
             raise StorageUnavailableError(
                 "the dirty file has fewer rows than were committed",
                 where=result.splits[0].topic,
-                hint="`sluiceway verify JOB --deep` tells what is wrong with it",
+                hint="`sluiceway verify JOB --deep` says what is wrong with it",
             )
         return LaneDataRecord(
             lane=lane.lane,

@@ -185,8 +185,7 @@ class ProcessWork:
             raise TaskFailedError(
                 f"the process that {self._about} has ended {how}{': ' if error.said else ''}"
                 f"{error.said}",
-                hint="killed for its memory? Nothing was changed; the rewriting begins anew when "
-                "asked for",
+                hint="killed for its memory? Nothing was changed; ask for the rewriting again",
             ) from error
 
 
@@ -242,8 +241,8 @@ class UnattendedProcess:
             return values, failure
         if code is None or code < 0:
             why = f"took longer than {timeout_s:g} s" if code is None else f"ended with {code}"
-            return values, TaskFailedError(f"the process that writes it anew {why}: {said}")
-        raise TaskFailedError(f"the process that writes files anew ended with {code}: {said}")
+            return values, TaskFailedError(f"the process that rewrites it {why}: {said}")
+        raise TaskFailedError(f"the process that rewrites files ended with {code}: {said}")
 
     def _killed_after(self, timeout_s: float) -> int | None:
         """Its exit code; None when it had to be killed."""

@@ -132,7 +132,7 @@ class _Merge:
                 source = open_closed(path, handle, self._plan.choice, record.bounds)
                 self._copy(source, record)
         except (pa.ArrowException, ValueError) as error:
-            raise TaskFailedError(f"it cannot be written anew: {error}", where=path) from error
+            raise TaskFailedError(f"it cannot be rewritten: {error}", where=path) from error
         except OSError as error:
             raise StorageUnavailableError(f"cannot be read: {error}", where=path) from error
         read = self._rows() - before

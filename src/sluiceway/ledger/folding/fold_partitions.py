@@ -259,7 +259,7 @@ def check_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
     require((body.rows, body.files) == totals, "I7", f"{where} adds up to {totals}")
     require(body.whole == fold.knows_all_below(body.prefix), "I7", f"{where} is not all known")
     last = max((each.last_seq for each in below), default=closed.closed_seq)
-    require(body.as_of_seq == max(last, closed.closed_seq), "I7", f"{where} is as of slot {last}")
+    require(body.as_of_seq == max(last, closed.closed_seq), "I7", f"{where} ends at slot {last}")
 
 
 def closed_prefix(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:

@@ -122,7 +122,7 @@ def _check(rules: TextRules) -> None:
         raise ValueError("two of its delimiters are the same character")
     for one in named:
         if one in _LINE_ENDS or (rules.escape and one in _LINE_ESCAPES):
-            raise ValueError(f"the delimiter {one!r} cannot be told from a line's end")
+            raise ValueError(f"the delimiter {one!r} reads like a line's end")
     if any(one in rules.null for one in (*rules.separators, *_LINE_ENDS)):
         raise ValueError(f"{NULL_FORMAT} is {rules.null!r}, which holds a delimiter")
 

@@ -202,7 +202,7 @@ def _refuse_unreadable_times(schema: pa.Schema, bounds: dict[str, tuple[str, ...
                 )
         elif _has_times(field.type):
             raise ValueError(
-                f"column {field.name} has timestamps inside, and nothing tells whether all of "
+                f"column {field.name} has timestamps inside, and it is unknown whether all of "
                 "them can be read back from ORC here"
             )
 

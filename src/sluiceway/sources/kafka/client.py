@@ -453,8 +453,8 @@ def _topic_id_text(topic: str, topic_id: object) -> str:
     text = str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
     if set(text) <= {"A"}:
         raise UnhealthyEnvironmentError(
-            "its brokers give topics no ids, so a topic that is created again could not be told "
-            "from the one that was read",
+            "its brokers give topics no ids, so a topic that is created again would look like the "
+            "one that was read",
             where=topic,
             hint="Kafka 2.8 or newer is needed, with inter.broker.protocol.version 2.8 or newer",
         )

@@ -260,7 +260,7 @@ class LakeCompaction:
             raise StorageUnavailableError(
                 f"a file of the table's metadata is gone: {error}",
                 where=self._table.where,
-                hint="others have expired the snapshot in this moment; the next look tells",
+                hint="others have expired the snapshot in this moment; the next look shows it",
             ) from error
         return head, why_left(look.table.metadata, head)
 

@@ -210,7 +210,7 @@ def _reading(source: LiveFile, storage: Storage) -> Iterator[BinaryIO]:
     except OSError as error:
         failure = StorageUnavailableError(f"cannot be read: {error}", where=source.path)
     except (pa.ArrowException, ValueError) as error:
-        failure = TaskFailedError(f"it cannot be written anew: {error}", where=source.path)
+        failure = TaskFailedError(f"it cannot be rewritten: {error}", where=source.path)
     else:
         return
     raise _UnreadableError(source, failure)

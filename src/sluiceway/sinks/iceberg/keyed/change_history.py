@@ -34,7 +34,7 @@ _Source = tuple[str, Any]
 _Place = tuple[int, _Source, int]
 """Slot, source partition and offset of a change."""
 _WITHOUT_KEY = (RowKind.TRUNCATE, RowKind.FIRST_LOST)
-_GONE = "files of the changes behind it are gone, so nobody knows whether a later one deleted it"
+_GONE = "files of later changes are gone, so it is unknown whether one of them deleted it"
 _MOVED = "its source partition was moved since, so its offset does not compare with later ones"
 _ELSEWHERE = "another source partition has a change of its key, and no order with this one"
 

@@ -79,8 +79,7 @@ class FilePlace:
             names = names_by_id(file.schema_arrow)
             if not set(ids) <= names.keys():
                 raise TableMismatchError(
-                    f"the file {uri} has no column of the key, so nobody can tell which rows it "
-                    "has",
+                    f"the file {uri} has no column of the key, so it is unknown which rows it has",
                     hint="another writer brought it: rewrite it with the key's columns",
                 )
             wanted = [names[each] for each in ids]

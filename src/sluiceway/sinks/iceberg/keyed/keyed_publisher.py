@@ -155,8 +155,8 @@ class KeyedPublisher(LakePublisher):
         outcome = last_changes(batch.files, self._columns, self._files.storage, path_of)
         if outcome.begins_again or self._was_told(outcome.begins, batch, view):
             raise SourceAgainError(
-                "the source began to tell all of its rows again, after changes that are in the "
-                "table: rows that were deleted meanwhile are never told",
+                "the source began to send all of its rows again, after changes that are in the "
+                "table: rows that were deleted meanwhile never come",
                 where=f"{self._table.where}, slots {batch.first} to {batch.last}",
                 hint="fill a new table from this snapshot on: docs/guides/keyed-tables.md, "
                 "A snapshot that begins again",

@@ -461,8 +461,8 @@ class LakePublisher(Follower):
         if not look.proven:
             if self._options.halt_unproven:
                 raise TableHistoryError(
-                    "snapshots between ours and the table's newest were expired, so nobody can "
-                    "tell whether it was rolled back meanwhile",
+                    "snapshots between ours and the table's newest were expired, so it is unknown "
+                    "whether the table was rolled back meanwhile",
                     where=self._table.where,
                     hint="compare with `sluiceway verify JOB`; on_unproven: warn goes on",
                 )

@@ -73,7 +73,7 @@ def table_warnings(
     if len(metadata.snapshots) > _MANY_SNAPSHOTS:
         count = len(metadata.snapshots)
         found.append(
-            f"{where} has {count:,} snapshots, which each commit writes anew: write "
+            f"{where} has {count:,} snapshots, which each commit rewrites: write "
             "table.iceberg.keep_snapshots, or run `sluiceway maintain JOB --keep 1d`"
         )
     if metadata.schema().identifier_field_ids and not keyed:
@@ -111,7 +111,7 @@ def check_ledger_place(place: str, location: str, *, named: bool) -> None:
             f"the ledger would lie below the table's location {location}, where clean-ups of "
             "other tools remove what they do not know",
             where="table.iceberg.ledger",
-            hint="name a folder beside it, on the same store",
+            hint="name a folder next to it, on the same store",
         )
     if named and not same_store(store_and_path(place)[0], store_and_path(location)[0]):
         raise JobFileError(
