@@ -10,6 +10,6 @@ from pyspark_sluiceway.source import SluicewaySource
 from pyspark_sluiceway.span_frames import read_spans
 
 DefaultSource = SluicewaySource
-"""The name that Spark looks for."""
+"""The name by which Spark finds the source."""
 
 __all__ = ["DefaultSource", "SluicewaySource", "read_spans"]

@@ -31,7 +31,7 @@ SPAN_COLUMNS = (
 
 
 def spark_schema(config: RouteConfig, options: ReadOptions) -> str:
-    """Columns as Spark's DDL has them: those of the table, its partition columns, `_sw_*`.
+    """Columns as Spark's DDL has them: the table's, its partition columns, `_sw_*`.
 
     Raises:
         WrongUsageError: A column that is asked for does not exist.

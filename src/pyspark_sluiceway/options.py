@@ -25,14 +25,14 @@ class ReadOptions:
     Attributes:
         job: Path of the job file.
         route: Name of a route; None takes the only one.
-        files: Rows are file spans, not those of the table.
+        files: Rows are file spans instead of the table's rows.
         columns: Names, in order; none takes all.
         meta: Whether `_sw_slot` and `_sw_place` are among the columns.
         skip: Whether rows that are not in the table any more are left out.
         point: What a batch reads.
         query: Name of a stream's lease; None is `spark-` and the name of the route.
-        start: Of a new stream: `earliest`, `latest` or `slot:N`, whose rows it has no more.
-        most_rows: Of a batch of a stream, as long as one record does not have more; None is all.
+        start: Start of a new stream: `earliest`, `latest` or `slot:N`, whose rows it has no more.
+        most_rows: Most rows of a stream's batch, unless one record has more; None is no limit.
     """
 
     job: Path

@@ -29,7 +29,7 @@ class SluicewaySource(DataSource):  # type: ignore[misc]  # Spark's class has no
         """Columns, as Spark's DDL has them.
 
         Raises:
-            SluicewayError: An option is wrong, or the table cannot be looked at.
+            SluicewayError: An option is wrong, or the table cannot be read.
         """
         options = ReadOptions.of(self.options)
         return spark_schema(options.config(), options)

@@ -17,11 +17,11 @@ _NAME, _ROW, _FIRST, _STOP = "_sw_name", "_sw_row", "_sw_first", "_sw_stop"
 def read_spans(spans: DataFrame, schema: str) -> DataFrame:
     """The rows of file spans, each once. Called in `foreachBatch`.
 
-    A file may hold other rows too: after a compaction it holds those of many slots. So a row is
+    A file may hold other rows too: after a compaction it holds rows of many slots. So a row is
     taken by its number in the file.
 
     Args:
-        spans: Of `option("content", "files")`; collected on the driver.
+        spans: Rows of `option("content", "files")`; collected on the driver.
         schema: Columns of the table with its partition columns, as Spark's DDL.
 
     Returns:

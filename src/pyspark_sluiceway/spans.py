@@ -30,7 +30,7 @@ class PlannedSpan:
 
     Attributes:
         partition: Name of its partition.
-        values: Of the partition columns, as the ledger has them.
+        values: Values of the partition columns, as the ledger has them.
     """
 
     rows: RowSpan
@@ -46,7 +46,7 @@ class SpanTask:
 
     Attributes:
         root: Folder of the table, as its storage names it.
-        names: Of the partition columns.
+        names: Names of the partition columns.
         files: Rows are the spans themselves.
     """
 

@@ -13,18 +13,18 @@ _NO_SLOT = -1
 
 
 class RowStream:
-    """Of one query, in the one process that Spark keeps for it. Used by one thread.
+    """Rows for one query, in the one process that Spark keeps for it. Used by one thread.
 
     Spark calls `between` first, with one offset twice, when a query goes on from a checkpoint. A
     new one calls `next_end` and then `first`. Each batch is `next_end`, `commit` of the one before,
     and `between`.
 
     Args:
-        options: Of the query.
+        options: Options of the query.
 
     Attributes:
         config: The route.
-        ledger: Read on with each look.
+        ledger: The ledger; each call reads on.
 
     Raises:
         SluicewayError: The job file is not valid, or the ledger cannot be read.

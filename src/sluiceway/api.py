@@ -33,7 +33,7 @@ def read_at(
     Args:
         job: Path of a job file, or what such a file holds.
         route: Its name; without one the job has one route only.
-        slot: Of the ledger, with its rows. Without a slot or a time it is the newest one whose
+        slot: Slot of the ledger, its rows included. Without a slot or a time, the newest slot whose
             files are all published.
         time: With its zone, as `2026-11-28T08:00:00Z`: all that was prepared by then.
 
@@ -60,11 +60,11 @@ def run(
     signals: bool = True,
     log_level: str = "warning",
 ) -> RunSummary:
-    """Run a job and return when it ends; without a limit, that is when it is told to stop.
+    """Run a job and return when it ends; without a limit it ends when it is stopped.
 
-    Uses the process's SparkSession when there is one, as it is, and leaves it running; starts
-    one and stops it otherwise. Exactly once holds as for `sluiceway run`: a call that raises, or
-    whose process dies, has lost and doubled nothing, and the next one goes on.
+    Uses the process's SparkSession when there is one, as it is, and leaves it running; starts one
+    and stops it otherwise. Exactly once holds as for `sluiceway run`. A call that raises, or whose
+    process dies, has lost and doubled nothing, and the next one goes on.
 
     Args:
         job: Path of a job file, or what such a file holds.
@@ -72,15 +72,15 @@ def run(
         for_: End gracefully after this time: seconds, or text as `10m`.
         signals: SIGINT and SIGTERM end the run gracefully while it lasts. Only in the main
             thread; elsewhere the process's handlers are left alone in any case.
-        log_level: Of the lines on standard error, which are JSON but on a terminal: debug, info,
+        log_level: Level of the lines on standard error (JSON, except on a terminal): debug, info,
             warning or error.
 
     Returns:
-        Rows and commits of this run for each route. A route that halted beside others says why.
+        Rows and commits of this run for each route. A route that halted while others ran says why.
 
     Raises:
         JobFileError: The job is not valid.
-        SluicewayError: No route could go on; the class and code tell why.
+        SluicewayError: No route could go on; the class and code say why.
         ValueError: An argument is not what it should be.
     """
     log = stderr_log(level=log_level)

@@ -35,11 +35,11 @@ def plugin_names(group: PluginGroup) -> tuple[str, ...]:
 
 
 def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, Any]) -> Any:
-    """The object behind a name: a built-in's or an entry point's. Called once per use.
+    """The object that a name stands for: a built-in's or an entry point's. Called once per use.
 
     Args:
         group: Which contract.
-        name: As the job file or a location's scheme has it.
+        name: Name as the job file or a location's scheme has it.
         built_in: Name -> object of this package, or where it is, as `module:name`.
 
     Raises:
@@ -76,10 +76,10 @@ def opened(
 
     Args:
         group: Which contract.
-        name: As the job file or a location's scheme has it.
+        name: Name as the job file or a location's scheme has it.
         wanted: What has to come back.
         make: Calls what `find_implementation` found.
-        told: What the contract lets it raise beside our own errors.
+        told: What the contract lets it raise in addition to our own errors.
 
     Raises:
         UnhealthyEnvironmentError: It raised what its contract does not have, or made another thing.
@@ -110,7 +110,7 @@ def declared_plugins(group: PluginGroup) -> dict[str, tuple[EntryPoint, ...]]:
 
 @cache
 def installed_plugins() -> dict[PluginGroup, dict[str, tuple[EntryPoint, ...]]]:
-    """Those of all groups, looked for once a process: the scan reads every package's metadata."""
+    """Plug-ins of all groups, found once a process: the scan reads every package's metadata."""
     installed = entry_points()
     return {group: _by_name(installed.select(group=group)) for group in PluginGroup}
 

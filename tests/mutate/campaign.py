@@ -92,8 +92,8 @@ def is_killed(mutant: Mutant, kept: Kept | None) -> bool:
 def queue_of(mutants: Sequence[Mutant], known: Mapping[str, Kept], plan: Plan) -> list[Mutant]:
     """What a run judges, in this order: all of which too little is known.
 
-    A run with an end goes on with those that were killed before. Those that were judged least often
-    come first, and among them each source begins with others, so that runs take turns.
+    A run with an end goes on with mutants that were killed before. The least often judged ones come
+    first, and among them each source begins with others, so that runs take turns.
     """
     due = [mutant for mutant in mutants if is_due(mutant, known.get(mutant.name), plan)]
     if plan.stop_at is None:
@@ -261,9 +261,9 @@ class _Worker:
         )
 
     def _tests_for(self, mutant: Mutant) -> tuple[list[str], list[str]]:
-        """Tests without servers: those beside its rules, and all others."""
+        """Tests without servers: the tests that its rules name, and all others."""
         if self._reach is None:
-            # Those that speak of the module come first.
+            # Tests that speak of the module come first.
             module = Path(mutant.subject.named.path).stem
             items = sorted(self._tests.items, key=lambda item: module not in _text_of(item))
         else:

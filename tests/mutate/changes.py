@@ -138,13 +138,13 @@ class _Finder:
 
     def _is_effect(self, node: ast.stmt) -> bool:
         if isinstance(node, ast.Expr):
-            # A `require` that is gone is one that always holds.
+            # A `require` that is gone always holds.
             return isinstance(node.value, ast.Call) and _called(node.value) != "require"
         if isinstance(node, ast.Assign):
             kept = isinstance(node.targets[0], ast.Attribute | ast.Subscript)
             return kept and not self._is_init
         if isinstance(node, ast.Delete):
-            # A name that goes only tells that it is not used.
+            # A name that goes only says that it is not used.
             return not all(isinstance(target, ast.Name) for target in node.targets)
         return isinstance(node, ast.AugAssign)
 
@@ -288,7 +288,7 @@ def _is_told(node: ast.stmt) -> bool:
 
 
 def _is_step(node: ast.stmt) -> bool:
-    """A call for its effect, whose place among others may matter; not one that only tells."""
+    """A call for its effect, whose place among others may matter; not one that only reports."""
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     return not _is_for_people(node) and not _is_told(node) and _called(node.value) != "require"

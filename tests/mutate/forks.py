@@ -1,6 +1,6 @@
 """A process that has imported everything, and forks a child for each mutant.
 
-Requests and answers are lines of JSON. A child tells each item that it has run; one that goes on
+Requests and answers are lines of JSON. A child reports each item that it has run; one that goes on
 without an end is killed, which kills the mutant.
 """
 
@@ -76,7 +76,7 @@ def serve(
         requests: Descriptor of the pipe that they come from.
         answers: Descriptor for the answers.
         run: Runs an item, in a child.
-        ready: Names of all items, told once.
+        ready: Names of all items, sent once.
     """
     by_name = {subject.named.name: subject for subject in subjects}
     with os.fdopen(answers, "w", buffering=1) as told, os.fdopen(requests) as asked:

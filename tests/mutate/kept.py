@@ -81,6 +81,6 @@ def _line(kept: Kept) -> str:
 
 
 def read_equivalent(path: Path = EQUIVALENT) -> dict[str, str]:
-    """Mutant -> why nobody can tell it from the product."""
+    """Mutant -> why it cannot be distinguished from the product."""
     entries = tomllib.loads(path.read_text("utf-8")).get("mutant", [])
     return {str(entry["name"]): str(entry["why"]) for entry in entries}

@@ -32,7 +32,7 @@ class Named:
         path: Of its file, relative to `src`.
         qualified: `Class.method` or the function's name.
         rules: That name it.
-        tests: Names of the tests beside it.
+        tests: Names of the tests in its row.
     """
 
     path: str
@@ -87,7 +87,7 @@ def read_rules(table: Path = TABLE) -> list[Rule]:
     rows = []
     for line in table.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        # A rule's name may lead to where it is told.
+        # A rule's name may lead to where it is explained.
         name = re.fullmatch(r"\[?([PIR]\d+)(?:\]\(\S+\))?", cells[0]) if len(cells) == 4 else None
         if name is not None:
             tests = [*_TEST.findall(cells[3])]

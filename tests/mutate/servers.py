@@ -54,7 +54,7 @@ def all_cheap_files() -> list[str]:
 
 
 def named_with_servers(names: frozenset[str]) -> list[str]:
-    """`file::test` of those that need servers; the model's are no tests of the product."""
+    """`file::test` of tests that need servers; the model's are no tests of the product."""
     return sorted(
         f"{path.as_posix()}::{name}"
         for name in names

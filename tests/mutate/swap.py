@@ -1,4 +1,4 @@
-"""Give functions that are imported already another code: a wrong one, or one that tells its lines.
+"""Give functions that are imported already another code: a wrong one, or one that reports lines.
 
 Nothing is written anywhere, and every name under which a function is known gets the change.
 """

@@ -39,7 +39,7 @@ def add_partition(world: World) -> None:
 
 
 def expire_rows(world: World) -> None:
-    """Retention deletes what is committed, or the beginning of what nobody has read."""
+    """Retention deletes what is committed, or the beginning of what no driver has read."""
     monitor = world.monitor
     if any(command.resets for command in world.commanded()):
         # It may go back to what would be deleted now.
@@ -58,7 +58,7 @@ def expire_rows(world: World) -> None:
 
 
 def start_driver(world: World) -> None:
-    """A driver starts, perhaps beside another."""
+    """A driver starts, perhaps while another runs."""
     if len(world.running()) < _MOST_DRIVERS:
         life = world.start_driver(bounded=world.rng.random() < 0.15)
         if world.rng.random() < 0.3:
@@ -146,7 +146,7 @@ def step_clock(world: World) -> None:
 
 
 def creep_clock(world: World) -> None:
-    """The wall clock of a host goes ahead by one more step that is too small to be told."""
+    """The wall clock of a host goes ahead by one more step that is too small to be noticed."""
     if world.has_clocks:
         host = world.rng.choice(world.hosts)
         _set_clock(world, host, world.clocks.wrong_s(host) + _CREEP_S)
@@ -191,7 +191,7 @@ def replace_driver(world: World) -> None:
 
 
 def collect_garbage(world: World) -> None:
-    """`sluiceway gc`, beside whoever runs; it may die, or stand still with what it has read."""
+    """`sluiceway gc`, while others run; it may die, or stand still with what it has read."""
     _beset(world, operators.start(world, "gc", operators.gc))
 
 
@@ -221,13 +221,13 @@ def accept_identity(world: World) -> None:
 
 
 def replay_rows(world: World) -> None:
-    """`dirty replay`, beside whoever runs, is paused or dead; it may die at any place."""
+    """`dirty replay`, while others run, are paused or dead; it may die at any place."""
     if world.monitor.fold.lanes.files:
         _beset(world, operators.start(world, "replay", operators.replay))
 
 
 def compact(world: World) -> None:
-    """`compact`, beside whoever runs, is paused or dead; it may die at any place."""
+    """`compact`, while others run, are paused or dead; it may die at any place."""
     if world.monitor.fold.files:
         _beset(world, operators.start(world, "compact", operators.compact))
 
@@ -335,7 +335,7 @@ def elect_leader(world: World) -> None:
 
 
 def cut_log(world: World) -> None:
-    """An unclean election: a log loses its end, and has to be told from one that has not."""
+    """An unclean election: a log loses its end, and a driver has to notice it."""
     if world.rng.random() < 0.4 and not world.is_another_log:
         world.broker.cut(TOPIC)
         world.ever_cut = True

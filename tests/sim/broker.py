@@ -70,7 +70,7 @@ class Log:
 
     @property
     def known_rows(self) -> list[bool]:
-        """Also those that were lost and have not come again."""
+        """Also rows that were lost and have not come again."""
         return self.rows + self.lost
 
     def end_of(self, leader_epoch: int) -> int:

@@ -37,7 +37,7 @@ class SimTable:
     refuses: Callable[[tuple[str, ...]], bool] = lambda _: False
 
     def make(self, wanted: DesiredPartition) -> None:
-        """As a metastore does what it is told; all places are of this table's ledger."""
+        """As a metastore makes what is asked for; all places are of this table's ledger."""
         before = self.partitions.get(wanted.values, "")
         if not wanted.exists:
             self.partitions.pop(wanted.values, None)

@@ -2,7 +2,7 @@
 
 A store that loses what a task has closed, folders that take no files for minutes, a leader that
 knows less than the one before, logs that have no leader for a while, and a metastore that does not
-do what it is told.
+do what it is asked.
 """
 
 import random
@@ -86,7 +86,7 @@ class Doubts:
     ) -> LogBounds:
         """What the leader says, who may know less than is committed; never for long.
 
-        A leader that lags but knows all that is committed cannot be told from one that does not.
+        A leader that lags but knows all that is committed looks like one that does not.
         Each that lags was just elected: `elect` does that and says its epoch.
         """
         until = self._behind_until.get(partition, -1.0)
@@ -113,7 +113,7 @@ class Doubts:
         return False
 
     def has_vanished(self, partition: tuple[str, int]) -> bool:
-        """Whether nobody knows of a log now, as if there were none."""
+        """Whether no leader knows of a log now, as if there were none."""
         until, kind = self._without_leader.get(partition, _LED)
         return kind == _VANISHED and until >= self.clock()
 
@@ -144,7 +144,7 @@ class Doubts:
             return False
         now = self.clock()
         if folder not in self._nameless_until:
-            # Those that partitions were given later are few, and few rows ever wait for them.
+            # Folders that partitions got later are few, and few rows ever wait for them.
             often = 1.0 if "/_sluiceway-" in folder else 0.2
             closed = self._names.random() < self.naming * often
             lasts_s = self._names.random() * _LONGEST_WITHOUT_NAMES_S if closed else -1.0

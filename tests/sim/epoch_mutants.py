@@ -1,4 +1,4 @@
-"""Wrong variants of leader epochs: beside ends of others, or held against nothing."""
+"""Wrong variants of leader epochs: kept with ends of others, or held against nothing."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -82,5 +82,5 @@ _ADVANCE = SourceState.advance
 
 
 def no_epochs(progress: SplitProgress, offset: int, leader_epoch: int | None) -> None:
-    """Nobody asks a row for its epoch."""
+    """No row is asked for its epoch."""
     del progress, offset, leader_epoch

@@ -33,7 +33,7 @@ class Source:
 
     Attributes:
         passages: Log and range that each earlier generation has read.
-        end_epoch: Leader epoch beside the end, as the ledger has it.
+        end_epoch: Leader epoch of the end, as the ledger has it.
     """
 
     topic_id: str

@@ -39,7 +39,7 @@ _WANT = OwnedRoute.want_partitions
 
 
 def wake_twice(pool: WorkPool, work: Work) -> None:
-    """A work that is called just now is called once more beside that."""
+    """A work that is called just now is called once more at the same time."""
     with pool._lock:
         pool._make_ready(work)
         pool._call_for_help()
@@ -52,7 +52,7 @@ def without_bound(held: OwnedRoute, in_flight: int) -> None:
 
 
 def forgotten(followers: Sequence[Follower]) -> list[Follower]:
-    """Nobody has the catalog follow."""
+    """The catalog follows no record."""
     return _IN_ORDER([each for each in followers if each.name != "catalog"])
 
 

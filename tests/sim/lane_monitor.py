@@ -33,7 +33,7 @@ class DirtyFile:
     kind: str = "dirty"
 
     def settle(self) -> None:
-        """Let it go once nobody can read a row of it again, and rows of it were given up."""
+        """Let it go once no lane can read a row of it again, and rows of it were given up."""
         if {*self.where} == {BROUGHT_IN}:
             self.named.dead = BROUGHT_IN
         if PURGED in self.where and {*self.where} <= {REPLAYED, PURGED}:
@@ -71,7 +71,7 @@ class Lanes:
         return Counter(row for rows in gone for row in rows)
 
     def open_lane(self, body: dict[str, Any], seq: int, require: Require) -> None:
-        """LANE: its rows are there, and nobody else's."""
+        """LANE: its rows are there, and in no other lane."""
         require(body["lane"] not in self.lanes, "rule 14", f"slot {seq}: a lane is opened again")
         ranges = []
         for each in body["ranges"]:

@@ -18,7 +18,7 @@ from sluiceway.worker.plan import EpochTimes
 def without_closed(
     dates: EpochDates, splits: tuple[Split, ...], closed: tuple[str, ...]
 ) -> EpochTimes:
-    """Tasks are not told what is closed: rows go to their own partitions, uncounted."""
+    """Tasks do not get what is closed: rows go to their own partitions, uncounted."""
     del splits, closed
     return EpochTimes(dates.clock_us)
 
@@ -39,7 +39,7 @@ _IS_TAKEN = ReplayLanes.is_taken
 def record_without_late_rows(
     self: Lanes, lane: LaneState, result: Any, schema: str
 ) -> LaneDataRecord:
-    """Late rows of a lane count as filtered, and their copies are nobody's."""
+    """Late rows of a lane count as filtered, and their copies belong to no partition."""
     record = _RECORD(self, lane, result, schema)
     if lane.kind != LATE:
         return record

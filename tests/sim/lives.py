@@ -44,7 +44,7 @@ class SimLog:
 
     def warning(self, event: str, **fields: object) -> None:
         self.debug(event, **fields)
-        # Nobody damages records here but the product. The weather has codes of its own: a replay
+        # Only the product damages records here. The weather has codes of its own: a replay
         # that waits with this one met a bug, or a substitute that does not fit.
         is_bug = event == "lane_waits" and fields["code"] == TaskFailedError.code
         if event == "old_records_damaged" or is_bug:

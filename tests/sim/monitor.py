@@ -107,7 +107,7 @@ class Monitor:
             self.outside.changed(self.acting(), f"{path} {what}")
 
     def _is_answer_taken(self, path: str) -> bool:
-        """Whether a command takes what it was told; it may have been a driver for a while."""
+        """Whether a command takes the answer it got; it may have been a driver for a while."""
         actor = self.acting()
         is_command = actor is not None and not actor.name.startswith("driver")
         return is_command and path.endswith(".answer.json")
@@ -160,11 +160,11 @@ class Monitor:
         return term < self.fold.term or (term == self.fold.term and epoch <= self.fold.epoch)
 
     def writes(self, path: str) -> None:
-        """A staged file is begun. Only one that was sealed is ever told, and so named."""
+        """A staged file is begun. Only a sealed one is ever reported, and so named."""
         self._unsealed[path] = self.acting()
 
     def sealed(self, path: str) -> None:
-        """Its writer was told that it is closed."""
+        """Its writer has heard that it is closed."""
         self._unsealed.pop(path, None)
 
     def _is_taken_back(self, path: str) -> bool:
@@ -244,7 +244,7 @@ class Monitor:
     def _record(self, path: str, raw: bytes) -> None:
         seq, known = self._slot(path), self.fold.records
         if seq < len(known):
-            # What comes into a slot that was emptied is nobody's.
+            # What comes into a slot that was emptied belongs to no record.
             nobodys = self.held.packed(seq) == known[seq]
             _require(known[seq] == raw or nobodys, "I1", f"slot {seq} was written twice")
             return
@@ -512,7 +512,7 @@ class Monitor:
         return rows, deleted
 
     def _end_epoch(self, known: Source, span: dict[str, Any], log: Log, where: str) -> None:
-        """The epoch beside an end is one of which all below it was, at most."""
+        """The epoch of an end is one of which all below it was, at most."""
         if known.end > int(span["start"]):
             known.end_epoch = span.get("end_epoch")
         whole = known.end <= len(log.rows) and not self.ever_cut()
@@ -551,7 +551,7 @@ class Monitor:
             raise ViolationError(f"I4: readers see {path}, which no record names")
         _require(content == file.content, "I4", f"{path} is not the file of slot {file.seq}")
         if file.dead and file.gone:
-            # A request that was under way may still arrive, where nobody reads.
+            # A request that was under way may still arrive, where no reader looks.
             own = self._shown.by_owner() or self._shown.now(path.rpartition("/")[0])
             _require(not own, "I5", f"{path} comes back, it was {file.dead}")
         file.visible, file.gone = True, False

@@ -1,4 +1,4 @@
-"""Commands beside the drivers: the collector of garbage, and what an operator moves."""
+"""Commands next to the drivers: the collector of garbage, and what an operator moves."""
 
 import random
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Who changes what has no fencing: metastore, announced folders, the route's mailbox.
 
-A driver that was fenced may do so for a short while, as nobody can keep it from it: until it has
+A driver that was fenced may do so for a short while, as nothing can keep it from it: until it has
 looked at the log again, and while a call is under way. Then it has to stand still.
 """
 
@@ -38,7 +38,7 @@ class Outside:
         self.fenced.append(self.now())
 
     def is_outside(self, path: str) -> bool:
-        """Whether a file is for others than drivers: rows, answers to tools, told announcements."""
+        """Whether a file is for others than drivers: rows, answers to tools, sent announcements."""
         relative = path.removeprefix(f"{self.system}/")
         if relative != path:
             return relative.startswith(("requests/", "dirty/", "late/", "told-"))

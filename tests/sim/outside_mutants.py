@@ -18,7 +18,7 @@ def held_for_ever(tenure: DriverTerm) -> None:
 
 
 def repair_then_look(applier: CatalogFollower, batch: list[DesiredPartition]) -> tuple[Any, ...]:
-    """Old folders are judged by what the metastore shows behind this driver's own repair."""
+    """Old folders are judged by what the metastore shows after this driver's own repair."""
     parked = _APPLY_ALL(applier, batch)
     moved, now = applier._moved, time.monotonic()
     shown = applier._sink.shown([each.old.now for each in moved._waiting.values()]) or {}

@@ -68,7 +68,7 @@ def _valued(files: Sequence[FileRecord], values: tuple[str | None, ...]) -> list
 
 
 def take_any_rows(work: Any, added: Sequence[FileRecord]) -> None:
-    """Nobody counts them."""
+    """They are not counted."""
     work._added = list(added)
     work._record_queue.log.storage.sync_folder(work.folder)
 

@@ -15,7 +15,7 @@ from sluiceway.sources.contract import SourcePartition
 def join_all(
     found: SplitPieces, route: str, epoch: PlannedEpoch, answers: Sequence[Any]
 ) -> list[Any]:
-    """All pieces count, also those behind one that was not read to its end."""
+    """All pieces count, also later ones than a piece that was not read to its end."""
     chains = found._chains.get(route, {}).values()
     followers = [task for chain in chains for task in chain.tasks[1:]]
     by_task = {answer.task: answer for answer in answers}

@@ -172,7 +172,7 @@ class Places:
             require(found == wanted, "rule 16", f"{place.value} is shown at {found}, not {wanted}")
 
     def replace(self, body: dict[str, Any], added: Sequence[Named], seq: int, root: str) -> None:
-        """The same rows are elsewhere, in a folder that nobody has used."""
+        """The same rows are elsewhere, in a folder that was never used."""
         intent = self.intents.pop(body["intent"], None)
         require(intent, "rule 2", f"slot {seq}: intent {body['intent']} is not open")
         self.ended.add(body["intent"])

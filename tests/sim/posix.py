@@ -1,7 +1,7 @@
 """A POSIX file system that forgets what was not fsynced, and the `os` and `Path` over it.
 
-Each directory has the entries that processes see and those that would survive a power cut; each
-file its bytes and those that were fsynced. After a cut any mixture of the two may be there.
+Each directory has the entries that processes see and the ones that would survive a power cut; each
+file its bytes and the fsynced ones. After a cut any mixture of the two may be there.
 """
 
 import errno
@@ -32,7 +32,7 @@ class Inode:
 
 
 class Watcher(Protocol):
-    """Told when a name begins or ceases to stand for a file."""
+    """Called when a name begins or ceases to stand for a file."""
 
     def named(self, path: str, content: bytes) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Rows of simulated files, against those that the brokers had."""
+"""Rows of simulated files, against the brokers' rows."""
 
 from collections import Counter
 from collections.abc import Callable

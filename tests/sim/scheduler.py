@@ -25,14 +25,14 @@ class DiedHereError(KilledError):
 
 @dataclass(eq=False, slots=True)
 class Process:
-    """A simulated process: what dies, stands still and is told apart as one.
+    """A simulated process: its threads die, stand still and are named as one.
 
     Attributes:
         crash_in: Calls until it dies; None lives on.
         paused: As by SIGSTOP; what it has sent still arrives.
         stops_at: It is paused in its next `put` of a record before the slot is taken, before
             the `record` or the file that it publishes (`publish`) is durable, or before the
-            metastore is told of partitions (`apply`).
+            metastore gets partitions (`apply`).
         own: What the product has one of in each process.
         began: When it was started.
         awake_since: When it was paused for the last time and went on.

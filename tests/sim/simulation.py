@@ -151,7 +151,7 @@ class _Run:
         return last
 
     def _go_on(self, until: int) -> None:
-        """Let threads run for some steps, or until nobody can."""
+        """Let threads run for some steps, or until none can."""
         self._scheduler.next_event = until
         while self._scheduler.steps < until and self._turn():
             pass

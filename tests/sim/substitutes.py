@@ -233,7 +233,7 @@ class Future(Generic[Value]):
 
 
 class ThreadPoolExecutor:
-    """Pool in which nobody waits for a free thread."""
+    """Pool in which no work waits for a free thread."""
 
     def __init__(self, max_workers: int | None = None, thread_name_prefix: str = "pool") -> None:
         del max_workers

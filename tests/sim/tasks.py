@@ -194,7 +194,7 @@ class Attempt:
         until = end if whole else rng.randrange(reading.end, end + 1)
         found = [offset for offset in range(reading.end, until) if log.rows[offset]]
         reading.offsets += found
-        # Between two rows nobody knows how far a hole goes.
+        # Between two rows it is unknown how far a hole goes.
         if found:
             reading.progress.count(found)
             reading.progress.set_leader_epoch(found[-1], log.epochs[found[-1]])

@@ -35,7 +35,7 @@ class Rates:
         refused: PREPARE finds an attempt's folder other than the task has said.
         task_dies: An attempt at a task ends without an answer.
         task_slow: It outlives the straggler time-out.
-        task_again: A second attempt runs beside it.
+        task_again: A second attempt runs at the same time.
     """
 
     failed: float = 0.0
@@ -95,7 +95,7 @@ class Weather:
         until: Kind of trouble -> step at which it is over.
         under_way: Requests that have not arrived yet.
         takes_no_name: Whether no file can get its final name in a folder of the table now.
-        trace: Told of what happens; None when nobody reads it.
+        trace: Called with what happens; None without a reader.
     """
 
     scheduler: Scheduler
@@ -129,7 +129,7 @@ class Weather:
         try:
             effect()
         except OSError:
-            # Nobody waits for the answer.
+            # No caller waits for the answer.
             return
 
     def _send_late(self, what: str, effect: Callable[[], Any]) -> None:

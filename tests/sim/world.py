@@ -116,7 +116,7 @@ class World:
         self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown, outside)
         self.table.moved = self.monitor.told_metastore
         self.by_others = False
-        # In the others a look's time is the true one, and tells what was to be seen then.
+        # In the others the time of a reading is the true one, and so is what it shows.
         self.has_clocks = seed // 3 % 5 in (1, 3)
         self.clocks = self.monitor.seen.clocks = HostClocks(lambda: self.scheduler.now)
         self.monitor.seen.acting = self._acting
@@ -176,9 +176,9 @@ class World:
         )
 
     def is_cut(self, known: Source, number: int) -> bool:
-        """Whether a log has other rows below a committed end than those that were read.
+        """Whether a log has other rows below a committed end than were read.
 
-        As far as its ledger can know: where it has a leader epoch beside the end.
+        As far as its ledger can know: where it has the end's leader epoch.
         """
         log = self.broker.by_id[known.topic_id][number]
         return known.end_epoch is not None and log.end_of(known.end_epoch) < known.end
@@ -194,7 +194,7 @@ class World:
         return self.broker.by_id[known.topic_id][number].stable_end > known.end
 
     def check_start(self, split: Split) -> None:
-        """A task that reads on at a committed end holds the log against the epoch beside it."""
+        """A task that reads on at a committed end holds the log against the end's epoch."""
         number = split.partition.number
         known = self.monitor.fold.sources.get(number)
         if known is None or known.end != split.start_offset or split.leader_epoch is not None:
@@ -231,13 +231,13 @@ class World:
                 if self.monitor.look.content(path) is None:
                     # Another driver has fenced this one, and collected what it had staged.
                     continue
-                # Nobody else ever names it: for the monitor it was never closed.
+                # No record ever names it: for the monitor it was never closed.
                 self.monitor.writes(path)
                 self.spoil(path, None)
                 self.seen["staged_files_lost"] += 1
 
     def _says(self, one: SourcePartition, place: LogBounds) -> LogBounds:
-        """What the leader of a source partition tells a driver."""
+        """What the leader of a source partition answers to a driver."""
         known = self.monitor.fold.sources.get(one.number)
         if known is None or self.is_another_log or self.monitor.reset_into_nothing:
             return place
@@ -500,7 +500,7 @@ _turn = FollowerRunner._turn
 
 
 def _watched_turn(of: FollowerRunner, each: Any) -> float | None:
-    """A piece of a follower; a second one beside it is a violation."""
+    """A piece of a follower; a second one at the same time is a violation."""
     world = _world()
     if id(each) in world.in_a_turn:
         world.wrong.append(f"follower: {each.follower.name} is called while it is called")
@@ -607,7 +607,7 @@ def enter(world: World) -> None:
         (upkeep, "SNAPSHOT_EVERY", world.snapshot_every),
         (sealing, "MAX_UNSEALED", world.max_unsealed),
         (record_queue, "TURN_S", world.turn_s),
-        # Where nobody waits for them, records are committed behind others that are not published.
+        # Where no thread waits for them, records are committed after others that are not published.
         (committer, "PUBLISH_MOMENT_S", 2.0 if world.slots % 2 else 0.0),
     ):
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"

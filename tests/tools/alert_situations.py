@@ -93,7 +93,7 @@ SITUATIONS: dict[str, Situation] = {
 
 
 def write_test(folder: Path, rules: Path, alert: str, *, fires: bool) -> Path:
-    """A test of promtool: the alert fires in its situation, or has cleared behind it.
+    """A test of promtool: the alert fires in its situation, or has cleared after it.
 
     Returns:
         The test's file.

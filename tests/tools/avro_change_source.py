@@ -1,6 +1,6 @@
-"""A database of one table that tells its changes in Avro, as Debezium does through a registry.
+"""A database of one table that sends its changes in Avro, as Debezium does through a registry.
 
-The converter's schemas: names of Kafka Connect beside the types, the row's record named once and
+The converter's schemas: names of Kafka Connect next to the types, the row's record named once and
 used twice.
 """
 
@@ -77,7 +77,7 @@ class AvroChangeSource(ChangeSource):
         self.log.setdefault(crc32(key) % self.partitions, []).append((key, value))
 
     def envelope(self, op: str, before: Row | None, after: Row | None) -> bytes:
-        """The payload that tells a change."""
+        """The payload of a change."""
         source = avro.long(0) + avro.text(self.snapshot)
         told = avro.text(op) + avro.long(1) + avro.long(1_760_000_000_000)
         return avro.confluent(self.ids[1], _row(before) + _row(after) + source + told)
@@ -87,7 +87,7 @@ class AvroRowSource(AvroChangeSource):
     """One whose records are whole rows of `ROW_SCHEMA`, and null behind a delete."""
 
     def _tell(self, row_id: int, op: str, before: Row | None, after: Row | None) -> None:
-        # A delete is the null that comes behind it.
+        # A delete is the null that comes after it.
         if op != "d":
             AvroChangeSource._put(self, row_id, {"op": op, "before": None, "after": after})
 

@@ -156,7 +156,7 @@ def feed(writer: TopicWriter, topic: str) -> None:
 
 
 def check_alerts(folder: Path, rules: Path) -> tuple[int, int]:
-    """How many alerts fire in their situation, and how many clear behind it."""
+    """How many alerts fire in their situation, and how many clear after it."""
     fired = cleared = 0
     for alert in ALERTS:
         path = write_test(folder, rules, alert.name, fires=True)
@@ -205,7 +205,7 @@ def check_live(folder: Path, rules: Path) -> dict[str, int]:
 def _compare(
     endpoints: LabEndpoints, job: JobFile, topic: str, port: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Counters as they have to be, and those that are not."""
+    """Counters as they have to be, and the wrong ones."""
     (root,) = Path(endpoints.warehouse).glob(f"**/{job.table.partition('.')[2]}")
     place = Place(
         *(endpoints.bootstrap_servers, endpoints.metastore_uri, job.table, topic),

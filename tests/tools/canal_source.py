@@ -1,4 +1,4 @@
-"""A database of one table that tells its changes as Canal does: several rows in one message."""
+"""A database of one table that sends its changes as Canal does: several rows in one message."""
 
 import json
 from dataclasses import dataclass, field

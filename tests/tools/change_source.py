@@ -1,4 +1,4 @@
-"""A database of one table that tells its changes as Debezium does, and what it holds by then."""
+"""A database of one table that sends its changes as Debezium does, and what it holds by then."""
 
 import json
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class ChangeSource:
         self._put(row_id, None)
 
     def move(self, row_id: int) -> None:
-        """Change a row's key: a delete and an insert, as Debezium tells it."""
+        """Change a row's key: a delete and an insert, as Debezium sends it."""
         new = self.random.randrange(1000, 2000)
         if new in self.rows:
             return
@@ -126,7 +126,7 @@ class RowSource(ChangeSource):
     bare_key: Callable[[int], bytes] | None = None
 
     def _tell(self, row_id: int, op: str, before: Row | None, after: Row | None) -> None:
-        # A delete is the null that comes behind it.
+        # A delete is the null that comes after it.
         if op != "d":
             self._put(row_id, after)
 

@@ -1,4 +1,4 @@
-"""A driver's thread over a table on disk, for what works beside a driver."""
+"""A driver's thread over a table on disk, for what works next to a driver."""
 
 import threading
 import time

@@ -30,7 +30,7 @@ class Durations:
     def __init__(self) -> None:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._cpu_s: dict[str, float] = {}
-        # A test that runs others expects their failures, as of mutants.
+        # A test that runs others expects their failures, for example of mutants.
         self._inside = "PYTEST_CURRENT_TEST" in os.environ
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -70,7 +70,7 @@ def used_cpu_s() -> float:
 
 
 def longest() -> list[tuple[float, float, str]]:
-    """(seconds, CPU seconds, test) of those that took longest, the longest first."""
+    """(seconds, CPU seconds, test) of the slowest tests, the slowest first."""
     found = [
         (seconds, cpu_s, name)
         for path in FOLDER.glob("*.json")

@@ -37,7 +37,7 @@ def encrypted_metastore(folder: Path) -> Iterator[EncryptedMetastore]:
     """A metastore that is up in the block and gone after it.
 
     Args:
-        folder: For its data, keys and certificates; does not exist. Its warehouse is beside it.
+        folder: For its data, keys and certificates; does not exist. Its warehouse is next to it.
     """
     java = find_java()
     settings = {

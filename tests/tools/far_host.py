@@ -1,7 +1,7 @@
 """A second host on this machine: a network namespace at the end of a wire that can be cut.
 
-Cut means that packets are dropped, in both directions and inside of the namespace: nobody is told
-of it, as when a switch dies. It takes root, iproute2 and iptables.
+Cut means that packets are dropped, in both directions and inside of the namespace: neither side
+hears of it, as when a switch dies. It takes root, iproute2 and iptables.
 """
 
 import os
@@ -50,7 +50,7 @@ class FarHost:
         _run(*self.prefix, "iptables", "-A", "OUTPUT", "-o", self.wire, "-j", "DROP")
 
     def mend(self) -> None:
-        """Let packets through again; connections that nobody gave up go on."""
+        """Let packets through again; connections that neither side gave up go on."""
         _run(*self.prefix, "iptables", "-F")
 
 

@@ -1,4 +1,4 @@
-"""One follower of the product on the product's runner, behind one that a test lets through."""
+"""One follower of the product on the product's runner, after one that a test lets through."""
 
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.host.work_pool import WorkPool

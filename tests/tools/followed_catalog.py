@@ -17,11 +17,11 @@ from sluiceway.storage.local import LocalStorage
 
 
 class FollowedCatalog:
-    """Begun; told of what records ask for.
+    """Begun; gets what records ask for.
 
     Attributes:
         runner: Of the one follower.
-        through: Each slot that the ledger was told of, in order.
+        through: Each slot that the ledger got, in order.
     """
 
     def __init__(self, sink: TableSink, check_held: Callable[[], None] = lambda: None) -> None:
@@ -41,7 +41,7 @@ class FollowedCatalog:
         self.runner.update(_fold(through))
 
     def settle(self, timeout_s: float) -> bool:
-        """Whether nobody is left at the end."""
+        """Whether no follower is left at the end."""
         return self.runner.finish(timeout_s) == () and self.failure is None
 
     @property

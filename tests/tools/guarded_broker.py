@@ -61,7 +61,7 @@ class GuardedBroker:
     """Its addresses, and what a client needs to know it.
 
     Attributes:
-        plain: Where nobody has to log in; for those who fill topics.
+        plain: Where no login is needed; for those who fill topics.
         sasl: Wants a login, over TLS.
         tls: Wants a certificate.
         authority: PEM file of the authority that has signed its certificate.

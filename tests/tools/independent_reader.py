@@ -78,7 +78,7 @@ class Report:
         dirty: Dirty rows that no replay has read once more.
         tombstones: Records without a value where they are to be skipped: they may be nowhere.
         lost: Records that are neither in the table nor dirty, and that no RESET left out.
-        doubled: Occurrences beyond the first, and beyond those that a RESET asked for.
+        doubled: Occurrences beyond the first, and beyond what a RESET asked for.
         altered: Rows of the table, or dirty rows, that differ from the record in any value.
         wrong_partition: Rows in a partition that is not that of their own event time.
         uncovered_dirty: Dirty rows whose payload is fine.
@@ -414,7 +414,7 @@ def table_view(
         metastore_uri: `thrift://host:port`.
         database: Its database.
         table: Its name.
-        dirty_glob: Where the files of dirty rows are; None: beside the ledger.
+        dirty_glob: Where the files of dirty rows are; None: next to the ledger.
         at: A location and the folder of this machine that holds what lies there.
     """
     address = urlsplit(metastore_uri)

@@ -9,7 +9,7 @@ from tools.inline_runner import InlineRunner
 
 def main() -> NoReturn:
     """Run the process's arguments and exit."""
-    # A process of its own, so that nobody else meets this.
+    # A process of its own, so that no other test meets this.
     run._start_spark = lambda spec, log, *, borrow: (InlineRunner(), None)
     app.main()
 

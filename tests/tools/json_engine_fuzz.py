@@ -194,7 +194,7 @@ def difference(payloads: list[bytes], found: Decoded, expected: Decoded) -> str 
 
 
 def _outcomes(decoded: Decoded) -> dict[int, str]:
-    # Unlike `==`, text tells a zero's sign.
+    # Unlike `==`, text shows a zero's sign.
     rows = map(repr, decoded.rows.to_pylist())
     outcomes = dict(zip(decoded.indices.to_pylist(), rows, strict=True))
     return outcomes | {row.index: repr(row) for row in decoded.dirty}

@@ -55,7 +55,7 @@ BY_APP = LakeOptions(fields=(LakeField("app", "app"),), publish_interval_s=0.0)
 
 
 class RewrittenHere:
-    """Files are written anew in this process: another one costs a second."""
+    """Files are rewritten in this process: another one costs a second."""
 
     def __init__(self, plan: LakeRewritePlan) -> None:
         self._answers = list(rewrite_live(plan, LocalStorage()))
@@ -109,7 +109,7 @@ class FaultyCatalog(LibraryCatalog):
 
 
 class LakeUnderTest:
-    """One table and its ledger. Publishers are made anew as drivers come and go."""
+    """One table and its ledger. Publishers are created again as drivers come and go."""
 
     columns = COLUMNS
 
@@ -342,7 +342,7 @@ class PublisherUnderTest:
         return self.table.follow(self._lake.view(hasty=True))
 
     def name_files(self) -> None:
-        """Give all committed files their names beside the ledger, as the driver does."""
+        """Give all committed files their names next to the ledger, as the driver does."""
         lake = self._lake
         publisher = Publisher(lake.log.storage, lake.log.layout, stderr_log(level="error"))
         for record in lake.writer.fold.unpublished.values():

@@ -26,7 +26,7 @@ class LastKills:
     build: Path = _BUILD
 
     def seeds(self, mutant: str) -> list[int]:
-        """Those to try first, the likeliest first; none when nobody knows."""
+        """Seeds to try first, the likeliest first; none when none is known."""
         found = (read_kills(path).get(mutant) for path in (self._here, self.kept))
         return list(dict.fromkeys(seed for seed in found if seed is not None))
 

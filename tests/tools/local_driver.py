@@ -116,7 +116,7 @@ def serve(orders: TextIO) -> None:
         if not is_warm:
             _warm_up(Path(order.job))
             is_warm = True
-        # Its end is told by a process between, so that this one stays without threads.
+        # A process between reports its end, so that this one stays without threads.
         if os.fork() == 0:
             _watch(order)
         with suppress(ChildProcessError):
@@ -125,7 +125,7 @@ def serve(orders: TextIO) -> None:
 
 
 def _warm_up(job: Path) -> None:
-    """Make what each driver of such a job would make anew: modules, models of the job's keys."""
+    """Make what each driver of such a job would make again: modules, models of the job's keys."""
     names = _IMPORTED + (_IMPORTED_FOR_LAKES if "iceberg" in job.read_text() else ())
     for name in names:
         import_module(name)

@@ -1,6 +1,6 @@
 """Whether a wrong variant of the product still applies to it. Where it does not, nothing is caught.
 
-A variant that takes the place of nothing, that nobody calls, or that breaks by itself says nothing
+A variant that takes the place of nothing, is never called, or breaks by itself says nothing
 of the proof: whoever looks for it sees a right product, or an error that is its own.
 """
 
@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 Patch = tuple[Any, str, Any]
-"""Owner, name, and what is there instead."""
+"""Owner, name, and the replacement."""
 
 _TESTS = Path(__file__).resolve().parents[1]
 _PROOFS = ("sim", "lake_sim", "readiness_oracle")

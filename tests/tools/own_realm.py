@@ -19,7 +19,7 @@ from sluiceway.lab.server import ServerSite, accepts_connections
 from tools.route_faults import wait_until
 
 _NO_JAVA = JavaHome(Path("/nowhere"), 0, "none")
-# Logs in, stays for some seconds, and tells what it was told.
+# Logs in, stays for some seconds, and prints what it was answered.
 _PROGRAM = """
 import json, os, stat, sys, time
 from sluiceway.errors import SluicewayError
@@ -119,7 +119,7 @@ def logged_in_process(
 
 
 def outcome(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    """What the process was told."""
+    """What the process has printed."""
     said, _ = process.communicate(timeout=600)
     return dict(json.loads(said))
 

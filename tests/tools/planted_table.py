@@ -57,7 +57,7 @@ class PlantedTable:
             elif found[values] != wanted:
                 self.client.alter_partition(self.database, self.name, copy.deepcopy(wanted))
 
-    # ---- what is there ----------------------------------------------------------------------
+    # ---- rows and files ---------------------------------------------------------------------
 
     @property
     def system(self) -> Path:

@@ -36,6 +36,6 @@ def install_example(target: Path, example: Path = EXAMPLE) -> None:
 
 
 def environment_with(target: Path) -> dict[str, str]:
-    """Our environment, in which packages of `target` are installed beside this one."""
+    """Our environment, in which packages of `target` are installed in addition."""
     paths = [str(ROOT / "src"), str(target), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -182,7 +182,7 @@ def _work(line: socket.socket) -> NoReturn:
         answers: Answers
         try:
             answers = [encode(result) for result in run_bundle(bundle, attempt=attempt)]
-        except Exception as error:  # noqa: BLE001 - as Spark: told to the driver, the worker lives
+        except Exception as error:  # noqa: BLE001 - as Spark: the driver gets it, the worker lives
             answers = f"{type(error).__name__}: {error}"
         try:
             _send(line, pickle.dumps(answers))

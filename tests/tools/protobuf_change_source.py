@@ -1,4 +1,4 @@
-"""A database of one table that tells its changes in Protobuf, as Debezium does through a registry.
+"""A database of one table that sends its changes in Protobuf, as Debezium does through a registry.
 
 The converter's schemas: decimals and days are messages of their own, rows are messages that may be
 missing, and nullable columns are `optional` (`optional.for.nullables`).
@@ -98,7 +98,7 @@ class ProtobufChangeSource(ChangeSource):
         self.log.setdefault(crc32(key) % self.partitions, []).append((key, value))
 
     def envelope(self, op: str, before: Row | None, after: Row | None) -> bytes:
-        """The payload that tells a change."""
+        """The payload of a change."""
         body = b"" if before is None else proto.tagged(1, proto.LENGTH, _row(before))
         body += b"" if after is None else proto.tagged(2, proto.LENGTH, _row(after))
         source = _text(1, self.snapshot) + _text(2, "orders")
@@ -111,7 +111,7 @@ class ProtobufRowSource(ProtobufChangeSource):
     """One whose records are whole rows of `ROW_PROTO`, and null behind a delete."""
 
     def _tell(self, row_id: int, op: str, before: Row | None, after: Row | None) -> None:
-        # A delete is the null that comes behind it.
+        # A delete is the null that comes after it.
         if op != "d":
             ProtobufChangeSource._put(self, row_id, {"op": op, "before": None, "after": after})
 

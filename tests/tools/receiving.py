@@ -16,7 +16,7 @@ _PUMP_BYTES = 1 << 16
 
 
 class HookServer(ThreadingHTTPServer):
-    """A webhook that notes what it is told; its port is its own before it answers there.
+    """A webhook that notes what it receives; its port is its own before it answers there.
 
     Attributes:
         told: Key and body of each POST, in order.
@@ -32,7 +32,7 @@ class HookServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it is told; refused until it answers."""
+        """Its address; refused until it answers."""
         return f"http://{_LOOPBACK}:{self.server_address[1]}/ready"
 
     def come_up(self) -> None:
@@ -41,7 +41,7 @@ class HookServer(ThreadingHTTPServer):
         self._thread.start()
 
     def heard(self) -> list[str]:
-        """Keys that it was told of, repeats and all."""
+        """Keys that it received, repeats and all."""
         return [key for key, _ in list(self.told)]
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ def hook_server() -> Iterator[HookServer]:
 class BrokerGate:
     """The only way that a client knows to a broker: closed, then open.
 
-    A client finds the broker's own address behind it and keeps that; one that begins anew asks
+    A client finds the broker's own address after it and keeps that; one that starts over asks
     here first.
     """
 
@@ -97,7 +97,7 @@ class BrokerGate:
         self._start(self._accept)
 
     def close(self) -> None:
-        """Let nobody through, and end what is under way."""
+        """Let no connection through, and end what is under way."""
         # Wakes whoever waits; a socket that was never connected refuses it.
         _shut(self._socket)
         self._socket.close()

@@ -2,7 +2,7 @@
 
 python -m tools.record_fuzz --records 1000000 --workers 2
 
-Whatever comes, the decoder answers with a record whose canonical bytes are those that it was
+Whatever comes, the decoder answers with a record whose canonical bytes are the ones that it was
 given, or with its own error; and in front of its successor no record counts but the one that the
 successor's hash names. The last line of output is JSON; the exit code is 1 when any of this failed.
 """

@@ -129,7 +129,7 @@ def registry_server(registry: Registry | None = None) -> Iterator[Registry]:
             self.end_headers()
             self.wfile.write(body)
             self.answered += 1
-            # Whoever asks was not told that it goes: it finds that out with its next question.
+            # Whoever asks does not hear that it goes, and finds out with its next question.
             self.close_connection = self.answered == found.closes_after
 
         def log_message(self, *_: object) -> None:

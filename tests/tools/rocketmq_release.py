@@ -1,4 +1,4 @@
-"""RocketMQ of a release of its own: with logins, TLS or a replica, beside the lab's."""
+"""RocketMQ of a release of its own: with logins, TLS or a replica, next to the lab's."""
 
 import json
 import os

@@ -95,7 +95,7 @@ class HalfMessage:
 
     Attributes:
         address: Of its broker.
-        message_id: As the broker has told it.
+        message_id: As the broker has answered it.
         queue_offset: In the topic of half messages.
     """
 
@@ -149,7 +149,7 @@ class RocketMqWriter:
         self.wait_for_route(topic, sum(queues.values()))
 
     def wait_for_route(self, topic: str, queues: int) -> None:
-        """Wait until the name server tells of all queues."""
+        """Wait until the name server names all queues."""
         deadline_s = time.monotonic() + 60
         while self._queues(topic) != queues:
             if time.monotonic() > deadline_s:

@@ -1,4 +1,4 @@
-"""Routes that are disturbed: run beside the test, stopped at a step, crashed at a step."""
+"""Routes that are disturbed: run next to the test, stopped at a step, crashed at a step."""
 
 import json
 import threading
@@ -40,7 +40,7 @@ class CrashAt:
     """Observer that dies when `step` comes for the `occurrence`th time, and once only.
 
     Attributes:
-        then: Another observer that is told first.
+        then: Another observer that is called first.
     """
 
     step: Step
@@ -133,7 +133,7 @@ class LiveRun:
 
 @contextmanager
 def live(run: RouteRun, observe: Observer = ignore_step) -> Iterator[LiveRun]:
-    """A route that runs beside the block and is over after it."""
+    """A route that runs while the block does and is over after it."""
     running = LiveRun(run, observe)
     try:
         yield running

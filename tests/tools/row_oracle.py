@@ -122,7 +122,7 @@ def _lookup(payload: dict[str, Any], path: Sequence[str]) -> Any:
 
 
 class RowOracle:
-    """Tells of one record which row and partition it has to become."""
+    """Says of one record which row and partition it has to become."""
 
     def __init__(self, view: TableView, expectation: Expectation) -> None:
         self._spec = expectation

@@ -19,7 +19,7 @@ def running(job: LakeJob) -> Iterator[None]:
     def go() -> None:
         try:
             job.run(stop, bounded=False)
-        except BaseException as error:  # noqa: BLE001 - told by the test's own thread
+        except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
             errors.append(error)
 
     thread = threading.Thread(target=go)

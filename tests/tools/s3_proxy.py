@@ -1,4 +1,4 @@
-"""A proxy before a real S3 server that signs anew what it alters: stores with other manners."""
+"""A proxy before a real S3 server that signs again what it alters: stores with other manners."""
 
 import threading
 import time
@@ -63,7 +63,7 @@ class Manners:
     Attributes:
         ignores_conditions: It takes a conditional put for a plain one.
         tells_no_checksums: It neither compares nor keeps them.
-        keeps_any_checksum: It keeps what it is told, without a look at the content.
+        keeps_any_checksum: It keeps what it gets, without a look at the content.
         loses_reply: Requests that are carried out, and whose answers get lost.
         refuses: Requests that are answered with 503.
         says: What is answered in place of the store; None for what the store says.

@@ -1,4 +1,4 @@
-"""A second broker beside that of a lab, for topics with another leader."""
+"""A second broker next to a lab's, for topics with another leader."""
 
 import re
 import signal

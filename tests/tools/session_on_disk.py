@@ -93,7 +93,7 @@ class SmallSource(SourceClient):
         rest: Its other partitions, with their logs.
         silent: Partitions of which no leader answers now.
         held: What copies of them have.
-        away: Those that may come back with their whole topic.
+        away: Partitions that may come back with their whole topic.
     """
 
     place: LogBounds
@@ -232,7 +232,7 @@ def session_on_disk(
         monkeypatch: Gives the session its storage.
         storage: The store to use; None for a plain one.
         table: As another session has left it; None for a new one.
-        ready: Who is told of announcements.
+        ready: Who receives announcements.
         observe: Called at each step.
     """
     (config,) = compile_routes(parse_job(_JOB, Path("job.yaml"), {}).spec).routes

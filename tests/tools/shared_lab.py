@@ -15,7 +15,7 @@ from tools.lab_fixture import SHARED_LAB, running_lab
 
 
 def main(command: list[str]) -> int:
-    """Run the command beside a lab; its exit code."""
+    """Run the command while a lab is up; its exit code."""
     with (
         tempfile.TemporaryDirectory(prefix="sluiceway-tests-") as scratch,
         running_lab(Path(scratch) / "lab") as lab,

@@ -9,7 +9,7 @@ from sluiceway.worker import dirty_reader
 
 def main() -> int:
     """Run the process's arguments; the exit code."""
-    # A process of its own, so that nobody else meets this.
+    # A process of its own, so that no other test meets this.
     lanes._EPOCH_S = 0.0
     dirty_reader._ROWS_AT_ONCE = 10
     return run_command(sys.argv[1:])

@@ -164,7 +164,7 @@ def _daemon(
 
 
 def _end(process: _Process) -> None:
-    """A worker that is told to end tells its executor; whatever is left after that is killed."""
+    """A worker that is asked to end ends its executor; whatever is left after that is killed."""
     family = [found for pid in process_tree(process.pid) if (found := identity_of(pid)) is not None]
     process.terminate()
     with suppress(subprocess.TimeoutExpired):

@@ -31,7 +31,7 @@ Hours = dict[str, tuple[int, int, int]]
 
 
 class SparkWatcher:
-    """A watcher in a process of its own, and what it has told so far."""
+    """A watcher in a process of its own, and what it has reported so far."""
 
     def __init__(self, process: "subprocess.Popen[str]", errors: Path) -> None:
         self._process = process
@@ -89,7 +89,7 @@ def spark_watcher(metastore_uri: str, table: str, folder: Path) -> Iterator[Spar
 
 
 def main() -> int:
-    """Look until nobody wants to know any more."""
+    """Look until its input is closed."""
     from sluiceway.host.java import find_java  # noqa: PLC0415
     from sluiceway.job.session import start_session  # noqa: PLC0415 - heavy, and here only
 

@@ -1,4 +1,4 @@
-"""A pytest plug-in of `make proofs NAME=test-stores`: its last line tells which stores were tried.
+"""A pytest plug-in of `make proofs NAME=test-stores`: its last line says which stores were tried.
 
 Counted are the tests that ran: one that was skipped tried nothing. A store is named once a test on
 it has run.
@@ -58,5 +58,5 @@ def stores_of(item: pytest.Item) -> set[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Called by pytest when it is told of this module."""
+    """Called by pytest when it loads this module."""
     config.pluginmanager.register(StoreChecks())

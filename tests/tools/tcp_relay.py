@@ -25,7 +25,7 @@ async def _relay(host: str, port: int, to_host: str, to_port: int) -> None:
         try:
             answers, asks = await asyncio.open_connection(to_host, to_port)
         except OSError:
-            # A peer that nobody answers: its connection ends, as one that is refused.
+            # A peer without an answer: its connection ends, as one that is refused.
             writer.close()
             return
         await asyncio.gather(_pump(reader, asks), _pump(answers, writer))

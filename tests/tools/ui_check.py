@@ -138,7 +138,7 @@ def views(job: str, route: str, partition: str) -> dict[str, str]:
 
 
 class Findings:
-    """What the browser has told."""
+    """What the browser has reported."""
 
     def __init__(self) -> None:
         self.pages = 0

@@ -51,7 +51,7 @@ def check_hostile(chromium: Any, found: Findings) -> None:
 
 
 def check_token(chromium: Any, found: Findings) -> None:
-    """A wrong token is told, and the right one lets in."""
+    """A wrong token is reported, and the right one lets in."""
     token = "correct-horse-battery"  # noqa: S105 - of this check alone
     with hostile_page(token) as address, _told("token", found):
         # Chromium writes each refusal to the console.

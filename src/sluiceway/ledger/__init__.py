@@ -1,1 +1,1 @@
-"""The ledger: write-once records beside the table, the only truth about what is committed."""
+"""The ledger: write-once records next to the table, the only truth about what is committed."""

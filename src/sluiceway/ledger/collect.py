@@ -1,4 +1,4 @@
-"""Garbage collection of one route: list, look up, decide, remove. For drivers and tools."""
+"""Garbage collection of one route: list, decide, remove. For drivers and tools."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class GarbagePlace:
     Attributes:
         path: Absolute.
         files: Files below it; 1 for a file.
-        size_bytes: Of all of them.
+        size_bytes: Size of all these files together.
     """
 
     path: str
@@ -67,10 +67,10 @@ class Collected:
 
 
 class GarbageCollector:
-    """Removes what the garbage rule lets go. Safe beside live, dead and fenced drivers.
+    """Removes what the garbage rule lets go. Safe while live, dead and fenced drivers exist.
 
     Args:
-        log: Of the route.
+        log: The route's log.
         decided: What its log says; an old answer only removes less.
     """
 
@@ -81,12 +81,12 @@ class GarbageCollector:
         self._decided = decided
 
     def survey(self, most: int = MAX_NAMES_PER_PASS) -> tuple[list[GarbagePlace], int]:
-        """Look at everything under stage/, and at temporary files beside it, and decide.
+        """List everything under stage/, and temporary files next to it, and decide about each.
 
         Changes nothing.
 
         Args:
-            most: Names to look at; the rest is for another time.
+            most: Names to check; the rest is for another pass.
 
         Returns:
             The places, in name order, and how many names were left out.
@@ -158,7 +158,7 @@ class GarbageCollector:
         return found
 
     def _packed(self, names: Iterable[str]) -> frozenset[int]:
-        """Of the folders that staged packs were made for, those that have their pack."""
+        """Numbers of the log folders that a pack was staged for and that have their pack."""
         staged = {item.folder for item in map(classify, names) if item.kind is NameKind.PACK}
         return frozenset(
             folder
@@ -210,7 +210,7 @@ class GarbageCollector:
 
 
 def _promising(decided: Decided, found: Iterable[str], most: int) -> list[str]:
-    """The names to look at, in order; those that can go come before those that cannot yet."""
+    """The names to check, in order; names that may go by now come first."""
     hopes = decide(decided, found, {}, frozenset())
     chosen = sorted((not hope.removable, hope.name) for hope in hopes)[:most]
     return sorted(name for _, name in chosen)
@@ -226,8 +226,8 @@ def find_epoch(log: LedgerLog, next_seq: int, epoch: Epoch) -> Record | None:
 
     Args:
         log: The log.
-        next_seq: First slot that is not looked at.
-        epoch: Of a term that has a FENCE below `next_seq`.
+        next_seq: First slot that is not searched.
+        epoch: Epoch of a term whose FENCE is below `next_seq`.
 
     Raises:
         LedgerCorruptError: A slot below `next_seq` is empty.

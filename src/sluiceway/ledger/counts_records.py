@@ -1,7 +1,7 @@
-"""COUNTS: how many rows somebody else has counted for times of the table (`ready.counts`).
+"""COUNTS: how many rows another system has counted for times of the table (`ready.counts`).
 
-Put by the driver between two epochs, so that what it decides with stands in the ledger, and a
-start goes on reading where the last one was.
+The driver puts it between two epochs. So what it decides with stands in the ledger, and a start
+goes on reading where the last one was.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class CountsRecord:
     """What was read of the topic of counts.
 
     Attributes:
-        ends: Of the topic's partitions that were read; another log of this name begins anew.
+        ends: Ends of the topic's partitions that were read; a new log of this name starts over.
         counts: The last one of each prefix; none of a prefix that is closed.
     """
 

@@ -1,4 +1,4 @@
-"""Files that lanes read, by the slots that committed them: dirty ones, and those of late rows."""
+"""Files that lanes read, by the slots that committed them: dirty files, and files of late rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def _sources(kind: type[DirtySource], ledger: str, record: Record) -> dict[Dirty
 def find_lane_files(
     log: LedgerLog, sources: Iterable[DirtySource]
 ) -> dict[DirtySource, FileRecord]:
-    """Look sources up in the records of their slots; those that are none are left out.
+    """Find sources in the records of their slots; a source that names no file is left out.
 
     Raises:
         LedgerCorruptError: A slot or pack holds something else.
@@ -56,7 +56,7 @@ def records_of(log: LedgerLog, sources: Iterable[DirtySource]) -> Iterator[Recor
     seqs = sorted({each.seq for each in sources})
     at = 0
     while at < len(seqs):
-        # Behind a slot that is asked for, others follow soon, or are in the same folder.
+        # After a slot that is asked for, others follow soon, or are in the same folder.
         folder = log.layout.folder_of(seqs[at])
         last = at
         while last + 1 < len(seqs) and log.layout.folder_of(seqs[last + 1]) == folder:
@@ -87,7 +87,7 @@ class CommittedDirty:
 
     Attributes:
         source: Its name as a source of lanes.
-        record: That committed it.
+        record: Record that committed it.
         path: Where it lies; a file that no lane reads again may be gone (`upkeep.dirty_keeping`).
     """
 
@@ -101,9 +101,9 @@ def committed_dirty(layout: LedgerLayout, ledger: str, record: Record) -> list[C
     """The dirty files that a record commits, in its order.
 
     Args:
-        layout: Of the route.
+        layout: The route's layout.
         ledger: Its uuid.
-        record: Of any kind.
+        record: A record of any kind.
     """
     return _committed(layout, record, dirty_sources(ledger, record))
 

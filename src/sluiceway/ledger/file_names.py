@@ -1,7 +1,7 @@
-"""Names of a route's data files: by them everyone tells which epoch of which term wrote a file.
+"""Names of a route's data files: a name says which epoch of which term wrote the file.
 
 `<prefix><route>-<term>-<epoch>-<task>-<uuid><suffix>.parquet`. The job file may change prefix and
-suffix between two runs, so whoever looks at a folder takes any.
+suffix between two runs, so readers of a folder accept any.
 """
 
 import re
@@ -29,7 +29,7 @@ def new_file_name(
 
     Args:
         route: The route's name.
-        origin: Of the epoch that writes it.
+        origin: Term and epoch that write the file.
         task: Number of the task within the epoch.
         prefix: `PREFIX`, or empty.
         suffix: `SUFFIX`, or empty.
@@ -42,7 +42,7 @@ def file_origin(route: str, name: str) -> FileOrigin | None:
 
     Args:
         route: The route's name.
-        name: Of the file, without its folder.
+        name: The file's name, without its folder.
     """
     found = _pattern(route).fullmatch(name)
     return None if found is None else FileOrigin(int(found[1]), int(found[2]))
@@ -53,8 +53,8 @@ def renamed_file(route: str, name: str, origin: FileOrigin) -> str:
 
     Args:
         route: The route's name.
-        name: Of the file, without its folder; prefix, suffix and ending are kept.
-        origin: Of the epoch that copies it.
+        name: The file's name, without its folder; prefix, suffix and ending are kept.
+        origin: Term and epoch that copy the file.
 
     Raises:
         ValueError: It is no name of the route's.

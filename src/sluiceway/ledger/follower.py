@@ -1,4 +1,4 @@
-"""What a follower is: it makes one thing outside equal to a route's log, behind the commits.
+"""What a follower is: it makes one thing outside equal to a route's log, after the commits.
 
 It stands here because sinks give followers of their own (`TableSink.followers`) and the driver's
 rooms have others; both know the ledger. `followers/runner.py` runs all of them, and alone has
@@ -24,14 +24,14 @@ class LogView:
     """The log as a follower may see it now. Reading it never blocks the route.
 
     Attributes:
-        log: To read; `log.check_held` is asked before anything outside is changed that has no
-            fencing of its own.
+        log: The log, to read; `log.check_held` is asked before anything outside is changed that has
+            no fencing of its own.
         through: First slot that is not to be followed yet: all below it is committed, and all
             followers of `after` are through it.
         hasty: What is put off otherwise is done now.
         last: The route comes to its end in order.
-        over: Whether the piece should end as soon as it can, with what it has; asks nobody. To one
-            that follows no slot also once the route comes to its end.
+        over: Whether the piece should end as soon as it can, with what it has. Calls no server. For
+            a follower without slots it is also true once the route ends.
     """
 
     log: LedgerLog
@@ -62,7 +62,7 @@ class LogView:
             seq = record.seq + 1
             if seq >= self.through:
                 return
-        # The log reads as if it ended here: what lies behind would never be followed.
+        # The log reads as if it ended here: later slots would never be followed.
         raise LedgerCorruptError(
             f"slot {seq} is missing below slot {self.through}",
             where=self.log.layout.record(seq),
@@ -77,16 +77,16 @@ class Follower(ABC):
     A follower has no thread, no pause and no loop for ever: the runner has.
 
     Attributes:
-        name: As status, metrics and logs show it.
-        after: Names of followers that have to be through a slot first. Those that the route does
-            not have are ignored; a circle is refused when the route is composed.
+        name: Name as status, metrics and logs show it.
+        after: Names of followers that have to pass a slot first. Names that the route does not have
+            are ignored; the route's composition refuses a circle.
         owns_table: Whether a Fatal of it halts the route: it makes the table itself.
-        follows_slots: Whether its place says anything. One that follows none is never waited for:
-            not by those who tell of what readers find, and not by a stop.
-        publishes: Whether rows are in the table only behind its place. `published_through` of the
-            records is the least place of those that do, and commits wait for it in the end.
-        connection: What its calls go to, as `metastore thrift://...`: at most four pieces of a
-            process run at once on one, so that one that is dead holds up nobody else.
+        follows_slots: Whether its place says anything. Neither announcements nor a stop wait for a
+            follower whose place says nothing.
+        publishes: Whether rows are in the table only below its place. `published_through` of the
+            records is the lowest place of such followers; in the end commits wait for it.
+        connection: What its calls go to, for example `metastore thrift://...`. At most four pieces
+            of a process use one at once, so that a dead server blocks nothing else.
     """
 
     name: str
@@ -98,24 +98,24 @@ class Follower(ABC):
 
     @abstractmethod
     def place(self) -> int:
-        """Slot below which the outside is known to be equal. Asks nobody; any thread may call.
+        """Slot below which the outside is known to be equal. No call; any thread may read it.
 
-        It moves only behind what is known to have worked. What it begins with comes from the
-        ledger's own fields (`fold.published_through`, `fold.effects_through`) or is kept by the
-        outside itself: a process may die after any call.
+        It moves only after what is known to have worked. What it begins with comes from the
+        ledger's own fields (`fold.published_through`, `fold.effects_through`), or the outside
+        itself keeps it. A process may die after any call.
         """
 
     def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:  # noqa: B027 - streams
         """Take from the fold what `follow` will need of it; quick, no calls to the outside.
 
-        Called by the route's own thread: with `anew` once at START, when the route has recovered
+        The route's own thread calls it: with `anew` once at START, when the route has recovered
         its fold, then after each turn that put records. The fold is the route's and goes on
-        changing: keep values, never the fold. One that reads the records only needs nothing here.
+        changing: keep values, never the fold. A follower that reads only records needs nothing.
 
         Args:
             fold: State at the tail.
             since: First slot that is new.
-            anew: At START: a call of the driver before may still have landed since.
+            anew: True at START: a call of the previous driver may still have an effect after that.
         """
 
     @abstractmethod
@@ -125,8 +125,8 @@ class Follower(ABC):
         Called when the place is below `view.through`, or when `rest_s` is over.
 
         Returns:
-            The new place. One that has not moved means that it waits for something which is told
-            by `waits`, and is called again after `rest_s`, or after the usual pause.
+            The new place. An unmoved place means that it waits for what `waits` names; the runner
+            calls it again after `rest_s`, or after the usual pause.
 
         Raises:
             Retriable, UnknownOutcome: It is called again after a pause, which grows from 1 s to
@@ -151,7 +151,7 @@ class Follower(ABC):
     def holds_up(self) -> str:
         """Why nothing more may be committed for now, in words; empty when nothing is against it.
 
-        Asked by the route's own thread before an epoch is planned. It falls too far behind.
+        The route's own thread calls it before an epoch is planned, so that the lag stays bounded.
         """
         return ""
 

@@ -1,4 +1,4 @@
-"""Which partitions the fold keeps: it forgets, at each SNAPSHOT, what nobody needs to know again.
+"""Which partitions the fold keeps: each SNAPSHOT forgets what no later record needs.
 
 Every reader forgets the same ones in the same slot, so that all test later records alike.
 """
@@ -6,13 +6,13 @@ Every reader forgets the same ones in the same slot, so that all test later reco
 from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
 
 MAX_PARTITIONS = 10_000
-"""Table partitions that are kept in any case: those touched last. One that is forgotten and comes
-again is asked of the catalog again, which finds it there; it is never moved. Nobody could tell
-where one that has moved is: such a one is kept until it is sealed (`ledger.sealing`)."""
+"""Most recently touched partitions that are kept in any case. When a forgotten partition gets
+rows again, the catalog is asked and finds it; it was never moved. The place of a moved partition
+stands nowhere else, so it is kept until it is sealed (`ledger.sealing`)."""
 
 
 def kept_partitions(fold: FoldState) -> list[PartitionState]:
-    """Those that the fold goes on with: touched last, owed to somebody, moved, or worked on."""
+    """Partitions that the fold keeps: touched last, owed to a follower, moved, or worked on."""
     states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
     busy = {intent.partition for intent in fold.intents.values()}
     return states[:MAX_PARTITIONS] + [
@@ -21,7 +21,7 @@ def kept_partitions(fold: FoldState) -> list[PartitionState]:
         if each.placed_seq >= fold.effects_through
         or each.version
         or each.folder in busy
-        # It will be announced, however long its route has no watermark yet: nobody else knows of
+        # It will be announced, however long its route has no watermark yet: only the fold knows of
         # it. And it is not to be seen before.
         or (fold.watermark.read_at_us is not None and not fold.is_announced(each))
     ]

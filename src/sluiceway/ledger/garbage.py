@@ -1,8 +1,8 @@
 """What under stage/ may go: the garbage rule, as a function of the fold and of a listing.
 
 Only the log decides, never age and never that a slot is taken (docs/contributors/promises.md,
-Garbage). What may go once may go for ever, because terms and epochs only rise: so an answer that is
-old when it is used is still right, next to a live driver and next to a fenced one.
+Garbage). What may go once may go for ever, because terms and epochs only rise. So an old answer is
+still right when it is used, next to a live driver and next to a fenced one.
 """
 
 import re
@@ -62,9 +62,9 @@ class Staged:
 
     Attributes:
         name: Relative to stage/; what lies in the route's folder begins with `../`.
-        epoch: Of an attempt or of results; of a probe the term that it was made in, and 0.
-        slot: Of a temporary file of a record, of the side file of a snapshot at that slot, or of
-            the INTENT of background work.
+        epoch: Epoch of an attempt or of its results; for a probe, the term that made it, and 0.
+        slot: Slot that a temporary file, a snapshot's side file or background work (its INTENT)
+            belongs to; -1 for other names.
         folder: Number of the log folder that a staged pack was to hold.
     """
 
@@ -77,12 +77,12 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What the log has decided, as of one moment; a later moment only decides more.
+    """What the log had decided at one moment; a later moment only decides more.
 
     Attributes:
-        term: Of the latest FENCE, which stands in slot `fence_seq`.
-        last_epoch: Of the latest DATA of that term, in slot `data_seq`; -1 when it has none.
-        packed: Numbers of log folders whose packs were seen, of those that matter.
+        term: Term of the latest FENCE, which stands in slot `fence_seq`.
+        last_epoch: Epoch of the latest DATA of that term, in slot `data_seq`; -1 without one.
+        packed: Numbers of the log folders that have a pack, as far as they matter here.
         published_through: All files of records below this slot have been at their final names.
         intents: Slots of INTENTs whose staged files are still needed.
     """
@@ -172,10 +172,10 @@ def decide(
 
     Args:
         decided: What the log says.
-        names: Of everything under stage/, relative to it; results by epoch (`results/3-7`);
-            temporary files beside it as `../<name>`.
+        names: All names under stage/, relative to it. Results go by epoch (`results/3-7`), and
+            temporary files next to stage/ are `../<name>`.
         named: DATA records of `epochs_to_look_up`; an epoch without a record is left out.
-        published: Final names (as in the records) that were looked at and are there, whole.
+        published: Final names (as in the records) whose files exist and are whole.
     """
     return [_judge(decided, classify(name), named, published) for name in names]
 
@@ -209,12 +209,12 @@ def _judge(
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
         case NameKind.RESERVE_TMP | NameKind.REQUEST_TMP | NameKind.ADVICE_TMP | NameKind.CLOCK:
-            # A writer that still makes it does without: the reserve is made after the next commit,
-            # the lease renewed a little later, the request put again by whoever waits for it, and
-            # the store's clock read from another file.
+            # A writer that still makes it does without. The reserve is made after the next commit,
+            # and the lease renewed a little later. A caller puts the request again, and the store's
+            # clock is read from another file.
             return Decision(item.name, removable=True, reason="no record ever names it")
         case NameKind.PACK:
-            # Packs never go, and hold what was decided: nobody needs another one of the folder.
+            # Packs never go, and hold what was decided: the folder needs no second one.
             there = item.folder in decided.packed
             why = f"the pack of folder {item.folder} is {'' if there else 'not '}there"
             return Decision(item.name, there, why)

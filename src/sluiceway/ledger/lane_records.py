@@ -34,7 +34,7 @@ class LaneRecord:
     Attributes:
         lane: Its id, made of what was asked for; the same request never opens a second one.
         kind: `replay` (through the job file as it is now), `purge` (given up, no output) or `late`
-            (out of the late place, as they are, into their own partitions).
+            (from the late place, unchanged, into their own partitions).
         operator: `user@host`.
         reason: In the operator's words.
     """
@@ -63,8 +63,8 @@ class LaneCounts:
 
     Attributes:
         late: In the late place, as their partition is sealed; left out at zero.
-        expanded: Of a table with a key: rows beyond the first of each record; likewise.
-        superseded: Of the same: changes that a later one of their key has overtaken; likewise.
+        expanded: Rows beyond the first of each record, in a table with a key; likewise.
+        superseded: Changes that a later change of their key has overtaken; likewise.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset({"late", "expanded", "superseded"})

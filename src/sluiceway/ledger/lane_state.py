@@ -50,9 +50,9 @@ class ReplayLanes:
     """All lanes of a ledger, and the rows that they have taken, for ever.
 
     Attributes:
-        lanes: By id, also those that are finished: their requests are never carried out again.
+        lanes: By id, finished lanes too: their requests are never carried out again.
         taken: Source -> intervals `[start, stop)` of rows, rising, that belong to a lane.
-        counts: Of all lanes of dirty rows together, and `late` of those of late rows.
+        counts: Counts of all lanes of dirty rows together; `late` counts the lanes of late rows.
     """
 
     lanes: dict[str, LaneState] = field(default_factory=dict)

@@ -40,7 +40,7 @@ class LateRows:
         )
 
     def as_counts(self) -> dict[str, int]:
-        """Those that there are, by name."""
+        """The counts that are not zero, by name."""
         found = {each.name: int(getattr(self, each.name)) for each in fields(self)}
         return {name: rows for name, rows in found.items() if rows}
 

@@ -78,7 +78,7 @@ class LedgerLayout:
         return f"{self.requests}/{name}.answer.json"
 
     def announced(self, target: str) -> str:
-        """Advice about the announcements that somebody was told of."""
+        """File that says which announcements a target has got already. It is advice only."""
         return f"{self.root}/told-{target}.json"
 
     @property
@@ -159,7 +159,7 @@ class LedgerLayout:
         """Final name of a file of late rows, relative to the table.
 
         Args:
-            folder: Of the rows' own partition; empty without partition columns.
+            folder: Folder of the rows' own partition; empty without partition columns.
             file_name: Its last part.
         """
         below = f"{folder}/{file_name}" if folder else file_name

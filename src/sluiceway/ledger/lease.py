@@ -1,8 +1,8 @@
 """The lease: advice that keeps two drivers from fighting. Safety never rests on it.
 
-Rewritten every two seconds. A peer reads it and calls its owner dead when the process is gone on
-the same boot of the same host, or when the counter stood still for ten seconds of the peer's own
-monotonic clock (commit rule 25). No wall clock takes part.
+Rewritten every two seconds. A peer reads it and calls its owner dead in two cases (commit rule 25).
+The process is gone on the same boot of the same host, or the counter stood still for ten seconds of
+the peer's own monotonic clock. No wall clock takes part.
 """
 
 import time
@@ -59,8 +59,8 @@ def wait_until_free(
     """Return when no live driver holds the lease. Called once, before fencing.
 
     Returns:
-        The lease as it was seen last, of an owner that is dead or has released it; None when
-        there is none, or it is unreadable.
+        The last lease that was seen, when its owner is dead or has released it; None when there is
+        none, or it is unreadable.
 
     Raises:
         LeaseHeldError: Its counter moves, so its owner lives.
@@ -102,7 +102,7 @@ class LeaseKeeper:
     wait for each other.
 
     Attributes:
-        successor: The lease of a higher term that was found in its place; any thread may look.
+        successor: The lease of a higher term that was found in its place; any thread may read it.
     """
 
     def __init__(self, storage: Storage, path: str, lease: Lease) -> None:
@@ -158,7 +158,7 @@ class LeaseKeeper:
             self._lease = replace(self._lease, counter=self._lease.counter + 1)
             self._write()
         except StorageUnavailableError:
-            # Leave it alone for a little longer; still twice within a peer's patience.
+            # Leave it alone for a little longer; a peer still sees two renewals before it gives up.
             return 2 * RENEW_INTERVAL_S
         return RENEW_INTERVAL_S
 

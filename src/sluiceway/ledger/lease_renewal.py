@@ -1,8 +1,8 @@
 """Renews all leases of a process from few threads, each lease in its own time.
 
-The leases of one volume share a lane: a leader waits for the next lease that is due, hands the
-lead on and renews it. A call that hangs holds one thread of its lane, and another one leads; a
-volume that hangs altogether holds the few threads of its lane, and the other volumes go on.
+The leases of one volume share a lane: a leader waits for the next lease that is due, hands the lead
+on and renews it. A call that hangs holds one thread of its lane, and another one leads. A volume
+that hangs altogether holds the few threads of its lane, and the other volumes go on.
 """
 
 import heapq
@@ -73,7 +73,7 @@ class _Lane:
         heapq.heappush(self._waiting, (due, next(self._order), renewal))
 
     def _call_leader(self) -> None:
-        """See that someone waits for the next lease; called with the lock held."""
+        """Have one thread wait for the next lease; called with the lock held."""
         if self._led or not self._waiting:
             return
         if self._followers:

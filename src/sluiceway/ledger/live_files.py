@@ -17,8 +17,8 @@ class LiveFiles:
     Used by one thread at a time, for background work, not for each epoch.
 
     Args:
-        log: Of the route.
-        states: Of the partitions, as they were last moved.
+        log: The route's log.
+        states: The partitions' states, as they were last moved.
     """
 
     def __init__(self, log: LedgerLog, states: Iterable[PartitionState]) -> None:
@@ -28,7 +28,7 @@ class LiveFiles:
         self._found: dict[str, list[tuple[int, FileRecord]]] = {place: [] for place in moved}
 
     def of(self, state: PartitionState) -> tuple[FileRecord, ...]:
-        """Files that are live in one of the partitions, as of `state.last_seq`, in commit order.
+        """Live files of one of the partitions at slot `state.last_seq`, in commit order.
 
         Reads the records that were not read before.
 

@@ -12,14 +12,14 @@ from sluiceway.storage.contract import Storage
 
 
 def _nobody_holds() -> None:
-    """Of a log that no driver has fenced here."""
+    """Check of a log that no driver has fenced here: always passes."""
 
 
 class LedgerLog:
     """Read side of one route's log; used by drivers and tools alike.
 
     Attributes:
-        packs: Of this log.
+        packs: The log's packs.
         check_held: Asked before anything outside is changed by what the log says, see
             `ledger.tenure.DriverTerm.check`. Readers and tools hold nothing: theirs lets all pass.
     """
@@ -48,8 +48,8 @@ class LedgerLog:
             StorageUnavailableError: The store failed.
         """
         raw = self.storage.read(self.layout.record(seq))
-        # Asked after the slot was read: a pack is there before the first of its slots is emptied,
-        # so what stood here while there was none is what was decided.
+        # Asked after the slot was read. A pack is there before the first of its slots is emptied,
+        # so a slot that was read while there was none held what was decided.
         return next(self.packs.lines(seq), None) if self.packs.covers(seq) else raw
 
     def records(self, start: int = 0) -> Iterator[tuple[Record, bytes]]:

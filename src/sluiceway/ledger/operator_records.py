@@ -1,4 +1,4 @@
-"""Records that an operator asks for, each behind a FENCE of its own (commit rule 22)."""
+"""Records that an operator asks for, each after a FENCE of its own (commit rule 22)."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class ResetPartition:
     Attributes:
         old_end: Committed end before.
         new_end: Committed end afterwards.
-        generation: Of the source partition afterwards: one more than before.
+        generation: The source partition's generation afterwards: one more than before.
         accepted: `gap` (the offsets between are left out) or `twice` (they are read again, and
             their rows are in the table twice).
         max_event_time_us: Greatest event time that holds afterwards: as before, so that what is
@@ -73,7 +73,7 @@ class ChangedSource:
 class SourceChangeRecord:
     """Source partitions retire their old identity and go on in another log of the same name.
 
-    Those that were retired, because their topic was gone for a while, are read again.
+    Partitions that were retired, because their topic was gone for a while, are read again.
 
     Attributes:
         operator: `user@host`.

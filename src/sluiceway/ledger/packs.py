@@ -2,8 +2,8 @@
 
 A pack holds the stored bytes of all records of a folder, a line each, so that the chain can be
 tested as before. It is whole, and was read back, before the first of its slots is emptied. From
-then on what stands in such a slot is nothing: an old driver's put may still land there, and that
-driver looks for the pack after its put (`LedgerWriter`).
+then on what stands in such a slot is nothing. An old driver's put may still land there, and that
+driver reads the pack after its put (`LedgerWriter`).
 """
 
 import gzip
@@ -22,7 +22,7 @@ _COMPRESSION = 6
 
 
 class Packs:
-    """The packs of one route. Remembers those it has seen: a pack never goes."""
+    """The packs of one route. Remembers each one it has seen: a pack never goes."""
 
     def __init__(self, storage: Storage, layout: LedgerLayout) -> None:
         self._storage = storage
@@ -41,7 +41,7 @@ class Packs:
         return folder in self._known
 
     def knows(self, seq: int) -> bool:
-        """Whether a pack was seen to hold slot `seq`. Asks nobody."""
+        """Whether a pack is known to hold slot `seq`. Reads nothing from the store."""
         return self._layout.folder_of(seq) in self._known
 
     def lines(self, start: int) -> Iterator[bytes]:
@@ -130,7 +130,7 @@ class Packs:
             self._storage.remove(staged)
 
     def _drop_staged(self, folder: int) -> None:
-        """Remove what attempts at this pack have left: the pack is there, nobody needs another."""
+        """Remove what attempts at this pack have left: the pack is whole, no second is needed."""
         for status in self._storage.list(self._layout.stage):
             if status.path.rpartition("/")[2].startswith(f"pack-{folder:016d}-"):
                 self._storage.remove(status.path)
@@ -147,7 +147,7 @@ class Packs:
         return raw
 
     def _check(self, folder: int) -> None:
-        """Read the pack through a fresh handle: every record, chained to those before and after."""
+        """Read the pack through a fresh handle: every record, chained to its neighbours."""
         slots = self._layout.slots_of(folder)
         path = self._layout.pack(folder)
         before = None if folder == 0 else record_hash(self._raw(slots.start - 1) or b"")

@@ -1,4 +1,4 @@
-"""The part of a SNAPSHOT's side file that tells of the table's partitions."""
+"""The part of a SNAPSHOT's side file that holds the table's partitions."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ _KINDS: dict[str, type] = {
     "whole": bool,
     "expired": bool,
 }
-"""Columns beside `values`; a sum is in hexadecimal digits."""
+"""Columns in addition to `values`; a sum is in hexadecimal digits."""
 
 
 def packed_states(states: Iterable[PartitionState]) -> str:
@@ -80,7 +80,7 @@ def _sum(digits: str) -> int:
 
 
 def packed_names(slots: Mapping[str, int]) -> str:
-    """The names in order, and behind them their slots, each told from the one before."""
+    """The names in order, then their slots, each as its distance from the one before."""
     if not slots:
         return ""
     names = sorted(slots)
@@ -151,10 +151,10 @@ class PartitionsImage:
 
 
 def partitions_image(fold: FoldState, sealed: Iterable[str] = ()) -> PartitionsImage:
-    """Of a fold without what the SNAPSHOT makes it forget; the fold itself stays as it is.
+    """The image of a fold, without what the SNAPSHOT makes it forget; the fold stays as it is.
 
     Args:
-        fold: Up to the SNAPSHOT's slot.
+        fold: Fold up to the SNAPSHOT's slot.
         sealed: What the SNAPSHOT seals. It is in the image still: whoever reads that takes the
             SNAPSHOT in next, and tests whether it may be sealed.
     """

@@ -17,7 +17,7 @@ class IntentRecord:
 
     Attributes:
         partition: Folder that the partition's first rows went to: its name for ever.
-        version: Of the partition that is read.
+        version: Version of the partition that is read.
         uuid: Made for this work; part of the names of all its folders.
         purpose: What the work is, `compact`.
     """
@@ -56,7 +56,7 @@ class ReplaceRecord:
 
     Attributes:
         intent: Slot of the INTENT that the files were staged for.
-        version: Of the partition afterwards.
+        version: The partition's version afterwards.
         folder: Where it is afterwards, relative to the table; never used before.
         removed: All files that were live.
         added: All that are live afterwards; some may be copies of removed ones.
@@ -90,7 +90,7 @@ class ReadyRecord:
         as_of_seq: Last slot that changed what is below.
         whole: Whether rows, files and partitions are all that there are. Not so when a partition
             may have been forgotten before it came again.
-        partitions: In name order; none when the time has no rows.
+        partitions: Partitions in name order; none when the time has no rows.
         at_us: When it was put, by the driver's clock; nothing is decided by it.
     """
 
@@ -110,7 +110,7 @@ class ExpiredPartition:
     """A partition that its owner has dropped.
 
     Attributes:
-        rows: That it had.
+        rows: Rows that it had.
         next_folder: Where rows go that come for it later; never used before.
         removed: All files that were live, when the driver is to remove them; none when that is
             left to the owner.

@@ -2,7 +2,7 @@
 
 A partition is named for ever by the folder of its first rows, `dt=20261120/hr=08`. Where it is
 now is another question: a REPLACE or EXPIRE gives it a folder that no other slot can name,
-`dt=20261120/_sluiceway-17-<uuid>/hr=08`. The `_` hides it from all who look for partitions by
+`dt=20261120/_sluiceway-17-<uuid>/hr=08`. The `_` hides it from engines that find partitions by
 listing (MSCK). It stands a level above, since Hadoop's text readers refuse a location whose own
 name begins so.
 """
@@ -29,7 +29,7 @@ def moved_folder(partition: str, seq: int, uuid: str) -> str:
     Args:
         partition: Its name.
         seq: Slot of the INTENT or EXPIRE that makes the folder's name unique.
-        uuid: Of the same work.
+        uuid: UUID of the same work.
     """
     return f"{moved_prefix(partition)}{seq}-{uuid}/{partition.rpartition('/')[2]}"
 
@@ -90,5 +90,5 @@ def file_sum(name: str, rows: int, size_bytes: int, crc32c: str) -> int:
 
 
 def add_sums(one: int, other: int) -> int:
-    """Of two disjoint sets of files."""
+    """The sum of two disjoint sets of files."""
     return (one + other) % (1 << _SUM_BITS)

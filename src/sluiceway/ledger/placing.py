@@ -16,17 +16,17 @@ from sluiceway.types.strict_json import BigInt
 
 
 def placed(record: DataRecord, fold: Fold) -> DataRecord:
-    """The record for the slot behind the fold: where its partitions are, what is closed by then.
+    """The record for the slot after the fold: where its partitions are, what is closed by then.
 
     Called by the writer, again after each lost slot: a REPLACE may have moved a partition since
     the epoch was planned (commit rule 4). The staged files stay as they are.
 
     Args:
-        record: Each file with the folder of its partition's first rows; in `closed` all prefixes
-            that were closed when it was planned, with the watermark that this took, and in
-            `counted` those that have all rows of their counts. Rows in others are not late, and
+        record: Each file with the folder of its partition's first rows. `closed` has all prefixes
+            that were closed when it was planned, with the watermark that this took. `counted` has
+            the prefixes with all rows of their counts. Rows in other prefixes are not late, and
             refused when those are closed by now (commit rule 6).
-        fold: Of all records before the slot.
+        fold: Fold of all records before the slot.
     """
     closed = set(record.closed).difference(fold.sealed)
     newly = sorted(closed - fold.closed.keys())
@@ -64,14 +64,14 @@ def _aside(record: DataRecord, fold: Fold) -> DataRecord:
     if not sealed:
         return record
     rows = sum(int(file.rows) for file in sealed)
-    # Those that the tasks knew to be late are counted as such already.
+    # Rows that the tasks knew to be late are counted as such already.
     known = set(record.closed)
     told = (f for f in sealed if not known.isdisjoint(prefixes(f.final.rpartition("/")[0])))
     reopened = min(int(record.late_rows.reopen), sum(int(file.rows) for file in told))
     counts, late = record.counts, record.late_rows
     reopen, left = late.reopen - reopened, counts.written - rows
-    # Nobody knows which rows were redirected there. As many as are not among the others were:
-    # rather one is told twice than none.
+    # It is unknown which rows were redirected there. As many as are not among the others were:
+    # rather one row counts as redirected twice than not at all.
     redirect = min(int(late.redirect), left - reopen)
     return replace(
         record,
@@ -90,7 +90,7 @@ def _aside(record: DataRecord, fold: Fold) -> DataRecord:
 def _parted(
     files: Sequence[FileRecord], fold: Fold
 ) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
-    """Files that may go to their partitions, and those whose partition is sealed."""
+    """Files that may go to their partitions, and files whose partition is sealed."""
     if not fold.sealed:
         return tuple(files), ()
     is_sealed = [fold.sealed_above(file.final.rpartition("/")[0]) is not None for file in files]

@@ -40,7 +40,7 @@ class ReaderLease:
     """Content of `readers/<query>.json`.
 
     Attributes:
-        version: Of this form.
+        version: Version of the file's form.
         ledger: Uuid of the ledger that is read.
         slot: All rows up to this slot are read and done with; -1 when none are.
         at_ms: When it was renewed last, by the reader's clock.
@@ -62,12 +62,12 @@ class ReaderLease:
     start_ticks: int
 
     def process(self) -> ProcessIdentity:
-        """Of the query."""
+        """The query's process."""
         return ProcessIdentity(self.host, self.boot_id, self.pid, self.start_ticks)
 
 
 def read_reader_lease(storage: Storage, path: str) -> ReaderLease | None:
-    """A lease as it stands; None when there is none, or nobody can read it.
+    """A lease as it stands; None when there is none, or it is unreadable.
 
     Raises:
         StorageUnavailableError: The store failed.
@@ -85,8 +85,8 @@ def slot_of_slowest(storage: Storage, layout: LedgerLayout, now_ms: int) -> int 
     Called before something is removed that a reader may need.
 
     Args:
-        storage: Of the table.
-        layout: Of the route.
+        storage: The table's storage.
+        layout: The route's layout.
         now_ms: The clock, since 1970.
 
     Raises:
@@ -111,8 +111,8 @@ class ReaderLeaseKeeper:
     """Keeps the lease of one query while it runs. `start` first; any thread may call.
 
     Args:
-        storage: Of the table.
-        layout: Of the route.
+        storage: The table's storage.
+        layout: The route's layout.
         query: Name of the query, which no other live query may have.
         ledger: Uuid of the ledger.
 
@@ -151,12 +151,12 @@ class ReaderLeaseKeeper:
     def start(self, slot: int, *, sleep: Callable[[float], None] = time.sleep) -> None:
         """Take the name, and keep it until `release`.
 
-        Waits for a run before that was killed: until its process is gone, or on another host until
-        its lease has stood still for long enough.
+        Waits for an earlier run that was killed: until its process is gone, or on another host
+        until its lease has stood still long enough.
 
         Args:
-            slot: Up to which the query has planned everything.
-            sleep: Between two looks.
+            slot: Slot up to which the query has planned everything.
+            sleep: Pause between two readings, in seconds.
 
         Raises:
             ReaderNameTakenError: Another query lives under this name.
@@ -187,7 +187,7 @@ class ReaderLeaseKeeper:
                 self._write()
 
     def check(self) -> None:
-        """See that the name is this query's still. Costs nothing.
+        """Check that this query still has the name. Costs nothing.
 
         Raises:
             ReaderNameTakenError: Another query has taken it.

@@ -68,7 +68,7 @@ class TableIdentityRecord:
     """The table that the ledger belongs to, as the catalog knew it.
 
     Attributes:
-        uuid: Of a lake table, which tells it from another one of its name; empty elsewhere.
+        uuid: UUID of a lake table, unlike that of another table of this name; empty elsewhere.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset({"uuid"})
@@ -86,7 +86,7 @@ class FenceRecord:
     """A driver's first record; it raises the term, and no older driver can commit any more.
 
     Attributes:
-        format: Of this record and of those behind it, up to the next fence.
+        format: Format of this record and of all after it, up to the next fence.
         min_reader: An engine whose newest format is lower must not read on.
     """
 
@@ -130,7 +130,7 @@ class SourcesRecord:
     """The subscription and the source partitions that are new or retired.
 
     Attributes:
-        topics: Listed in the job file, or those that matched `pattern` then.
+        topics: Listed in the job file, or the topics that matched `pattern` then.
         pattern: Pattern of topic names; empty when they are listed.
         start: Canonical text of the job file's start.
         operator: `user@host` who gives up what is retired here; empty in a driver's own records.
@@ -230,11 +230,11 @@ class DataRecord:
         closed: Prefixes of partitions that were closed when the epoch was planned, and in no
             earlier record. Epochs rise, so none that was planned before can land any more.
         late_in: Closed prefixes that rows have reached by the late policy.
-        watermark: Of the route, when the job file has a block `ready`; left out without one.
+        watermark: The route's watermark, when the job file has a block `ready`; None without one.
         late_files: Late rows in their own place, which readers of the table do not see.
         late_rows: All late rows, by what became of them.
         clock_us: Up to when rows were dated by the clock; 0 where no partition is by the clock.
-        counted: Those of `closed` that have all rows of their audited counts.
+        counted: Prefixes of `closed` that have all rows of their audited counts.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset(
@@ -263,8 +263,8 @@ class SnapshotRecord:
 
     Attributes:
         through: The side file holds the fold up to and without this slot.
-        side: Name of the side file. One that is missing, altered or of another version is ignored.
-        version: Of the fold's content; any other reader ignores the side file.
+        side: Name of the side file. A missing, altered or unknown one is ignored.
+        version: Version of the fold's content; a reader of another version ignores the side file.
         sealed: What is closed for ever from here on (`ledger.sealing`).
     """
 
@@ -322,7 +322,7 @@ class Record:
 
     Attributes:
         seq: Its slot.
-        term: Of the driver that wrote it.
+        term: Term of the driver that wrote it.
         prev: SHA-256 of the stored bytes of slot `seq - 1`; zeros in slot 0.
         id: Made new for each put, so that a reader of the slot knows whose it is.
         published_through: All files of all records below this slot are at their final names.

@@ -2,7 +2,7 @@
 
 A partition's rows stand in the order of the log: slot by slot, and within a record file by file. A
 REPLACE keeps that order. So the rows of a partition up to a slot are its first rows, whatever files
-hold them, and no file that was replaced is needed to read them.
+hold them. No replaced file is needed to read them.
 """
 
 from bisect import bisect_right
@@ -24,7 +24,7 @@ class Arrival:
     """Rows that one file of a record has brought.
 
     Attributes:
-        slot: Of the record.
+        slot: The record's slot.
         partition: Name of the partition; empty in a table without.
         life: How often the partition had been let go of before.
         first: Place of the first row among the rows of this life.
@@ -44,8 +44,8 @@ class FileSpan:
     """Rows `[first_row, first_row + rows)` of a live file.
 
     Attributes:
-        slot: That brought them; of several slots the last one.
-        place: Of the first row, see `Arrival.place`; -1 where that was not asked for.
+        slot: Slot that brought the rows; of several slots the last one.
+        place: Place of the first row, see `Arrival.place`; -1 where it was not asked for.
     """
 
     partition: str
@@ -85,7 +85,7 @@ class RowBook:
     """Rows and live files of a table, record by record. Used by one thread.
 
     Args:
-        after: Arrivals of later slots are kept; those up to this slot are only counted.
+        after: Arrivals of later slots are kept; arrivals up to this slot are only counted.
 
     Attributes:
         slot: Last one that was taken in; -1 before the first.
@@ -187,7 +187,7 @@ class RowBook:
         """The first rows of a partition in its present life.
 
         Args:
-            name: Of the partition.
+            name: The partition's name.
             rows: How many.
             slot: Said of the spans.
         """
@@ -226,7 +226,7 @@ def joined(spans: Iterable[FileSpan], *, by_slot: bool = False) -> list[FileSpan
 
     Args:
         spans: Rows in order.
-        by_slot: Those of different slots stay apart.
+        by_slot: Whether spans of different slots stay apart.
     """
     found: list[FileSpan] = []
     for span in spans:

@@ -1,8 +1,8 @@
 """What is closed for ever: a SNAPSHOT seals it, and the fold forgets all but its name.
 
 A partition that has moved must not be forgotten like others: rows that come for it would go to the
-folder that it has left. One that is sealed takes no row any more. What still comes for it goes to
-the late place, so nobody needs to know where it is (commit rules 4, 17). Its driver chooses what
+folder that it has left. A sealed partition takes no row any more. What still comes for it goes to
+the late place, so its own place matters no more (commit rules 4, 17). Its driver chooses what
 is sealed, each SNAPSHOT names it, and whoever reads the log tests it and forgets the same.
 """
 
@@ -15,7 +15,7 @@ from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import Record, SnapshotRecord
 
 MAX_UNSEALED = 20_000
-"""Partitions that are kept in any case, and so can still take rows: those touched last."""
+"""Partitions that are kept in any case, and so still take rows: the ones touched last."""
 
 MOST_AT_ONCE = 10_000
 """Names in one SNAPSHOT: a ledger that has grown for years is sealed bit by bit."""
@@ -27,9 +27,9 @@ MaySeal = Callable[[str], bool]
 """Whether a closed prefix, or a partition of a table without any, needs to take no row any more."""
 
 SealChoice = Callable[[FoldState], MaySeal]
-"""What a route does not need any more by its job file, as of a fold.
+"""Says what a route no longer needs by its job file, for a given fold.
 
-Asked by the driver's thread before a SNAPSHOT, for what the fold itself lets go.
+The driver's thread calls it before a SNAPSHOT, for what the fold itself lets go.
 """
 
 
@@ -43,7 +43,7 @@ def to_seal(fold: FoldState, choice: SealChoice = seal_everything) -> tuple[str,
     """What the next SNAPSHOT seals, the oldest first.
 
     Args:
-        fold: Up to its slot, all published.
+        fold: Fold up to its slot, all published.
         choice: What the route does not need any more.
     """
     groups = _groups(fold)
@@ -72,7 +72,7 @@ def to_seal(fold: FoldState, choice: SealChoice = seal_everything) -> tuple[str,
 
 
 def check_sealed(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
-    """Refuse to seal what is open, not announced, owed to somebody or being worked on."""
+    """Refuse to seal what is open, not announced, owed to a follower or being worked on."""
     names = set(body.sealed)
     require(len(names) == len(body.sealed), "rule 4", f"slot {record.seq} seals a name twice")
     if not names:
@@ -108,7 +108,7 @@ def seal(fold: FoldState, names: Iterable[str]) -> None:
 
 
 def after_sealing(fold: FoldState, names: Iterable[str]) -> FoldState:
-    """A fold as it is behind a SNAPSHOT that seals these; the one that is given stays as it is."""
+    """A copy of the fold as it is after a SNAPSHOT that seals these."""
     after = replace(
         fold,
         partitions=dict(fold.partitions),

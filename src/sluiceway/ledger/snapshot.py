@@ -1,8 +1,8 @@
-"""SNAPSHOT: the fold, laid beside the log, so that a start reads little (commit rules 19, 26).
+"""SNAPSHOT: the fold in a side file, so that a start reads little (commit rules 19, 26).
 
-The log stays the only truth. The side file is written before the record that names it by hash;
-one that is missing, altered or of another version is ignored and the fold made from the log. The
-hint only says where to look for the newest SNAPSHOT.
+The log stays the only truth. The side file is written before the record that names it by hash. A
+missing, altered or unknown side file is ignored, and the fold is made from the log. The
+hint only says where the newest SNAPSHOT may be.
 """
 
 import hashlib
@@ -196,12 +196,12 @@ class _Image:
 def write_side_file(
     storage: Storage, layout: LedgerLayout, fold: Fold, sealed: tuple[str, ...] = ()
 ) -> SnapshotRecord:
-    """Lay a fold beside the log. Called with everything published, before the record is put.
+    """Write a fold's side file. Called with everything published, before the record is put.
 
     Args:
-        storage: Of the ledger.
-        layout: Of the ledger.
-        fold: Up to the record's slot.
+        storage: The ledger's storage.
+        layout: The ledger's layout.
+        fold: Fold up to the record's slot.
         sealed: What the record seals; the fold has it still.
 
     Returns:

@@ -12,18 +12,18 @@ from sluiceway.ledger.records import FenceRecord
 from sluiceway.ledger.writer import LedgerWriter, fenced_by
 
 LOOK_EVERY_S: Final = 10.0
-"""How old a look at the log may be that allows a change outside."""
+"""Greatest age of a reading of the log that allows a change outside."""
 
 
 class DriverTerm:
-    """Of one driver and one route, from its fence on. Any thread may ask.
+    """The term of one driver and one route, from its fence on. Any thread may ask.
 
-    It is lost once and for ever: when the log has a record of a higher term, or the lease says so,
-    which a successor writes behind its fence.
+    It is lost once and for ever: when the log has a record of a higher term, or the lease says so.
+    A successor writes the lease after its fence.
 
     Args:
-        writer: Of the driver, which has fenced.
-        lease: That it keeps; looked at every two seconds by itself.
+        writer: Writer of the driver, which has fenced.
+        lease: Lease that the driver keeps; it reads itself every two seconds.
     """
 
     def __init__(self, writer: LedgerWriter, lease: LeaseKeeper) -> None:
@@ -34,15 +34,14 @@ class DriverTerm:
         self._lost: tuple[int, str, int] | None = None
 
     def check(self) -> None:
-        """Pass while the driver holds the ledger, by a look at the log of the last 10 s.
+        """Pass while the driver holds the ledger, by a reading of the log at most 10 s old.
 
-        Called before each change of anything that has no fencing, by whichever thread makes it:
-        at once before, and again between the parts of what may take long. It reads one empty
-        slot in 10 s at most.
+        Called right before each change of anything that has no fencing, by the thread that makes
+        it, and again between the parts of a long one. It reads one empty slot in 10 s at most.
 
         Raises:
             FencedError: Another driver has taken over. Stop; touch nothing.
-            StorageUnavailableError: Nobody knows: change nothing until this passes.
+            StorageUnavailableError: The answer is unknown: change nothing until this passes.
             LedgerCorruptError: The next slot holds something that is no record.
         """
         self.refuse_if_lost()
@@ -51,7 +50,7 @@ class DriverTerm:
             self.refuse_if_lost()
 
     def refuse_if_lost(self) -> None:
-        """As `check`, by what is known: asks nobody. Called in each turn of the loop.
+        """As `check`, by what is known, without a call. Called in each turn of the loop.
 
         Raises:
             FencedError: As in `check`.
@@ -63,7 +62,7 @@ class DriverTerm:
             raise fenced_by(*self._lost)
 
     def check_now(self) -> None:
-        """As `check`, by a look of this moment, however short ago the last one was.
+        """As `check`, by a reading of this moment, however recent the last one was.
 
         Raises:
             SluicewayError: As in `check`.
@@ -73,7 +72,7 @@ class DriverTerm:
         self.refuse_if_lost()
 
     def _look(self) -> None:
-        """Read what stands behind the last record that this driver knows."""
+        """Read the slot after the last record that this driver knows."""
         now, fold = time.monotonic(), self._writer.fold
         # Asked before the term: a fence below it has changed the term already.
         start = max(self._through, fold.next_seq)

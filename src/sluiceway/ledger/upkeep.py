@@ -10,7 +10,7 @@ from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.contract import Storage
 
 SNAPSHOT_EVERY = 1_000
-"""Records between two snapshots: what a start reads at most, besides the side file."""
+"""Records between two snapshots: what a start reads at most, in addition to the side file."""
 SNAPSHOT_BYTES = 4 << 20
 """Bytes of records between two snapshots: few epochs of very many files are as long to read."""
 
@@ -78,7 +78,7 @@ class LogUpkeep:
             packed = self._log.packs.pack_next(fold.snapshot_through)
         except LedgerCorruptError as damage:
             # A SNAPSHOT stands for all of it: neither an epoch nor a start reads it. It stays as
-            # it is, for `verify`, and is tried again behind the next SNAPSHOT.
+            # it is, for `verify`, and is tried again after the next SNAPSHOT.
             self._may_pack = False
             return Upkeep(damage=damage)
         self._may_pack = packed is not None

@@ -7,7 +7,7 @@ from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 
 MAX_HELD_BY = 8
-"""Source partitions that a record names as holding the watermark: those furthest behind."""
+"""Most source partitions that a record names as holding the watermark, the earliest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class HeldByRecord:
     """A source partition that holds the watermark, as it was seen after the epoch.
 
     Attributes:
-        log_end: Last stable offset; None when no leader has told.
+        log_end: Last stable offset; None when no leader has answered.
         high_watermark: Read in the same moment.
     """
 
@@ -43,8 +43,8 @@ class WatermarkRecord:
         by: `all_idle` when no row has moved it; else empty.
         idle: Source partitions that have become idle: the log of each ended, with nothing open,
             where its committed end is.
-        woken: Those that were idle and have more to read, without a row in this record.
-        held_by: Those that hold it.
+        woken: Source partitions that were idle and have more to read, without a row in this record.
+        held_by: Source partitions that hold the watermark.
         bound_us: With prefixes that are closed: the greatest end + lateness among them.
     """
 

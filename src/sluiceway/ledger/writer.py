@@ -89,7 +89,7 @@ class LedgerWriter:
     Attributes:
         log: What it writes to.
         fold: State up to the tail as this writer knows it.
-        on_effects: Told of each `set_effects`, by the thread that notes it.
+        on_effects: Called with each `set_effects`, by the thread that sets it.
     """
 
     def __init__(self, log: LedgerLog, fold: Fold, on_wait: OnWait) -> None:
@@ -107,8 +107,8 @@ class LedgerWriter:
 
         Args:
             body: The fence.
-            on_lost: Called when another record took the slot, before the next try behind it;
-                raises when a live driver holds the lease by now.
+            on_lost: Called when another record took the slot, before the next try at a later one;
+                raises when a live driver holds the lease now.
         """
         while True:
             committed = self._try_put(body, self.fold.term + 1)
@@ -124,7 +124,7 @@ class LedgerWriter:
         Called on the driver, in order, after everything that the record names is durable.
 
         Args:
-            body: Of the record, or how it is made; see `commit_made`.
+            body: The record's body, or how it is made; see `commit_made`.
 
         Raises:
             SluicewayError: As in `commit_made`.
@@ -252,7 +252,7 @@ class LedgerWriter:
         """Make the record durable that this one follows, unless it is this writer's own.
 
         Whoever put it may have died before syncing its name. A power cut may then take it and
-        leave the one behind it, also of the same folder, and the log has a hole.
+        leave a later one of the same folder, and the log has a hole.
         """
         if seq in (0, self._durable_through) or self.log.packs.knows(seq - 1):
             return
@@ -260,7 +260,7 @@ class LedgerWriter:
         self._durable_through = seq
 
     def _follows(self, record: Record) -> bool:
-        """Never put behind a record that is gone, or into a log that was made anew.
+        """Never put after a record that is gone, or into a log that was created again.
 
         Returns:
             False when the slot is in a pack, so that another record was there first.
@@ -281,7 +281,7 @@ class LedgerWriter:
         if record_hash(before) != record.prev:
             raise LedgerCorruptError(
                 f"slot {record.seq - 1} holds another record than this driver read: the log was "
-                "made anew",
+                "created again",
                 where=path,
                 hint="this driver has stopped; whoever made the new log goes on",
             )

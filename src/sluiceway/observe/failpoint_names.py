@@ -16,7 +16,7 @@ REPLY: Final = "reply"
 
 
 class FailpointSide(StrEnum):
-    """What stands on the other side of a point; it tells the class of the error raised there."""
+    """What stands on the other side of a point; it decides the class of the error raised there."""
 
     POSIX = "posix"
     THRIFT = "thrift"

@@ -204,7 +204,7 @@ def arm(role: Role, environment: Mapping[str, str] | None = None) -> FailpointSp
     Called at a driver's start and by a worker before each task; the first call decides.
 
     Returns:
-        The spec, to be told in the log; None in every process that is not under test.
+        The spec, for the log; None in every process that is not under test.
 
     Raises:
         UnhealthyEnvironmentError: The variable holds no spec.

@@ -22,9 +22,9 @@ class FigureLimits:
     """How many values labels may have, so that no topic's name can fill a Prometheus.
 
     Attributes:
-        routes: Of a job.
-        topics: Of a route.
-        partitions: Source partitions of a route: those that are furthest behind.
+        routes: Routes of a job.
+        topics: Topics of a route.
+        partitions: Source partitions of a route: the ones with the largest lag.
     """
 
     routes: int = 500
@@ -42,7 +42,7 @@ class Histogram:
 
     Attributes:
         bounds: Upper bounds, rising; a value on a bound is under it.
-        counts: One more than bounds: the last is of those above all.
+        counts: One more than bounds: the last counts values above all bounds.
     """
 
     bounds: tuple[float, ...]
@@ -126,7 +126,7 @@ class Figures:
 
         Args:
             metric: The histogram.
-            values: Those.
+            values: The values.
             times: How often each came.
         """
         if not len(values):
@@ -177,7 +177,7 @@ class Figures:
 def largest(values: Mapping[str, float], most: int) -> tuple[dict[str, float], int]:
     """The greatest values by name, the rest added up under `_other`; and how many that are.
 
-    Called for gauges: at each look the values are others.
+    Called for gauges, whose values are others each time.
     """
     if len(values) <= most:
         return dict(values), 0

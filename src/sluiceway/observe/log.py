@@ -27,7 +27,7 @@ class TextLine:
 
     Args:
         colours: Whether the level is painted.
-        sentences: Whether further fields are told in words and not as `name=value`.
+        sentences: Whether further fields become words instead of `name=value`.
     """
 
     def __init__(self, *, colours: bool, sentences: bool = False) -> None:
@@ -150,7 +150,7 @@ class _Lines:
                 self._stream.write(f"{message}\n")
                 self._stream.flush()
         except OSError:
-            # There is nobody left to tell, and a driver must not halt for want of a listener.
+            # Standard error is closed, and a driver must not halt for want of a listener.
             return
 
     log = debug = info = warn = warning = msg

@@ -25,7 +25,7 @@ class Metric:
     Attributes:
         name: Without the prefix; the unit stands last, but for `_total` of counters.
         help: One sentence, for a person.
-        labels: Its own, behind those of the route or of the job.
+        labels: Its own, after those of the route or of the job.
         bounds: Upper bounds of a histogram's buckets, rising, without infinity.
         of_route: Whether each route has its own; else there is one for the process.
     """
@@ -171,7 +171,7 @@ SMALL_FILES = _gauge(
     "small_files", "Files beyond as many as partitions of that size need at `files.target_size`."
 )
 
-# What works behind the commit
+# What works after the commit
 
 FOLLOWER_BEHIND_SLOTS = _gauge(
     "follower_behind_slots", "Ledger slots that a follower has not followed yet.", "follower"

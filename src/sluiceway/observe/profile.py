@@ -15,12 +15,12 @@ class EpochDurations:
     """One route's epoch.
 
     Attributes:
-        rows: That were read.
+        rows: Rows that were read.
         tasks_ms: Stage -> milliseconds, the sum over its tasks. Stages that overlap each count in
             full. `task` is the tasks' whole life.
-        longest_task_ms: Of the tasks' lives.
-        run_ms: From the plan until all tasks had answered.
-        commit_ms: From then until everything was published.
+        longest_task_ms: Life of the task that lived longest.
+        run_ms: Milliseconds from the plan until all tasks had answered.
+        commit_ms: Milliseconds from then until everything was published.
     """
 
     rows: int
@@ -57,14 +57,14 @@ class RunProfile:
             for stage in STAGES:
                 self._stages_ms[stage] += times.tasks_ms.get(stage, 0)
             self._stages_ms["driver"] += times.commit_ms
-            # Starting tasks and bringing their answers back; routes side by side each count it.
+            # Starting tasks and bringing their answers back; each concurrent route counts it.
             self._stages_ms["jvm"] += max(0, times.run_ms - times.longest_task_ms)
 
     def fields(self, cpu: ProcessCpu | None) -> dict[str, object]:
         """For the log: `stages_ms`, `cpu_s` by process, and what they are to be divided by.
 
         Args:
-            cpu: As it is at the end; None where the system does not tell.
+            cpu: CPU times at the end; None where the system has none.
         """
         with self._lock:
             found: dict[str, object] = {

@@ -24,7 +24,7 @@ class _Wait:
 
 @dataclass(frozen=True, slots=True)
 class EpochRows:
-    """Rows of one epoch: `dirty` and `filtered` are among those that were read."""
+    """Rows of one epoch: `dirty` and `filtered` are among the rows read."""
 
     read: int
     dirty: int = 0
@@ -32,15 +32,15 @@ class EpochRows:
 
 
 class Progress:
-    """Counts what the driver tells it and shows it on a terminal; silent without one.
+    """Counts what the driver reports and shows it on a terminal; silent without one.
 
     Args:
         stream: A terminal; None shows nothing.
 
     Attributes:
-        profile: Where the time goes; told of every commit.
-        watched: Whether somebody looks on while tasks read.
-        reads: Route -> records that tasks have read, those of the running epoch too.
+        profile: Where the time goes; gets every commit.
+        watched: Whether a person watches while tasks read.
+        reads: Route -> records that tasks have read, the running epoch included.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -83,7 +83,7 @@ class Progress:
         """Tasks have read so many records since the run began. Called a few times a second.
 
         Args:
-            reads: By route.
+            reads: Records by route.
         """
         self.reads = dict(reads)
         if self.commits == 0 and any(self.reads.values()):
@@ -91,7 +91,7 @@ class Progress:
             self._show()
 
     def lead(self) -> str:
-        """What the driver is at, in words; while it starts, that is all there is to tell."""
+        """What the driver is doing, in words; all there is to show while it starts."""
         now = time.monotonic()
         return _one_line(self._lead([w for w in tuple(self._waits.values()) if w.until > now]))
 

@@ -24,5 +24,5 @@ Observer = Callable[[Step], None]
 
 
 def ignore_step(step: Step) -> None:
-    """Observer of a run in which nobody looks."""
+    """Observer of a run whose steps no test watches."""
     del step

@@ -21,7 +21,7 @@ _HERE_POLL_S = 0.05
 _MOST_REQUESTS = 5
 
 Watch = Callable[[CompactAnswer | None, bool], None]
-"""Told how far it is, None while nothing has begun, and whether another driver does it."""
+"""Called with how far it is, None before it begins, and whether another driver does it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def foresee(fold: Fold, names: Sequence[str], target_bytes: int) -> list[Planned
     """What would become of partitions, by the ledger alone. Changes nothing.
 
     Args:
-        fold: Of the moment.
+        fold: State of the ledger now.
         names: Partitions or folders above some; none means all that are closed.
         target_bytes: Size that files are to have.
     """
@@ -69,8 +69,8 @@ def carry_out(
         config: The route.
         ledger: Its log.
         request: What is asked for.
-        watch: Told of the progress.
-        log: Of this process, when it is the driver.
+        watch: Called with the progress.
+        log: Log of this process, when it is the driver.
 
     Returns:
         What became of each partition.
@@ -79,7 +79,7 @@ def carry_out(
         RequestRefusedError: The driver does not know such requests, or keeps losing them.
         SluicewayError: As at a driver's start.
     """
-    # What an earlier one was answered is nobody's any more.
+    # The answer to an earlier request is void now.
     ledger.storage.remove(ledger.layout.answer(request.id))
     put_request(ledger.storage, ledger.layout, request)
     beats, asked = Heartbeat(), 1
@@ -94,7 +94,7 @@ def carry_out(
                 "the request is taken away again and again", where=ledger.layout.requests
             )
         if not there:
-            # Somebody else has asked for the same and read the answer: it costs little to ask anew.
+            # Another process has asked for the same and read the answer: asking again costs little.
             put_request(ledger.storage, ledger.layout, request)
             asked += 1
         lives = beats.heard(read_lease(ledger.storage, ledger.layout.lease))
@@ -110,7 +110,7 @@ def carry_out(
 
 
 def _answer(ledger: LedgerLog, name: str) -> CompactAnswer | None:
-    """How far it is; None when nobody has begun.
+    """How far it is; None before it begins.
 
     Raises:
         RequestRefusedError: The driver refuses it; says why.

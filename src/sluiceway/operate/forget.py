@@ -22,7 +22,7 @@ _POLL_S = 0.3
 _HERE_POLL_S = 0.05
 
 Watch = Callable[[bool], None]
-"""Told, again and again, whether another driver does it."""
+"""Called again and again with whether another driver does it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PlannedForget:
     """What would become of a partition.
 
     Attributes:
-        open: Rows that still come for it would begin it anew, elsewhere.
+        open: Rows that still come for it would start it again in a new folder.
         problem: Why it cannot be let go of now; empty when it can.
     """
 
@@ -48,7 +48,7 @@ def foresee(fold: FoldState, names: Sequence[str], *, drop: bool) -> list[Planne
     """What letting go of these would do, by the ledger alone. Changes nothing.
 
     Args:
-        fold: Of the moment.
+        fold: State of the ledger now.
         names: Partitions, or folders above some.
         drop: Whether their files are to be removed.
 
@@ -125,11 +125,11 @@ def carry_out(
         config: The route.
         ledger: Its log.
         request: What is asked for.
-        watch: Told of the progress.
-        log: Of this process, when it is the driver.
+        watch: Called with the progress.
+        log: Log of this process, when it is the driver.
 
     Returns:
-        Slot of the EXPIRE record by partition; those that had moved or gone before have none.
+        Slot of the EXPIRE record by partition; partitions that moved or went before have none.
 
     Raises:
         RequestRefusedError: It cannot be done; says why.

@@ -1,4 +1,4 @@
-"""`compact` of a lake table: by this process, beside any driver, which it needs not ask.
+"""`compact` of a lake table: by this process, while any driver may run and need not be asked.
 
 Requests of a compaction assert what they were built on, so any number of them may live.
 """
@@ -32,7 +32,7 @@ class FencedLog:
     """A ledger that a driver has begun with.
 
     Attributes:
-        log: To read.
+        log: The log, to read.
         uuid: Its own.
     """
 
@@ -47,7 +47,7 @@ class _Work:
     Attributes:
         left: Why partitions were left as they are.
         failed: Why they failed; the rest of such a partition is compacted all the same.
-        ended: Those of which nothing more is tried.
+        ended: Partitions of which nothing more is tried.
         costs_s: Wall and CPU time of each, by its share of the bytes.
     """
 
@@ -87,11 +87,11 @@ def foresee_lake(
         config: The route.
         ledger: Its own.
         names: Partitions, or folders above some; none means all.
-        log: Of this process.
+        log: Log of this process.
 
     Raises:
         NotInThisVersionError: The table has a key.
-        SluicewayError: The table cannot be looked at.
+        SluicewayError: The table cannot be read.
     """
     with _opened(config, ledger, log) as compaction:
         groups, whole = compaction.plan(all_of_them=True)
@@ -118,12 +118,12 @@ def compact_lake(
         config: The route.
         ledger: Its own.
         names: Partitions, or folders above some; none means all.
-        watch: Told of the progress.
-        log: Of this process.
+        watch: Called with the progress.
+        log: Log of this process.
 
     Raises:
         NotInThisVersionError: The table has a key.
-        SluicewayError: The table cannot be looked at; what is done stays done.
+        SluicewayError: The table cannot be read; what is done stays done.
     """
     with _opened(config, ledger, log) as compaction:
         before = {n: v for n, v in compaction.partitions().items() if _is_meant(n, names)}

@@ -1,4 +1,4 @@
-"""`maintain`: few files, no old snapshots, no orphans; by this process, beside any driver."""
+"""`maintain`: few files, no old snapshots, no orphans; this process does it next to any driver."""
 
 from dataclasses import dataclass
 
@@ -19,10 +19,10 @@ class Maintained:
 
     Attributes:
         files_before: Data files of the partitions that were compacted.
-        files_after: The same, afterwards.
+        files_after: Data files of these partitions afterwards.
         failed: Why partitions failed, each reason once.
         expired: What has gone; of a dry run what would go, without its files.
-        orphans: Files that nobody names; None when they were not asked for.
+        orphans: Files that no snapshot names; None when they were not asked for.
     """
 
     files_before: int
@@ -37,8 +37,8 @@ class MaintenanceRequest:
     """What is to be done.
 
     Attributes:
-        keep_s: For how long snapshots stay.
-        orphan_age_s: Files that nobody names go when they are older; None leaves them.
+        keep_s: How long snapshots stay, in seconds.
+        orphan_age_s: Files that no snapshot names go when they are older; None leaves them.
         dry_run: Only say what would be done.
     """
 
@@ -53,13 +53,13 @@ def maintain_lake(
     """Compact what is small, expire what is old, remove orphans. Safe to end and to repeat.
 
     Args:
-        config: Of a route with a lake table. A keyed one compacts within its publishes.
+        config: A route with a lake table. A keyed one compacts within its publishes.
         ledger: Its own.
         wanted: What is to be done.
-        log: Of this process.
+        log: Log of this process.
 
     Raises:
-        SluicewayError: The table cannot be looked at; what is done stays done.
+        SluicewayError: The table cannot be read; what is done stays done.
     """
     config = with_told_key(config)
     lake = config.hive.lake

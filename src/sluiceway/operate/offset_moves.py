@@ -42,7 +42,7 @@ class ResetRequest:
     """What an operator asks for.
 
     Attributes:
-        partitions: Only these; none means all that are read.
+        partitions: Chosen ones only; none means all that are read.
         accepted: `gap`, `twice` and `identity`, as far as the operator has said so.
     """
 
@@ -66,7 +66,7 @@ class OffsetMove:
         accepts: What the operator has to accept for it: `gap`, `twice` or `identity`.
         offsets: How many are left out, or read again; 0 for another log, and for the same offset
             under another leader epoch.
-        identity: Of the new log, when it is another than the one that was read.
+        identity: Identity of the new log; None when the log is the one that was read.
     """
 
     partition: SourcePartition
@@ -83,8 +83,8 @@ class OffsetMove:
 def chosen_partitions(fold: Fold, wish: ResetRequest) -> tuple[SourcePartition, ...]:
     """The source partitions that are to be moved, in order.
 
-    One that was retired is moved only when it is named and another log may be read in its place:
-    its topic went and was created again. Every other one goes on by itself where it ended.
+    A retired one is moved only when it is named and another log may be read in its place, as its
+    topic was created again. Every other one goes on by itself where it ended.
 
     Raises:
         ResetRefusedError: The ledger does not read one of them, or nothing at all.
@@ -157,7 +157,7 @@ def plan_moves(
 
 
 def _is_rewritten(known: SourceState, bounds: LogBounds) -> bool:
-    """Whether the log may have other rows below the committed end than those that were read.
+    """Whether the log may have other rows below the committed end than were read.
 
     The move forgets the leader epoch that the log was held against, and begins a generation.
     """
@@ -249,7 +249,7 @@ def refuse_unaccepted(moves: Sequence[OffsetMove], accepted: Collection[str]) ->
 def refuse_stale(fold: Fold, moves: Sequence[OffsetMove], view: SourceView) -> None:
     """Refuse moves that were planned from a ledger or a log that is not so any more.
 
-    Called behind the fence, when nobody else can commit.
+    Called after the fence, when no other driver can commit.
 
     Raises:
         ResetRefusedError: Says what has moved on.

@@ -1,4 +1,4 @@
-"""A record that an operator puts: right behind a fence of its own, of a route that nobody runs."""
+"""A record that an operator puts: right after a fence of its own, while no driver has the route."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,14 @@ def put_operator_record(config: RouteConfig, made: Callable[[Fold], Body]) -> in
 
     Args:
         config: The route.
-        made: The record, from the ledger behind the fence; what it raises leaves a fence only.
+        made: The record, from the ledger after the fence; what it raises leaves a fence only.
 
     Returns:
         The slot of the record.
 
     Raises:
         LeaseHeldError: A driver runs the route.
-        StorageUnavailableError: The store failed; whether the record landed the ledger tells.
+        StorageUnavailableError: The store failed; the ledger says whether the record landed.
         SluicewayError: As at a driver's start, or as `made`.
     """
     sink = open_sink(config)

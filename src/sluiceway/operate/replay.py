@@ -30,7 +30,7 @@ _POLL_S = 0.3
 _TRIES = 4
 
 Watch = Callable[[LaneState | None, bool], None]
-"""Told how far a lane is, None while it is not opened, and whether another driver runs it."""
+"""Called with a lane, None while it is not opened, and whether another driver runs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ReplayAttempt:
     """What would become of rows if they were replayed now.
 
     Attributes:
-        superseded: Of those that are skipped: changes that a later one of their key has overtaken.
+        superseded: Skipped rows that a later change of their key has overtaken.
     """
 
     counts: RowCounts
@@ -97,8 +97,8 @@ def carry_out(
         config: The route.
         ledger: Its log.
         request: What is asked for.
-        watch: Told of the progress.
-        log: Of this process, when it is the driver.
+        watch: Called with the progress.
+        log: Log of this process, when it is the driver.
 
     Returns:
         The lane, all of its rows consumed.
@@ -109,7 +109,7 @@ def carry_out(
     """
     fold = ledger.fold()
     if request.id not in fold.lanes.lanes:
-        # What an earlier try was told may be so no more.
+        # What an earlier try was answered may hold no more.
         pop_refusal(ledger.storage, ledger.layout, request.id)
         put_request(ledger.storage, ledger.layout, request)
     return follow(config, ledger, request.id, watch, log)
@@ -138,9 +138,9 @@ def follow(config: RouteConfig, ledger: LedgerLog, lane: str, watch: Watch, log:
             )
         if found is None and not asked:
             raise RequestRefusedError(
-                "the request is gone, and neither the ledger nor an answer tells of it",
+                "the request is gone, and neither the ledger nor an answer names it",
                 where=ledger.layout.request(lane),
-                hint="somebody removed it, or its driver was replaced when it had refused it; "
+                hint="it was removed, or its driver was replaced when it had refused it; "
                 "nothing was changed. Ask again",
             )
         lives = beats.heard(read_lease(ledger.storage, ledger.layout.lease))

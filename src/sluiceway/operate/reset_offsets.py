@@ -1,4 +1,4 @@
-"""`offsets reset`: an operator moves committed ends of a route that nobody runs."""
+"""`offsets reset`: an operator moves committed ends of a route that no driver runs."""
 
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
@@ -42,8 +42,8 @@ def reset_route(
     Args:
         config: The route.
         wish: What is asked for.
-        moves: What `planned_moves` said; looked at once more behind the fence.
-        source: Asked once more behind the fence.
+        moves: What `planned_moves` returned; checked once more after the fence.
+        source: Asked once more after the fence.
 
     Returns:
         The slot of the record.
@@ -51,7 +51,7 @@ def reset_route(
     Raises:
         LeaseHeldError: A driver runs the route.
         ResetRefusedError: A consequence is not accepted, or what was planned is not so any more.
-        StorageUnavailableError: The store failed; whether the record landed the ledger tells.
+        StorageUnavailableError: The store failed; the ledger says whether the record landed.
         SluicewayError: As at a driver's start.
     """
     refuse_unaccepted(moves, wish.accepted)

@@ -1,4 +1,4 @@
-"""`offsets retire`: an operator gives up partitions that are gone, of a route that nobody runs."""
+"""`offsets retire`: an operator gives up partitions that are gone; no driver runs the route."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class RetireRequest:
     """What an operator asks for.
 
     Attributes:
-        partitions: Only these; none means all that are read and gone.
+        partitions: Chosen ones only; none means all that are read and gone.
         accepts_gap: Whether the operator has said that what was not read of them never is.
     """
 
@@ -33,7 +33,7 @@ class Retirement:
     """One source partition that is given up.
 
     Attributes:
-        end: Its committed end; what came behind it is never read.
+        end: Its committed end; what came after it is never read.
     """
 
     partition: SourcePartition
@@ -90,8 +90,8 @@ def retire_partitions(
     Args:
         config: The route.
         wish: What is asked for.
-        retirements: What `planned_retirements` said; looked at once more behind the fence.
-        source: Asked once more behind the fence.
+        retirements: What `planned_retirements` returned; checked once more after the fence.
+        source: Asked once more after the fence.
 
     Returns:
         The slot of the record.
@@ -99,7 +99,7 @@ def retire_partitions(
     Raises:
         LeaseHeldError: A driver runs the route.
         ResetRefusedError: It is not accepted, or what was planned is not so any more.
-        StorageUnavailableError: The store failed; whether the record landed the ledger tells.
+        StorageUnavailableError: The store failed; the ledger says whether the record landed.
         SluicewayError: As at a driver's start.
     """
     refuse_unaccepted(retirements, wish)
@@ -112,7 +112,7 @@ def retire_partitions(
 def record_of(
     fold: Fold, wish: RetireRequest, retirements: Sequence[Retirement], view: SourceView
 ) -> SourcesRecord:
-    """The record that gives them up. Called behind the fence, when nobody else can commit.
+    """The record that gives them up. Called after the fence, when no other driver can commit.
 
     Raises:
         ResetRefusedError: One is there again, or the ledger has moved on.

@@ -17,14 +17,14 @@ from sluiceway.route.route_session import RouteSession
 
 
 class Heartbeat:
-    """Whether a driver lives, as far as its lease tells."""
+    """Whether a driver lives, as far as its lease says."""
 
     def __init__(self) -> None:
         self._observed: tuple[str, int] | None = None
         self._since = 0.0
 
     def heard(self, lease: Lease | None) -> bool:
-        """Take note of the lease as it is now."""
+        """Take in the lease as it is now; whether its driver lives."""
         if lease is None or lease.released or is_alive(lease.process()) is False:
             return False
         beat = (lease.driver, lease.counter)

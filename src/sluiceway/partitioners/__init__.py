@@ -1,1 +1,1 @@
-"""Partition values by a rule of somebody else's: plug-ins that look at whole rows."""
+"""Partition values by a rule from outside: plug-ins that read whole rows."""

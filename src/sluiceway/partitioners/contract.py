@@ -15,11 +15,10 @@ class PartitionTexts:
 
     Attributes:
         values: An array of text for each column that was asked for, in that order, each as long as
-            the batch. Null is Hive's default partition. A text that cannot be a folder of a
-            Hive table (empty, too long), or has a NUL, makes its row dirty; any other may be what
-            it likes.
+            the batch. Null is Hive's default partition. A text that cannot be a folder of a Hive
+            table (empty, too long), or has a NUL, makes its row dirty. Any other text is allowed.
         refused: Position of a row in the batch -> why it has no partition, in words for the user.
-            Such rows are dirty, and what `values` says of them is not looked at.
+            Such rows are dirty, and what `values` says of them is ignored.
     """
 
     values: "Sequence[pa.Array]"
@@ -31,7 +30,7 @@ class Partitioner(ABC):
 
     An entry point of `sluiceway.partitioners` names a callable: columns (names of the partition
     columns, in path order), schema (Arrow, of the rows), options (texts) -> `Partitioner`. It is
-    called once per task and route, and by `validate`; it raises `ValueError`, in words for the
+    called once per task and route, and by `validate`. It raises `ValueError`, in words for the
     user, for options or columns that it cannot serve.
     """
 

@@ -22,7 +22,7 @@ class PartitionerChoice:
     """Who gives a partition column its values; a value, so that it reaches the workers.
 
     Attributes:
-        name: As in the job file.
+        name: Name as in the job file.
         options: Names and values as text, in order. May hold secrets: never logged.
     """
 
@@ -34,12 +34,12 @@ class PartitionerChoice:
 
 
 class CheckedPartitioner:
-    """A partitioner whose answers are looked at before they are used.
+    """A partitioner whose answers are checked before they are used.
 
     Args:
         choice: Which one.
         columns: Names of the partition columns that it fills, in path order.
-        schema: Of the rows.
+        schema: Schema of the rows.
 
     Raises:
         ValueError: It cannot serve the options or the columns.

@@ -1,7 +1,7 @@
 """One epoch ahead: an epoch is planned from what the tasks of the one before have returned.
 
-The commit of the one before is under way meanwhile. Nothing is committed upon an end that the
-ledger does not have: what was planned ahead of an epoch that then does not land is thrown away
+The commit of the one before is under way meanwhile. Nothing is committed from an end that the
+ledger does not have. When the epoch before does not land, what was planned after it is discarded
 and read again from the committed ends (commit rule 3).
 """
 
@@ -20,10 +20,10 @@ def fold_after(fold: Fold, answers: Sequence[TaskResult]) -> Fold | None:
 
     Args:
         fold: State of the ledger; nothing of it is changed.
-        answers: Of one route and epoch.
+        answers: Answers of one route and epoch.
 
     Returns:
-        None when it is not known enough: a task has failed, or answers what nobody asked.
+        None when too little is known: a task has failed, or answers what it was not asked.
     """
     sources = dict(fold.sources)
     for answer in answers:

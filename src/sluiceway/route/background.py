@@ -1,4 +1,4 @@
-"""What goes on beside the epochs of a route, from its START until it is left."""
+"""What a route does at the same time as its epochs, from its START until it is left."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def begin_background(
 
     Args:
         held: The route.
-        feeders: Those that feed dirty rows to further stores.
+        feeders: Followers that feed dirty rows to further stores.
         config: Its choices.
         parts: What it works with.
         log: Bound to it.

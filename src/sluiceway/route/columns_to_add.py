@@ -35,9 +35,9 @@ class ColumnsToAdd:
 
     Attributes:
         config: The route, as its job file has it.
-        plan: That the fields were met with.
+        plan: Plan with which the fields were met.
         state: The table as it is.
-        desired: By name of the column.
+        desired: Columns to add, by name.
         refused: Fields that never get one, and why.
         unfit: Fields whose values were no such values, and why; another value may bring one.
     """
@@ -52,7 +52,7 @@ class ColumnsToAdd:
     def add(
         self, fields: Mapping[ObservedPlace, ObservedField], passed: Collection[ObservedPlace]
     ) -> None:
-        """Take in fields, but those that were refused before."""
+        """Take in fields, except those already refused."""
         for place, seen in sorted(fields.items()):
             if place in passed:
                 continue
@@ -69,7 +69,7 @@ class ColumnsToAdd:
                 self.unfit[place] = f"no value seen fits the type of its schema: {seen.unfit}"
 
     def _column_of(self, seen: ObservedField) -> ColumnToHave | None:
-        """What the table shall have for a field; None when its values tell nothing yet.
+        """The column that the table shall have for a field; None when its values imply none yet.
 
         Raises:
             UntypedError: It can have nothing for it.
@@ -170,12 +170,12 @@ def _both(one: ObservedField, other: ObservedField) -> ObservedField:
 
 
 def state_with(state: TableState, columns: Iterable[ColumnToHave], *, declared: bool) -> TableState:
-    """A table as it would be with further columns: for those who foresee a run.
+    """A table as it would be with further columns: for commands that foresee a run.
 
     Args:
-        state: As it is.
-        columns: That it would get, or that would get fields inside.
-        declared: Whether the job file lists columns, beside which the table's are taken up.
+        state: The table as it is.
+        columns: Columns that it would get, or that would get fields inside.
+        declared: Whether the job file lists columns; the table's are taken up in addition.
     """
     kinds = dict(state.columns)
     fields = {each.name.lower(): each for each in (*state.schema.fields, *state.further)}

@@ -37,7 +37,7 @@ from sluiceway.worker.plan import TaskResult
 
 _WAIT_TURN_S = 2.0
 PUBLISH_MOMENT_S = 2.0
-"""How long a commit waits for its files' names: a store that is slower keeps nobody waiting."""
+"""How long a commit waits for its files' names: a slower store blocks no later epoch."""
 
 
 class EpochCommitter:
@@ -46,7 +46,7 @@ class EpochCommitter:
     Used by one thread at a time.
 
     Args:
-        context: Of the route's session.
+        context: Context of the route's session.
         planner: Says whether what was read is still there.
     """
 
@@ -80,7 +80,7 @@ class EpochCommitter:
     def _pin(self, record: SourcesRecord) -> None:
         context, held = self._context, self._context.state
         committed = held.owned.writer.commit(record)
-        # It asks nothing of the catalog, which would count as behind until the next one does.
+        # It asks nothing of the catalog, which would count as late until the next one does.
         held.want_partitions(committed.seq)
         context.meter.advance(held.owned.fold)
         context.observe(Step.PINNED)
@@ -94,7 +94,7 @@ class EpochCommitter:
         """Prepare, commit, publish, report. The commit point is the put inside `commit`.
 
         Called when the outcome of the epoch before is known. An epoch that was planned ahead of
-        one that did not land so is thrown away here: nothing of it is committed.
+        one that did not land so is discarded here: nothing of it is committed.
 
         Args:
             planned: What was asked for.

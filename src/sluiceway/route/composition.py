@@ -1,4 +1,4 @@
-"""Which followers a route has: all that is made equal to its log behind the commits."""
+"""Which followers a route has: all that is made equal to its log after the commits."""
 
 from dataclasses import dataclass
 
@@ -28,8 +28,8 @@ class Composed:
     """The followers of a route.
 
     Attributes:
-        runner: Of all of them; not begun yet.
-        feeders: Those that feed dirty rows to further stores.
+        runner: Runs all of them; not begun yet.
+        feeders: Followers that feed dirty rows to further stores.
         catalog: Shows partitions; None for a table that follows the log by itself.
         moved: What has moved, for the catalog.
     """
@@ -74,7 +74,7 @@ def compose(
         followers = [_files(owned, log), catalog]
     shown: tuple[str, ...] = tuple(each.name for each in followers if each.follows_slots)
     for announcer in () if ready is None else ready.announcers:
-        # Nobody is told of what readers do not find yet.
+        # No announcement goes out for what readers do not find yet.
         announcer.after = shown
         followers.append(announcer)
     feeders = feeders_of(config, owned, log)
@@ -86,7 +86,7 @@ def compose(
         followers.append(reader)
     if config.lineage is not None:
         teller_of_lineage = _lineage(config, config.lineage, owned)
-        # What it tells of is there.
+        # What it reports is in the table already.
         teller_of_lineage.after = shown
         followers.append(teller_of_lineage)
     servers = source_namespace(config.source)
@@ -131,7 +131,7 @@ def _files(owned: OwnedTable, log: Log) -> FilesFollower:
     try:
         volume = owned.storage.volume(owned.layout.table_root)
     except StorageUnavailableError:
-        # Then it shares its four calls with nobody.
+        # Then it shares its four calls with no other route.
         volume = owned.layout.table_root
     store = f"store {volume}"
     return FilesFollower(

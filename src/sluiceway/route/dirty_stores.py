@@ -20,7 +20,7 @@ _TIMEOUT_S: Final = 30.0
 
 
 def feeders_of(config: RouteConfig, owned: OwnedLedger, events: Log) -> tuple[DirtyFeeder, ...]:
-    """Who feeds a route's dirty rows; nobody when the job file names no store."""
+    """Followers that feed a route's dirty rows to stores; none when the job file names no store."""
     ledger = owned.owner.ledger
     store: DirtyStore | None = dirty_table_of(config, owned.storage, ledger)
     if config.dirty_topic is not None:

@@ -1,9 +1,9 @@
-"""Which leader epoch belongs to an end that lies behind markers or aborted records.
+"""Which leader epoch belongs to an end after markers or aborted records.
 
-The reader knows the epoch of a row only. Behind it may lie records of newer epochs, which no
+The reader knows the epoch of a row only. After that row may lie records of newer epochs, which no
 reader sees. The leader's own epoch is as good, when it led before the rows were read and still
-does: all that is committed under it is of its epoch or an older one, and every later leader has
-it. So a log that no longer has it was truncated.
+does. All that is committed under it is of its epoch or an older one, and every later leader has it.
+So a log that no longer has it was truncated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ def with_end_epochs(
     planned: Sequence[PlannedSplit],
     bounds: Mapping[SourcePartition, LogBounds],
 ) -> DataRecord:
-    """The record with the epochs that its tasks could not tell. Called once an epoch.
+    """The record with the epochs that its tasks could not know. Called once an epoch.
 
     Args:
-        record: As the tasks have answered.
+        record: The record as the tasks have answered.
         planned: What was to be read, with the leaders that were asked before.
-        bounds: As the brokers say after the tasks.
+        bounds: Log ends as the brokers say after the tasks.
     """
     asked = {each.split.partition: each.leader_epoch for each in planned}
     return replace(

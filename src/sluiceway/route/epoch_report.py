@@ -1,4 +1,4 @@
-"""Tells people what an epoch has committed: the log line and the progress line."""
+"""Reports what an epoch has committed: the log line and the progress line."""
 
 import time
 from collections import Counter
@@ -23,7 +23,7 @@ class EpochDone:
 
     Attributes:
         seq: Slot of its record.
-        results: Of the tasks that finished.
+        results: Answers of the tasks that finished.
         planned: What was asked for.
         ran: When its tasks had answered.
         own_requests: To the store, by the driver.
@@ -87,7 +87,7 @@ def _requests(done: EpochDone) -> dict[str, dict[str, int]]:
 
 
 def _notes(results: Sequence[TaskResult]) -> dict[str, dict[str, int]]:
-    """What the format has counted besides; not in the line where that is nothing."""
+    """What the format has counted in addition; left out of the line where that is nothing."""
     notes: Counter[str] = Counter()
     for result in results:
         notes.update(result.notes)
@@ -98,9 +98,9 @@ def log_sealed(log: Log, record: DataRecord, landed: EpochRecord | ReplaceRecord
     """Say that rows went aside, as their partitions take none any more. Called once per commit.
 
     Args:
-        log: Of the route.
-        record: As its tasks have answered.
-        landed: As it landed.
+        log: The route's log.
+        record: The record as its tasks have answered.
+        landed: The record as it landed.
     """
     if isinstance(landed, DataRecord) and landed.counts.late > record.counts.late:
         file = landed.late_files[len(record.late_files)]

@@ -48,7 +48,7 @@ class HaltReport:
         where: Path, table or source partition; empty when it is the route.
         hint: What to do, in words.
         evidence: What was found, name -> value.
-        commands: What to look with and what resolves it, in order; `JOB` is the job file.
+        commands: Commands that show the state and that resolve it; `JOB` is the job file.
     """
 
     what: str

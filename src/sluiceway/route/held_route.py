@@ -32,7 +32,7 @@ from sluiceway.upkeep.lanes import Lanes
 from sluiceway.upkeep.record_queue import BackgroundWork, RecordQueue
 
 LONGEST_UNPUBLISHED_S = 600.0
-"""For so long a committed record may be unpublished while others are committed behind it."""
+"""A committed record may be unpublished for so long while later records are committed."""
 
 
 @dataclass(slots=True)
@@ -62,9 +62,9 @@ class OwnedRoute:
     """From START to the end of its session, which closes it.
 
     Attributes:
-        followers: All that is made equal to the log behind the commits.
+        followers: All that is made equal to the log after the commits.
         catalog: One of them; None for a table that follows the log by itself.
-        unshown: First slot that the catalog was not told of yet; None when it was told of all.
+        unshown: First slot that the catalog has not got yet; None when it has all.
         max_unpublished: See `RouteConfig`.
     """
 
@@ -202,8 +202,8 @@ class OwnedRoute:
 
         Args:
             since: First slot that matters.
-            anew: At START: look again at those that have moved last too. A call of the driver
-                before may have landed after it had looked.
+            anew: True at START: the last moved partitions are checked again. A call of the driver
+                before may have landed after it had read them.
         """
         fold = self.owned.fold
         # A turn of the record_queue may have failed after records of it had landed.
@@ -233,7 +233,7 @@ class OwnedRoute:
             old.append(OldFolder(folder, left.seq, now))
         self.moved.add(wanted, old, fold.next_seq)
         if self.schema.owes_columns():
-            # Also those that no record has changed: readers go by a partition's own columns.
+            # Also partitions that no record has changed: readers go by a partition's own columns.
             wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)
         complete_us = None if self.readiness is None else self.readiness.complete_us
         catalog.want(wanted, fold.next_seq, complete_us)

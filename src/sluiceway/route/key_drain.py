@@ -1,9 +1,9 @@
 """New source partitions of a keyed route: they wait until the old ones are drained (L22).
 
-With more partitions a topic's keys move. A change in a new partition may be younger than one of
-its key that lies in an old partition still, so the old ones are read first: up to the ends that
-they have a while after the new one was seen, when every producer knows of it. Nothing of this is
-kept: a driver that starts anew waits anew, and never too short.
+With more partitions a topic's keys move. A change in a new partition may be younger than a change
+of its key that still lies in an old one. So the old ones are read first, up to the ends that they
+have a while after the new one was seen. By then every producer knows of it. Nothing of this is
+kept: a driver that starts again waits again, and never too short.
 """
 
 import time
@@ -24,9 +24,9 @@ class _Waiting:
 
     Attributes:
         since_s: When it was seen.
-        ends: Of the old ones, up to which they are read first; None before the time is over.
-        over: Whether they are read, as of the last look. It waits until it is pinned all the same:
-            a look at an epoch that is not committed yet pins nothing.
+        ends: Ends of the old ones, up to which they are read first; None before the time is over.
+        over: Whether they are read, by the last check. It waits until it is pinned all the same: a
+            check for an epoch that is not committed yet pins nothing.
     """
 
     since_s: float
@@ -39,9 +39,9 @@ class KeyOrderGuard:
     """Decides which partitions may be pinned. Used by the route's thread.
 
     Attributes:
-        drain_s: From seeing a partition to looking at the others' ends; None holds nothing back.
+        drain_s: Time from seeing a partition to reading the others' ends; None holds nothing back.
         one_partition: A topic with more is refused, since only its order counts.
-        log: To tell a person.
+        log: Log for people.
         clock: Monotonic.
     """
 
@@ -58,7 +58,7 @@ class KeyOrderGuard:
 
     @property
     def ends(self) -> dict[SourcePartition, int]:
-        """Up to where old source partitions are to be read, for those that wait."""
+        """Up to where old source partitions are to be read, for the new ones that wait."""
         found: dict[SourcePartition, int] = {}
         for waiting in self._waiting.values():
             for one, end in ({} if waiting.over else waiting.ends or {}).items():
@@ -68,12 +68,12 @@ class KeyOrderGuard:
     def admitted(
         self, discovered: Sequence[DiscoveredPartition], fold: Fold, bounds: Bounds
     ) -> tuple[DiscoveredPartition, ...]:
-        """The partitions without those that have to wait. Called before new ones are pinned.
+        """The partitions that need not wait. Called before new ones are pinned.
 
         Args:
             discovered: All partitions of the route's topics.
             fold: State of the ledger.
-            bounds: Of the partitions that are read.
+            bounds: Log ends of the partitions that are read.
 
         Raises:
             SourceOrderError: A topic has several, and may have one only.
@@ -125,9 +125,9 @@ class KeyOrderGuard:
             if self.clock() - waiting.since_s < (self.drain_s or 0.0):
                 return False
             if any(each not in bounds for each in old):
-                # A leader does not answer: its end is looked at the next time.
+                # A leader does not answer: its end is read the next time.
                 return False
-            # Rows behind an open transaction are older than what comes in the new one, too.
+            # Rows that wait for an open transaction are older than what comes in the new one, too.
             waiting.ends = {each: bounds[each].high_watermark for each in old}
         return all(
             int(fold.sources[each.topic, each.partition].end) >= end
@@ -136,7 +136,7 @@ class KeyOrderGuard:
 
 
 def _check_one(discovered: Sequence[DiscoveredPartition], fold: Fold) -> None:
-    """See that each topic has one partition, with those that were read before."""
+    """Check that each topic has one partition, partitions read before included."""
     read = {SourcePartition(*key) for key, known in fold.sources.items() if not known.retired}
     seen: set[str] = set()
     for each in sorted(read | {found.partition for found in discovered}):

@@ -1,8 +1,8 @@
 """Which ledger a table belongs to (commit rules 9 and 10).
 
-Three places say it: the file OWNER beside the log, the table's property `sluiceway.ledger`, and
-the log's first fence. A new ledger is made in this order, so that a crash between any two steps
-is told from a loss: OWNER, fence in slot 0, property; SOURCES and DATA come after the property.
+Three places say it: the file OWNER next to the log, the table's property `sluiceway.ledger`, and
+the log's first fence. A new ledger is made in the order OWNER, fence in slot 0, property; SOURCES
+and DATA come after the property. So a crash between any two steps differs from a loss.
 """
 
 from uuid import uuid4
@@ -77,7 +77,7 @@ def check_ledger(state: TableState, owner: Owner, fold: Fold) -> None:
     if fold.first_fence is None:
         if state.ledger is not None:
             raise LedgerMismatchError(
-                "the table names a ledger whose log is gone; starting anew would double rows",
+                "the table names a ledger whose log is gone; a new ledger would double rows",
                 where=where,
                 hint=f"restore {SYSTEM_FOLDER} from a backup",
             )

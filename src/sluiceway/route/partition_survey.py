@@ -1,4 +1,4 @@
-"""What the metrics say of the partitions of a route's table, looked at now and then."""
+"""What the metrics say of the partitions of a route's table, surveyed now and then."""
 
 import time
 from collections import Counter, deque
@@ -13,7 +13,7 @@ from sluiceway.observe.figures import Figures, Labels
 from sluiceway.observe.metrics import PartitionPhase
 
 _LEAST_PAUSE_S = 5.0
-# A look takes at most an eight thousandth of the time, however many partitions there are.
+# A survey takes at most an eight thousandth of the time, however many partitions there are.
 _REST = 8000
 _MICRO = 1_000_000
 _EPOCHS = 2
@@ -21,7 +21,7 @@ _MOST_OVERDUE = 20
 
 
 class PartitionSurvey:
-    """Of one route. Used by one thread at a time, between its commits.
+    """Surveys one route. Used by one thread at a time, between its commits.
 
     Args:
         config: The route.
@@ -47,11 +47,11 @@ class PartitionSurvey:
         self._announced_seq: int | None = None
 
     def update(self, fold: Fold, *, changed: bool = False) -> None:
-        """Look at all partitions, unless that was just done.
+        """Survey all partitions, unless that was just done.
 
         Args:
             fold: The ledger.
-            changed: After a commit: only what a look costs puts it off.
+            changed: True after a commit: only the cost of a survey delays it.
         """
         started = time.monotonic()
         if started < (self._rested if changed else self._due):
@@ -103,7 +103,7 @@ class PartitionSurvey:
         now_us, book, late = time.time_ns() // 1000, self._book, list[Period]()
         if book is not None:
             late += [each for each in book.open if each.end_us + self._grace_us <= now_us]
-            # One that no row has come for is closed once all is quiet.
+            # A partition without rows is closed once all is quiet.
             late += book.without_rows(now_us - self._grace_us - self._overdue_after_us)
         self._tell_overdue(late)
 
@@ -117,7 +117,7 @@ class PartitionSurvey:
         self._figures.put(metrics.PARTITION_OVERDUE_SINCE, since)
 
     def _take_announced(self, fold: Fold) -> None:
-        """What was announced since the last look. What this driver finds was told by another."""
+        """What was announced since the last call. The first call finds an earlier driver's."""
         newest = fold.next_seq
         since, self._announced_seq = self._announced_seq, newest
         if since is None or self._periods is None:

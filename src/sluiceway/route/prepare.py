@@ -31,8 +31,8 @@ def prepare_record(
         fold: State of the ledger.
         epoch: Number of the epoch.
         planned: Splits by task.
-        results: Of the tasks that finished, at most one a task; failed ones are left out. Pieces
-            of a source partition are in the order of their offsets.
+        results: Answers of the tasks that finished, at most one a task; failed ones are left out.
+            Pieces of a source partition are in the order of their offsets.
         schema: Fingerprint of the schema that the rows were converted to.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Columns that a schema registry says, and told keys: put into a route each time it starts."""
+"""Columns and keys that a schema registry or key states: put into a route at each START."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ _SHOWN = 10
 
 
 def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
-    """A route as it starts: with the columns that its subject has now, and the key it is told.
+    """A route as it starts: with the columns of its subject now, and the key that was found.
 
     Called at each START. A route whose job file lists both stays as it is.
 
@@ -60,7 +60,7 @@ def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[Route
 
 
 def registry_columns(config: RouteConfig) -> RouteConfig:
-    """As `with_registry_columns`, for those who look at rows before a route starts.
+    """As `with_registry_columns`, for commands that read rows before a route starts.
 
     A route that has started keeps the columns that it has.
     """
@@ -160,7 +160,7 @@ def _check_fields(found: SubjectVersion, spec: RouteSpec, made: MadeColumns) -> 
 
 
 def _check_choices(found: SubjectVersion, whole: RouteSpec, made: MadeColumns) -> None:
-    """What is seen of types, policies, values and expressions now that the fields are known."""
+    """Check types, policies, values and expressions now that the fields are known."""
     problems = (where_written(problem, made.written) for problem in choice_problems(whole))
     misfits = [
         Misfit(problem.path, f"expected {problem.expected}", problem.todo) for problem in problems
@@ -211,7 +211,7 @@ def _misfit(found: SubjectVersion, spec: RouteSpec, misfits: list[Misfit]) -> Jo
     first, *others = misfits
     if not others:
         return _refused(found, spec, first.text, first.todo, first.path)
-    # What to do stands behind each problem: as a hint at the end it would be the last one's.
+    # Each problem is followed by what to do: as a hint at the end it would be the last one's.
     text = f"{first.text} ({first.todo})"
     for other in others[: _SHOWN - 1]:
         text += f"; {_place(spec, other.path)}: {other.text} ({other.todo})"

@@ -16,7 +16,7 @@ from sluiceway.route.route_parts import RouteParts
 
 @dataclass(slots=True)
 class RouteContext:
-    """From the making of a session to its end, whatever it owns meanwhile.
+    """What a session shares from its making to its end, whatever it owns meanwhile.
 
     Attributes:
         config: What to do. Becomes another one between epochs: columns of a registry, topics of a
@@ -27,7 +27,7 @@ class RouteContext:
         meter: What its status says of it.
         held: What the session owns; None before START and after the session has left the ledger.
         trouble: What a put that is repeated waits for, or a move that is not published; any thread
-            may look.
+            may read it.
     """
 
     config: RouteConfig
@@ -51,7 +51,7 @@ class RouteContext:
         return self.held
 
     def next_epoch(self) -> int:
-        """The next number of an epoch; those of the stream and of lanes are one row."""
+        """The next number of an epoch; the stream and lanes share one sequence."""
         return next(self._epochs)
 
     def observe(self, step: Step) -> None:

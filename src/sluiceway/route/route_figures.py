@@ -1,7 +1,7 @@
-"""What the metrics say of one route: its session tells what happens, the page reads the figures.
+"""What the metrics say of one route: its session reports events, the page reads the figures.
 
-Rows count when they are committed, so that what is read twice counts once, and the figures of a
-driver add up to what its ledger has gained.
+Rows count when they are committed, so rows that are read twice count once. The figures of a driver
+add up to what its ledger has gained.
 """
 
 import heapq
@@ -48,10 +48,10 @@ class _Unshown:
 
 
 class RouteFigures:
-    """Of one route while its session lives; a new START goes on counting.
+    """Figures of one route while its session lives; a new START goes on counting.
 
-    Called by the session's threads, one at a time for each kind of call; `applied` by the one of
-    the catalog, the store's measure by any.
+    The session's threads call it, one at a time for each kind of call. The catalog's thread calls
+    `applied`, and any thread the store's measure.
 
     Args:
         config: The route.
@@ -60,9 +60,9 @@ class RouteFigures:
     Attributes:
         figures: What has been counted.
         announced: Prefixes that were announced last, and when, in seconds since 1970.
-        phases: How long those of the last epoch took that was committed, in seconds.
+        phases: Phase -> seconds that it took in the last committed epoch.
         epochs: The last commits of rows, the oldest first.
-        watermark_us: Of the route, at the last look.
+        watermark_us: The route's watermark when it was read last; None before there is one.
     """
 
     def __init__(self, config: RouteConfig, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,7 +84,7 @@ class RouteFigures:
     # The steps of an epoch
 
     def watching(self, observe: Observer) -> Observer:
-        """An observer of steps that times them, before it tells the one that it is given."""
+        """An observer that times steps before it passes each to `observe`."""
 
         def step(at: Step) -> None:
             self._note_step(at)
@@ -129,7 +129,7 @@ class RouteFigures:
         Args:
             done: The epoch.
             landed: Its record, as it has landed.
-            fold: With it.
+            fold: The fold, with this record.
         """
         took, self._took, self._last_step = self._took, {}, None
         self.phases = took
@@ -200,7 +200,7 @@ class RouteFigures:
         self.figures.add(metrics.EPOCHS, 1, EpochResult.FAILED.value)
 
     def thrown_away(self, answers: Sequence[TaskResult]) -> None:
-        """Count an epoch that was planned upon one that did not land: it is read once more."""
+        """Count an epoch that was planned on one that did not land: it is read once more."""
         self.figures.add(metrics.EPOCHS, 1, EpochResult.THROWN_AWAY.value)
         rows = sum(int(each.counts.read) for each in answers if each.failure is None)
         self.figures.add(metrics.DUPLICATES_PREVENTED, rows)
@@ -257,7 +257,7 @@ class RouteFigures:
 
         Args:
             ends: What is committed of the logs that are read.
-            bounds: The log ends; empty when nobody answers.
+            bounds: The log ends; empty when no leader answers.
         """
         by_topic: Counter[str] = Counter()
         for one, place in bounds.items():
@@ -272,7 +272,7 @@ class RouteFigures:
             self.figures.cut("topic", cut)
         self.figures.put(metrics.LAG_RECORDS, {(topic,): lag for topic, lag in topics.items()})
 
-    # What works behind the commit
+    # What works after the commit
 
     def applied(self, through: int) -> None:
         """The catalog has what all records below `through` ask for."""
@@ -320,7 +320,7 @@ def _told(
 
 
 def _is_new(fold: Fold, final: str, seq: int) -> bool:
-    """Whether the catalog has to be told of the partition of a file since this slot."""
+    """Whether the catalog needs the partition of a file since this slot."""
     folder = final.rpartition("/")[0]
     known = fold.partitions.get(fold.moved.get(folder, folder))
     return known is not None and known.placed_seq >= seq

@@ -62,9 +62,9 @@ class RouteMeter:
         clock: Monotonic seconds.
         commits: Commits of rows so far.
         done: Rows of these commits.
-        on_look: Told of each look at log ends.
-        followers: Asked how far those are that follow the commits, see `RouteStatus`.
-        ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
+        on_look: Called with each reading of log ends.
+        followers: Returns how far each follower is, see `RouteStatus`.
+        ignored_fields: Sampled rows in which fields were seen that no column reads.
         unfilled_columns: See `RouteStatus`.
         left_out: Source partitions without a leader and why, some of them; and how many they are.
         lag: Records that were not committed when an epoch was planned or committed last.
@@ -111,8 +111,8 @@ class RouteMeter:
         """Take in a commit of rows.
 
         Args:
-            fold: With the commit.
-            counts: Of that commit alone.
+            fold: Fold with the commit.
+            counts: Counts of that commit alone.
             reasons: Its dirty rows, by names of `types.dirty.counted_as`.
         """
         with self._lock:
@@ -137,7 +137,7 @@ class RouteMeter:
         """Take in log ends.
 
         Args:
-            fold: With all that is committed.
+            fold: Fold with all that is committed.
             bounds: The log ends.
             at: When they were read, on the meter's clock; None just now.
 
@@ -150,7 +150,7 @@ class RouteMeter:
             self._ends = _live_ends(fold)
             lag = self._take_lag(bounds)
             if undescribed(fold, bounds):
-                # What nobody tells of may be as old as anything: nothing new is covered.
+                # An unknown record may be as old as anything: nothing new is covered.
                 self._waits_for = None
             elif lag == 0:
                 self._covered, self._waits_for = self._looked, None
@@ -163,12 +163,12 @@ class RouteMeter:
 
     @property
     def was_looked_at(self) -> bool:
-        """Whether brokers have told its log ends once."""
+        """Whether brokers have returned its log ends once."""
         return self._looked > 0
 
     @property
     def ends(self) -> Ends:
-        """Of the logs that are read, as they were committed when the route was looked at last."""
+        """Committed ends of the logs that are read, at the last update."""
         with self._lock:
             return self._ends
 
@@ -176,8 +176,8 @@ class RouteMeter:
         """Take in log ends of a route that goes round no more: it waits or has halted.
 
         Args:
-            bounds: Of `ends`; those that are another log by now are left out. None when nobody
-                answers.
+            bounds: Bounds of `ends`; a log that is another by now is left out. None when no
+                leader answers.
         """
         with self._lock:
             if bounds is not None:
@@ -244,7 +244,7 @@ class RouteMeter:
         if self._covered is None:
             return None
         now = self.clock()
-        # No route is looked at while the tasks of an epoch run.
+        # No route is updated while the tasks of an epoch run.
         is_new = now - self._looked <= self.interval_s + _FRESH_S
         if self._lag_records == 0 and is_new and not self.left_out[1]:
             return 0

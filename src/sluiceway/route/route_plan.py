@@ -44,7 +44,7 @@ class LedgerTerm:
 
 
 def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> RoutePlan:
-    """As `route_plan`, also for those who only want to see what would become of rows.
+    """As `route_plan`, also for commands that only foresee what would become of rows.
 
     Raises:
         TableMismatchError: The table's columns cannot be filled as the job file says.
@@ -89,7 +89,7 @@ def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
     format_name, options = config.format.name, dict(config.format.options)
     if config.evolution is Evolution.ADD_COLUMNS and options.get("unknown_fields") == "evolve":
         return "dirty"
-    # Of JSON they may be kept, of delimited text they are named or lie behind those with a column.
+    # In JSON they may be kept; in delimited text they are named or follow the fields with a column.
     ignores = options.get("unknown_fields") == "ignore"
     named = format_name == "csv" and bool(options.get("fields"))
     few = (
@@ -116,7 +116,7 @@ def with_further_columns(config: RouteConfig, state: TableState) -> RouteConfig:
     def longer(field: Field) -> Field:
         return replace(field, type=held.get(field.name.lower(), field.type))
 
-    # Transient columns and those that only folders hold are not in the table, and stay as they are.
+    # Transient columns, and columns that only folders hold, are not in the table and stay as is.
     columns = Schema((*map(longer, config.columns.fields), *further))
     if choices:
         extended = (replace(column, field=longer(column.field)) for column in choices)

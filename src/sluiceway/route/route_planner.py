@@ -36,12 +36,12 @@ from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 class RoutePlanner:
     """Decides what a route reads next, from its ledger and from what the brokers say.
 
-    Used by one thread at a time, except that the next epoch may be planned while the commit of the
-    one before runs: from a fold of its own, so that the two have nothing in common. What it knows
-    of logs outlives the ledger that its session owns.
+    Used by one thread at a time, with one exception: the next epoch may be planned while the
+    previous commit runs. It has a fold of its own, so the two share nothing. What it knows of logs
+    outlives the ledger that its session owns.
 
     Args:
-        context: Of the route's session.
+        context: Context of the route's session.
 
     Attributes:
         retry_pause: After which time the route is tried again.
@@ -71,7 +71,7 @@ class RoutePlanner:
         """Read these topics from the next epoch on. Called between epochs, for a pattern's route.
 
         Args:
-            topics: All that match now; those that are gone are retired in the ledger.
+            topics: All that match now; topics that are gone are retired in the ledger.
         """
         context = self._context
         if topics != context.config.topics:
@@ -101,7 +101,7 @@ class RoutePlanner:
         fold, wanted = ahead or held.owned.fold, self._subscription(view)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
-        # Those that are pinned may lack a leader for a while; where others begin only it can tell.
+        # A pinned one may lack a leader for a while; where others begin only a leader can say.
         check_described(unpinned(fold, discovered), view.bounds)
         discovered = self.key_order.admitted(discovered, fold, view.bounds)
         new = new_partitions(fold, wanted, discovered)
@@ -127,7 +127,7 @@ class RoutePlanner:
         return replace(wanted, topics=tuple(sorted({*wanted.topics, *away})))
 
     def _subscription(self, view: SourceView) -> Subscription:
-        """What is read now: a topic of a pattern may go, a listed one may not."""
+        """The subscription now: a topic of a pattern may go, a listed one may not."""
         wanted = self._context.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
@@ -145,7 +145,7 @@ class RoutePlanner:
 
         Raises:
             OffsetsLostError: The source no longer has what the ledger needs.
-            SourceUnavailableError: A log ends below its committed end, and is looked at again.
+            SourceUnavailableError: A log ends below its committed end, and is read again.
             FencedError: After a failed epoch: another driver has taken over.
             SchemaChangedError: The table's columns have changed, and the route does not follow.
         """
@@ -209,7 +209,7 @@ class RoutePlanner:
         owned.storage.overwrite(flag, b"")
 
     def set_written(self, planned: PlannedEpoch) -> None:
-        """The tasks have answered; nothing has been looked at since."""
+        """The tasks have answered; no log end has been read since."""
         self._pace.set_answered(planned)
         self._context.observe(Step.WRITTEN)
 
@@ -218,9 +218,9 @@ class RoutePlanner:
         return fold_after(self._context.state.owned.fold, answers)
 
     def check_again(self, record: DataRecord, view: SourceView) -> None:
-        """See that what was read is still there, and of the same logs (commit rule 13)."""
+        """Check that what was read is still there, and of the same logs (commit rule 13)."""
         fold = self._context.state.owned.fold
-        # A topic created anew while it was read reads like the old one.
+        # A topic that was created again while it was read reads like the old one.
         check_identities(fold, view.of(self._subscription(view).topics))
         self._second_look.update(fold, view.bounds)
         plan_splits(fold, view.bounds, None, view.copies)

@@ -40,13 +40,13 @@ from sluiceway.upkeep.record_queue import RecordQueue
 def open_before_first(fold: FoldState, periods: PrefixPeriods) -> list[Period]:
     """Times that are open and end before one that was closed first; announced before it.
 
-    Closing begins with the first time with rows. An epoch that was in flight then may bring rows
-    of earlier ones, which are in time: they are closed later, or with it, and announced first.
-    Nothing joins once something is closed in the ledger, as rows of later epochs are late.
+    Closing begins with the first time with rows. An epoch that was in flight then may bring rows of
+    earlier times, which are not late. These times are closed later, or with it, and announced
+    first. Nothing joins once something is closed in the ledger, as rows of later epochs are late.
 
     Args:
         fold: What is closed in it was closed by its driver before.
-        periods: Of the table.
+        periods: Periods of the table.
     """
     if any(slot != NEVER_CLOSED for slot in fold.sealed.values()):
         # What was closed first is announced long ago, and so is all that came before it.
@@ -69,7 +69,7 @@ LONGEST_BEFORE_S = 300.0
 """How long what has to happen between closing and READY may hold an announcement (rule 30c)."""
 
 COUNT_WAIT_S = 300.0
-"""How long a count may be missing, or rows of it, before somebody is told."""
+"""How long a count, or rows of it, may be missing before the driver logs it."""
 
 _US_PER_S = 1_000_000
 
@@ -89,7 +89,7 @@ class _FirstLook(NamedTuple):
 
     Attributes:
         end: Its committed end then.
-        noted: Whether the ledger has come to know since when it is quiet.
+        noted: Whether the ledger knows since when it is quiet.
     """
 
     end: int
@@ -98,13 +98,13 @@ class _FirstLook(NamedTuple):
 
 
 class RouteReadiness:
-    """Of one route while its driver lives. Used by one thread at a time.
+    """Readiness of one route while its driver lives. Used by one thread at a time.
 
     Args:
-        rule: Of the route.
+        rule: The route's rule.
         record_queue: Where prefixes are closed.
         fold: As START has found it.
-        log: Told of what is unusual.
+        log: Gets what is unusual.
 
     Attributes:
         before: What has to happen before READY; None for nothing.
@@ -137,9 +137,9 @@ class RouteReadiness:
         """What the next DATA record says of the watermark.
 
         Args:
-            fold: Of all records before it.
+            fold: Fold of all records before it.
             view: Log ends, read when nothing of these ranges was left to read for the epoch.
-            ranges: Of the record.
+            ranges: Ranges of the record.
         """
         before = fold.watermark
         read_at_us = max(view.read_at_us, before.read_at_us or 0)
@@ -174,7 +174,7 @@ class RouteReadiness:
         due = None if mark.us is None else self._book.due(int(mark.us))
         if due is None:
             return None
-        # What waits for its count stays due; the watermark is told once.
+        # What waits for its count stays due; the watermark is logged once.
         known = None if self.rule.counts is None else self._book.due(fold.watermark.us)
         return mark if known is None or known.periods[-1] < due.periods[-1] else None
 
@@ -283,9 +283,9 @@ class RouteReadiness:
     def to_announce(self, fold: Fold) -> str | None:
         """The prefix whose READY may be put now; None when there is none.
 
-        One that has to wait holds those behind it: announcements keep the order of time.
+        A prefix that has to wait holds all later ones: announcements keep the order of time.
         """
-        # As many are sealed as leave `closed`: only what is closed anew changes the sum.
+        # As many are sealed as leave `closed`: only newly closed prefixes change the sum.
         known = len(fold.closed) + len(fold.sealed)
         if known != self._known_closed:
             self._known_closed = known
@@ -348,7 +348,7 @@ class RouteReadiness:
             if closed is None:
                 continue
             # By the ledger: a run that lasts for minutes goes on where the one before was. A time
-            # ahead of the clock was told by another clock.
+            # ahead of the clock comes from another clock.
             at_us, every_us = closed.ready_at_us, self.rule.reopen_every_s * _US_PER_S
             if at_us is None or abs(now_us - at_us) >= every_us:
                 published = (each.last_seq < fold.published_through for each in fold.below(prefix))
@@ -371,7 +371,7 @@ def _with(
 def _names(
     found: RouteWatermark, sources: Mapping[PartitionKey, SourceState], *, idle: bool
 ) -> tuple[SourceName, ...]:
-    """Those whose state the ledger does not have yet."""
+    """Source partitions whose state the ledger does not have yet."""
     return tuple(
         SourceName(*each.key)
         for each in found.verdicts
@@ -382,7 +382,7 @@ def _names(
 def _held_by(
     found: RouteWatermark, bounds: Mapping[SourcePartition, LogBounds]
 ) -> tuple[HeldByRecord, ...]:
-    """Those that hold it and have more to read: of the others the ledger knows all."""
+    """Partitions that hold it and have more to read: of the others the ledger knows all."""
     held = []
     for each in found.holders(MAX_HELD_BY):
         if each.status is not SourceStatus.STALLED:

@@ -28,7 +28,7 @@ def fence_route(
     """Take over the ledger of a route. Called once a START, first.
 
     Args:
-        context: Of the route's session.
+        context: Context of the route's session.
         hooks: See `take_over`.
         left: How the session gave the ledger back before; None when it never had it.
 
@@ -53,7 +53,7 @@ def start_route(context: RouteContext, committer: EpochCommitter, owned: OwnedTa
     Called once a START. When it fails, the context owns nothing.
 
     Args:
-        context: Of the route's session.
+        context: Context of the route's session.
         committer: Puts its records.
         owned: The ledger and the table, fenced.
 

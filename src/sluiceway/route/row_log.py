@@ -29,7 +29,7 @@ class RowLog:
     """One route's. Used by one thread at a time.
 
     Args:
-        log: Of the route.
+        log: The route's log.
         route: Its name.
         clock: Monotonic seconds.
     """
@@ -48,8 +48,8 @@ class RowLog:
         """Log what there is to say, within limits. Called once per commit.
 
         Args:
-            record: Of the epoch.
-            results: Of its tasks.
+            record: Record of the epoch.
+            results: Answers of its tasks.
         """
         self._dirty.update(record.dirty_reasons)
         self._read += record.counts.read

@@ -1,7 +1,7 @@
 """Columns of the table while a route runs: a change takes effect at an epoch's border, or halts.
 
-What an epoch was planned with it is committed with: the plan of its tasks, and so the schema's
-fingerprint in its record, is that of the moment in which it was planned.
+An epoch is committed with what it was planned with. The plan of its tasks, and so the schema's
+fingerprint in its record, is the one of the moment in which it was planned.
 """
 
 import threading
@@ -41,7 +41,7 @@ class RouteUnfilledColumns:
     """One route's, while its driver lives. Used by one thread at a time.
 
     Args:
-        log: Of the route.
+        log: The route's log.
     """
 
     def __init__(self, log: Log) -> None:
@@ -52,16 +52,16 @@ class RouteUnfilledColumns:
     def check(
         self, columns: Sequence[Field], results: Sequence[TaskResult], ignored: Mapping[str, int]
     ) -> dict[str, str]:
-        """Take in what the tasks of an epoch have filled; each column is told once.
+        """Take in what the tasks of an epoch have filled; each column is logged once.
 
         Args:
-            columns: Of the payload, as the tasks were told.
+            columns: Columns of the payload, as the tasks got them.
             results: What they have answered.
             ignored: Fields that no column reads, seen so far.
 
         Returns:
-            Columns that no row has filled so far, each with the field that was meant, as far as
-            its name tells; else with an empty text. None while every field is read.
+            Columns that no row has filled so far, each with the field that was meant if a name is
+            like it; else with an empty text. None while every field is read.
         """
         for each in results:
             if each.unfilled is not None:
@@ -105,7 +105,7 @@ class IgnoredFields:
     """One route's, while its driver lives. Used by one thread at a time.
 
     Args:
-        log: Of the route.
+        log: The route's log.
     """
 
     def __init__(self, log: Log) -> None:
@@ -113,7 +113,7 @@ class IgnoredFields:
         self._rows: Counter[str] = Counter()
 
     def count(self, seen: Sequence[ObservedField]) -> dict[str, int]:
-        """Take in what the tasks of an epoch have seen; each name is told once.
+        """Take in what the tasks of an epoch have seen; each name is logged once.
 
         Args:
             seen: Fields in the rows that were sampled.
@@ -145,15 +145,15 @@ class SchemaFollower:
         config: The route.
         owned: Its ledger, and the table as START has found it.
         sink: The table.
-        log: Of the route.
-        meter: Told which fields are ignored, and which columns no row fills beside them.
+        log: The route's log.
+        meter: Gets which fields are ignored, and which columns no row fills meanwhile.
 
     Attributes:
         plan: For the next epoch to be planned.
 
     Raises:
         TableMismatchError: The table's columns cannot be filled as the job file says, or it does
-            not take those that it lacks.
+            not take the columns that it lacks.
         JobFileError: The declared columns cannot.
         MetastoreUnavailableError: The metastore does not answer; columns may be there or not.
     """
@@ -179,7 +179,7 @@ class SchemaFollower:
         self._told: set[str] = set()
         self._ignored = IgnoredFields(log)
         self._unfilled = RouteUnfilledColumns(log)
-        # Partitions may lack columns that somebody added while no driver looked.
+        # Partitions may lack columns that were added while no driver watched.
         self._owes_columns = config.evolution.follows
         self._warn()
 
@@ -190,14 +190,14 @@ class SchemaFollower:
     def owes_columns(self) -> bool:
         """Whether partitions may have fewer columns than the table; said once for each change.
 
-        Called by the driver's thread where it tells the catalog what to show.
+        The driver's thread calls it where it decides what the catalog shows.
         """
         with self._lock:
             owed, self._owes_columns = self._owes_columns, False
         return owed
 
     def read(self) -> RoutePlan:
-        """Take in what was last seen of the table's columns; asks nobody.
+        """Take in what was last seen of the table's columns; calls no server.
 
         Called by the loop's thread before each epoch is planned.
 
@@ -230,7 +230,7 @@ class SchemaFollower:
         """Add columns for the fields that an epoch has met. Called before its commit.
 
         Args:
-            planned: What its tasks were told.
+            planned: What its tasks got.
             results: What they have answered.
 
         Returns:
@@ -238,11 +238,11 @@ class SchemaFollower:
 
         Raises:
             TableMismatchError: The table is gone, or another one.
-            MetastoreUnavailableError: It does not answer; the epoch is thrown away.
+            MetastoreUnavailableError: It does not answer; the epoch is discarded.
         """
         fields = merged_fields(seen for result in results for seen in result.unknown_fields)
         if planned.samples == "few":
-            # What the job file leaves out by name is no news to anybody.
+            # What the job file leaves out by name is no news.
             left_out = self._config.left_out
             news = [
                 each

@@ -61,7 +61,7 @@ class RouteSealing:
 
 
 def route_sealing(config: RouteConfig, ready: ReadyEffects | None) -> RouteSealing:
-    """What is sealed by a route's job file, and by whom its driver has told of announcements."""
+    """What a route's job file seals, given the targets that get its driver's announcements."""
     return RouteSealing(
         config.ready,
         config.late,

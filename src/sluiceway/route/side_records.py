@@ -1,7 +1,7 @@
-"""Records beside the epochs of a route: what its background work asks for, put by its one writer.
+"""Records between the epochs of a route: what its background work asks for, by its one writer.
 
-Called by the driver's thread between two epochs; an epoch that is in flight meanwhile gets its
-final names at its own slot, behind these.
+The driver's thread calls these between two epochs. An epoch that is in flight meanwhile gets its
+final names at its own slot, after these.
 """
 
 import time
@@ -30,7 +30,7 @@ _ANNOUNCE_S = 1.0
 def is_due(held: OwnedRoute, view: SourceView | None) -> bool:
     """Whether `put_due` has anything to put. Called between two epochs; cheap when nothing is."""
     fold, readiness = held.owned.fold, held.readiness
-    # A turn may have failed after records of it had landed, and no epoch comes to tell of them.
+    # A turn may have failed after records of it had landed, and no epoch comes to report them.
     if held.record_queue.is_waited_for(fold) or held.unshown is not None:
         return True
     if readiness is None or view is None:
@@ -75,7 +75,7 @@ def closing_marked(
 
     Args:
         held: The route.
-        record: Of the epoch.
+        record: Record of the epoch.
         planned: What was asked for.
         view: Log ends, read after its tasks had answered.
     """
@@ -92,8 +92,8 @@ def closing_marked(
 def put_announcements(held: OwnedRoute) -> None:
     """Put READY of all that may be announced, in order, for a short while.
 
-    Called by the driver's thread between two epochs; what is closed in the ledger has no epoch in
-    flight that was planned before (commit rule 6).
+    The driver's thread calls it between two epochs. A prefix that is closed in the ledger has no
+    epoch in flight that was planned before (commit rule 6).
 
     Raises:
         FencedError: Another driver has taken over.
@@ -170,7 +170,7 @@ def put_closing(held: OwnedRoute, publish: Publish, epoch: int) -> None:
 
 
 def abandon_left(held: OwnedRoute) -> None:
-    """End the work of drivers that were fenced: nobody else ever will. Called once, at START.
+    """End the work of drivers that were fenced: they cannot. Called once, at START.
 
     Raises:
         FencedError: Another driver has taken over.
@@ -191,7 +191,7 @@ def _put(held: OwnedRoute, publish: Publish, build: Build) -> None:
 def _land(held: OwnedRoute, publish: Publish, build: Build) -> int | None:
     """Land a record and publish its files; None with nothing to put.
 
-    The catalog follows later, for many records at once: looking for what it has to show takes
+    The catalog follows later, for many records at once: finding what it has to show takes
     as long for one as for all.
     """
     fold, writer = held.owned.fold, held.owned.writer

@@ -40,7 +40,7 @@ class RouteState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EpochTold:
-    """One commit of rows, as its driver has told it; see `RouteStatus.epochs`.
+    """One commit of rows, as its driver reported it; see `RouteStatus.epochs`.
 
     Attributes:
         seq: Slot of its record in the ledger.
@@ -93,35 +93,35 @@ class RouteStatus(RouteNumbers):
         route: Its name.
         table: `database.table`.
         state: Where it is.
-        code: Of the error, when it waits or has halted.
-        message: Of that error, with what to do next.
+        code: Code of the error, when it waits or has halted; else None.
+        message: Message of that error, with what to do next; else None.
         report: For a person, when it has halted: evidence, and commands that resolve it.
         since_ms: When it came into this state.
         as_of_ms: When this was seen.
-        next_try_ms: When a route that has halted is started anew; None when it is not.
-        watermark_us: Event time up to which rows are complete, when the driver looked last.
+        next_try_ms: When a route that has halted starts again; None when it does not.
+        watermark_us: Event time up to which rows are complete, when the driver read it last.
         epochs: The last commits of this driver, the oldest first; a few.
-        spark_ui: Address of the Spark UI of the driver that lives; empty where that is off, None
-            where it is not known or no driver lives.
-        term: Of the driver; None before it has fenced.
+        spark_ui: Address of the live driver's Spark UI; empty where that is off, None where it is
+            not known or no driver lives.
+        term: Term of the driver; None before it has fenced.
         last_seq: Last slot of the ledger.
         last_commit_ms: Last commit of rows, by this driver or as the one before it said.
         rows_read: All rows that the ledger has, as the next two.
         rows_dirty_open: Dirty rows that were neither replayed nor purged.
         rows_late: Late rows, whatever became of them, and `late_rows` the same by policy.
         lag_records: In the logs and not committed, when the brokers were last asked; without what
-            those have that are left out; None when no leader answers.
-        lag_at_least_ms: While `lag_ms` is not known and records wait: how old the oldest of them
-            was at least, by its own time, when the brokers were last asked.
-        lag_ms: All records that are older than this are committed; 0 when there were none
-            to commit, None until all that the first look saw is committed.
+            left-out partitions have; None when no leader answers.
+        lag_at_least_ms: While `lag_ms` is not known and records wait: the least age of the oldest
+            one, by its own time, when the brokers were last asked.
+        lag_ms: All older records are committed; 0 when there were none to commit, None until all
+            that the first reading saw is committed.
         rows_per_s: Rows committed a second, over the last minute or two epochs.
-        dirty_rows_per_s: Of these, dirty ones.
+        dirty_rows_per_s: Dirty rows among these.
         dirty_reasons: Dirty rows that this driver has committed, by reason and field.
         ignored_fields: Fields that no column reads and `unknown_fields: ignore` ignores: rows in
-            which this driver's tasks have seen each, of the few that they look at.
-        unfilled_columns: Columns that no row of this driver has filled, beside such fields, each
-            with the field that was meant; empty where no name is like it.
+            which this driver's tasks have seen each, of the few that they sample.
+        unfilled_columns: Columns that no row of this driver has filled, each with the ignored field
+            that was meant; empty where no name is like it.
         left_out: Source partitions that the route goes on without, as no leader answers for them,
             each with why; a few of `left_out_count`. They hold the watermark.
         followers: What follows the commits, in order: how far each is, and what it waits for.
@@ -150,7 +150,7 @@ class RouteSummary:
     """What a run has done for one route.
 
     Attributes:
-        state: In which it ended.
+        state: State in which it ended.
         error: Why, when it waited or had halted.
         commits: Commits of rows by this run, as are the rows.
     """
@@ -210,7 +210,7 @@ def last_commit_ms(storage: Storage, path: str) -> int | None:
 def decode_status(raw: bytes) -> RouteStatus | None:
     """Read `status.json`; None when another version wrote it, it is torn, or no driver says so.
 
-    Whoever may write beside the table may write this file. What it says is shown and pasted, so
+    Whoever may write next to the table may write this file. What it says is shown and pasted, so
     numbers that cannot be, and commands that are not our own, make it unreadable.
     """
     try:

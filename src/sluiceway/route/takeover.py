@@ -40,7 +40,7 @@ from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 
 RECENT_RECORDS = 100
-"""Partitions that these last records touched are always looked into."""
+"""Partitions that these last records touched are always listed."""
 
 _MOST_NEW = 200
 _MOST_RECENT = 300
@@ -51,8 +51,8 @@ def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
     """Look for files that the log does not know. Called at START, before fencing.
 
     Args:
-        log: Of the route.
-        fold: Of the log; brought up to the tail.
+        log: The route's log.
+        fold: Fold of the log; brought up to the tail.
 
     Raises:
         LedgerMismatchError: There is one; names it.
@@ -112,9 +112,9 @@ def _files_in(log: LedgerLog, folder: str) -> Iterator[str]:
 
 
 def _new_folders(log: LedgerLog, known: Mapping[str, PartitionState]) -> Iterator[str]:
-    """Folders that the ledger does not know, beside those that it does, the greatest names first.
+    """Folders that the ledger does not know, next to those it knows, the greatest names first.
 
-    Of a ledger without partitions it is all there is.
+    In a ledger without partitions it is all there is.
     """
     root = log.layout.table_root
     if root not in known:
@@ -165,13 +165,13 @@ class TakeoverHooks:
     """What the owner of the control flow lends to START.
 
     Attributes:
-        observe: Told of each step.
+        observe: Called with each step.
         on_wait: Called before each repeated put.
         sleep: Interruptible pause.
         replaces: The term that an operator allows to be replaced without waiting for its lease
             (commit rule 25); None waits.
-        driver: Id of the driver in its fences and its lease. One that starts its route anew keeps
-            it, and nobody else ever has it: by it a driver knows its own records.
+        driver: Id of the driver in its fences and its lease. A driver that starts its route again
+            keeps it, and no other driver ever has it: by it a driver knows its own records.
         measured: Makes the table's store one whose calls are timed.
     """
 
@@ -233,7 +233,7 @@ def take_over(
 ) -> OwnedTable:
     """Open the table, check that the ledger is its own, wait for the lease, fence.
 
-    Called at a driver's start, and when it starts a route anew that had halted. After it, no older
+    Called at a driver's start, and when it starts again a route that had halted. After it, no older
     driver can commit any more.
 
     Args:
@@ -285,7 +285,7 @@ def take_over(
         wait_until_free(storage, layout.lease, sleep=hooks.sleep)
 
     if fold.term != waited_for:
-        # Another driver has fenced since the lease was looked at, as if this one's put had lost;
+        # Another driver has fenced since the lease was read, as if this one's put had lost;
         # or one has died before it wrote its lease.
         on_lost()
     hooks.observe(Step.FENCING)
@@ -328,7 +328,7 @@ def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> N
     if replaces is None or replaces == fold.term:
         return
     now = fold.fence
-    who = f": {now.host} pid {now.pid}" if now is not None else ", nobody has ever fenced"
+    who = f": {now.host} pid {now.pid}" if now is not None else ", no driver has ever fenced"
     raise LeaseHeldError(
         f"term {replaces} was to be replaced, the latest is {fold.term}{who}",
         where=layout.route,
@@ -338,7 +338,7 @@ def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> N
 
 
 def _probe(log: LedgerLog, fold: Fold) -> None:
-    """Try the store, in a folder whose name tells when it is garbage."""
+    """Try the store, in a folder whose name shows when it is garbage."""
     log.storage.admit(log.layout.table_root)
     while True:
         place = log.layout.probe(fold.term, uuid4().hex)

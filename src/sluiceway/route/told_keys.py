@@ -1,7 +1,7 @@
 """Keys that a registry or the topic says: put into a route each time it starts.
 
-A table that exists has said its key: its identifier fields. Later records decide nothing then, so
-a topic that is empty by now, or a registry that is down, keeps no route from going on by it.
+A table that exists has said its key: its identifier fields. Later records decide nothing then. So a
+route goes on although its topic is empty by now, or its registry is down.
 """
 
 from collections.abc import Iterable

@@ -18,7 +18,7 @@ class TaskPacker:
 
     Args:
         spread: For all routes that are not kept apart.
-        log: Told of tasks that died.
+        log: Gets tasks that died.
     """
 
     def __init__(self, spread: SplitAssigner, log: Log) -> None:
@@ -32,11 +32,11 @@ class TaskPacker:
         """Fill `by_task` and `alone`. Called once an epoch.
 
         Args:
-            epochs: By route, in a stable order; not empty.
+            epochs: Epochs by route, in a stable order; not empty.
             slots: Tasks that can run at once.
 
         Returns:
-            Those that have a task now; the others come in a later epoch.
+            Epochs that have a task now; the others come in a later epoch.
         """
         dealt = self._quarantine.arrange(list(epochs), slots)
         shared = slots - len(dealt.apart)
@@ -66,12 +66,12 @@ class TaskPacker:
         """Take in what the tasks of an epoch answered.
 
         Args:
-            ledgers: Of all its routes, by route.
+            ledgers: Ledgers of all its routes, by route.
             epochs: What was dealt out, by route.
-            answers: Of those that had something to say.
+            answers: Answers of the tasks that had something to say.
 
         Returns:
-            By ledger, the answers that may be committed or tell of a failure.
+            By ledger, the answers that may be committed or report a failure.
         """
         self._note_deaths(ledgers, answers)
         by_ledger: dict[str, list[TaskResult]] = {}

@@ -9,13 +9,13 @@ from sluiceway.sources.contract import LogBounds, SourcePartition
 
 # Looks that follow each other closer than this say nothing about a rate.
 _LEAST_APART_S = 0.2
-# Of the newest look; the rest is what was known before.
+# Weight of the newest reading; the rest is what was known before.
 _NEWEST_SHARE = 0.5
 
 
 @dataclass(slots=True)
 class _Growth:
-    """How fast one log grows: its end at the last look, and records a second."""
+    """How fast one log grows: its end when it was last read, and records a second."""
 
     at: float
     end: int
@@ -41,8 +41,8 @@ class ReadAhead:
         """Say of each split how many records it will hold. Called once per planned epoch.
 
         Args:
-            splits: Of the epoch; those of a bounded run have their stops.
-            bounds: Of at least these source partitions, as just read.
+            splits: Splits of the epoch; in a bounded run they have their stops.
+            bounds: Bounds of at least these source partitions, as just read.
 
         Returns:
             The same splits with `expected_records` and `lag_records`.

@@ -23,9 +23,9 @@ class EpochDates:
 
     Attributes:
         clock_us: The driver's clock when it was planned.
-        planned: The same moment on the monotonic clock.
+        planned: When it was planned, in seconds of the monotonic clock.
         late_before_us: Source partition -> a row of it before this time is late.
-        watermark_us: Of the route; None before there is one.
+        watermark_us: The route's watermark; None before there is one.
     """
 
     clock_us: int = 0
@@ -34,10 +34,10 @@ class EpochDates:
     watermark_us: int | None = None
 
     def for_splits(self, splits: tuple[Split, ...], closed: tuple[str, ...]) -> EpochTimes:
-        """What a task is told.
+        """The times that a task gets.
 
         Args:
-            splits: Of the task.
+            splits: Splits of the task.
             closed: Prefixes that rows of the epoch reach by the late policy only.
         """
         bounds = tuple(self.late_before_us.get(split.partition) for split in splits)
@@ -56,7 +56,7 @@ class EpochDates:
         """The record of the epoch, with the clock where rows go by it.
 
         Args:
-            record: As the tasks have answered.
+            record: The record as the tasks have answered.
             route: Says whether they do.
             at: When the tasks had answered, on the monotonic clock.
         """
@@ -71,7 +71,7 @@ class EpochClock:
     """The driver's clock of one route, which never falls (commit rule 23). Used by one thread.
 
     Attributes:
-        wall_us: Microseconds since the epoch, UTC; may fall behind what it has said.
+        wall_us: Microseconds since the epoch, UTC; may be earlier than what it has said.
     """
 
     wall_us: Callable[[], int] = _steady_us
@@ -97,7 +97,7 @@ class EpochClock:
 
 
 def late_before_us(fold: Fold, rule: LateRule) -> dict[SourcePartition, int]:
-    """Source partition -> a row of it before this time is late; those that never had one have none.
+    """Source partition -> a row of it before this time is late; none without any event time yet.
 
     Args:
         fold: Committed event times of source partitions.

@@ -22,11 +22,11 @@ class SkippedPartitions:
     """Owned by a route's session, used by one thread.
 
     Args:
-        log: Told when they become others.
+        log: Gets each change of what is left out.
 
     Attributes:
         why: Partition -> why it is left out, the first `MOST_NAMED` of them.
-        count: Of all.
+        count: How many are left out in all.
     """
 
     def __init__(self, log: Log) -> None:

@@ -1,8 +1,7 @@
-"""A log that ends below its committed end is looked at again before it is called truncated.
+"""A log that ends below its committed end is read again before it is called truncated.
 
-A leader that was just elected, or one that does not know yet that it is none any more, answers
-with a high watermark of a moment ago. That says nothing about the log and is over in seconds; a
-truncation stays.
+A newly elected leader, or a former one that does not know it yet, answers with a high watermark of
+a moment ago. That says nothing about the log and is over in seconds; a truncation stays.
 """
 
 import time
@@ -14,7 +13,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.sources.contract import LogBounds, SourcePartition
 
 RECHECK_AFTER_S = 3.0
-"""Between the first look and the one that is believed; watermarks follow in far less than that."""
+"""Seconds from the first reading to the one that is believed; watermarks follow much sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class _Behind:
 
 
 class LogEndHistory:
-    """What one route's looks at its logs have seen; used by the route's thread alone."""
+    """The log ends that one route has read; used by the route's thread alone."""
 
     def __init__(self) -> None:
         self._behind: dict[SourcePartition, _Behind] = {}
@@ -32,12 +31,12 @@ class LogEndHistory:
     def update(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
         """Note which logs end below their committed ends. Called whenever they were asked for.
 
-        Returns when the bounds can be believed: nothing is behind, or it was already some seconds
+        Returns when the bounds can be believed: no log is short, or it was already some seconds
         ago, under the same leader epoch. Then the planner says what that means.
 
         Args:
             fold: State of the ledger.
-            bounds: As the brokers say now; a partition without an answer is left as it is.
+            bounds: Log ends as the brokers say now; a partition without an answer is left as it is.
 
         Raises:
             SourceUnavailableError: A log ends below its committed end, and has not for long.

@@ -23,7 +23,7 @@ Waiting = Mapping[str, Mapping[SourcePartition, int]]
 def waiting_ends(
     ends: Mapping[SourcePartition, int], bounds: Mapping[SourcePartition, LogBounds]
 ) -> dict[SourcePartition, int]:
-    """Of a route's logs those that have records above the committed end, with that end."""
+    """The logs of a route that have records above the committed end, with that end."""
     return {one: end for one, end in ends.items() if one in bounds and bounds[one].end_offset > end}
 
 
@@ -33,12 +33,12 @@ def oldest_waiting_ms(client: SourceClient, waiting: Waiting) -> dict[str, int]:
     Called by whoever shows lag, with a client of its own; some ten requests for one route.
 
     Args:
-        client: Of the logs.
-        waiting: As `waiting_ends` finds them.
+        client: Reads the logs.
+        waiting: Ends as `waiting_ends` finds them.
 
     Returns:
-        At most a tenth too little. A route is left out when its records are younger than a second,
-        have no time, or nobody answered in a few seconds.
+        At most a tenth too little. A route is left out when its records are younger than a second
+        or have no time, or its leaders are slow to answer.
     """
     search = _Search(client, waiting)
     logs = {(one, route) for route, ends in waiting.items() for one in ends}
@@ -76,7 +76,7 @@ class _Search:
         self.halve(younger, least, middle)
 
     def older(self, logs: Collection[_Log], age_ms: float) -> set[_Log]:
-        """Those that have a waiting record of at least this age."""
+        """Logs that have a waiting record of at least this age."""
         if not logs:
             return set()
         partitions = sorted({one for one, _ in logs})

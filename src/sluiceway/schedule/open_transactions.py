@@ -1,4 +1,4 @@
-"""Rows that wait behind a transaction which nobody ends: said, since lag does not show them."""
+"""Rows that wait for a transaction which never ends: logged, since lag does not show them."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ class OpenTransactions:
     """Watches where a route's logs are held up. Owned by its session, used by one thread.
 
     Args:
-        log: Told of each partition after a minute, and every ten minutes.
+        log: Gets each partition after a minute, and every ten minutes.
         clock: Monotonic seconds.
     """
 

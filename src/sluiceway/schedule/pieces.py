@@ -1,9 +1,9 @@
-"""Several tasks read one source partition's backlog: each a piece of it, behind one another.
+"""Several tasks read one source partition's backlog: each a piece of it, one after another.
 
 Tasks that would have nothing to do get a piece each. All pieces but the last end at the offset at
-which the next one begins; the last reads on to the deadline, as the whole split would have. What
-a task has read counts only when all pieces before it were read to their ends, so a piece is
-somewhat shorter than what was read of the source partition in an epoch before.
+which the next one begins. The last reads on to the deadline, as the whole split would have. What a
+task has read counts only when all pieces before it were read to their ends. So a piece is somewhat
+shorter than what an earlier epoch read of the source partition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class _Chain:
     """The tasks that read one source partition of a route, in the order of its offsets.
 
     Attributes:
-        place: Of the last piece, among the splits of its task.
+        place: Place of the last piece, among the splits of its task.
     """
 
     tasks: list[int]
@@ -45,7 +45,7 @@ class SplitPieces:
         """Give idle tasks a piece of the longest backlogs. Called once the splits are dealt out.
 
         Args:
-            epochs: By route; `by_task` of those with a backlog is changed.
+            epochs: Epochs by route; `by_task` of epochs with a backlog is changed.
             idle: Numbers of tasks that have no split.
         """
         self._chains = {}
@@ -77,12 +77,12 @@ class SplitPieces:
     def join(
         self, route: str, epoch: PlannedEpoch, answers: Sequence[TaskResult]
     ) -> list[TaskResult]:
-        """Leave out what was read behind a hole. Called with what the tasks have answered.
+        """Leave out what was read after a hole. Called with what the tasks have answered.
 
         Args:
             route: Its name, as in `cut`.
-            epoch: As it was planned.
-            answers: Of its tasks; those that did not finish have none.
+            epoch: The epoch as it was planned.
+            answers: Answers of its tasks; a task that did not finish has none.
 
         Returns:
             The others; of each source partition in the order of its offsets. What is left out is

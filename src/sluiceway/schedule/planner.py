@@ -32,9 +32,10 @@ class PlannedSplit:
     Attributes:
         range_start: The committed end. Below `split.start_offset` only when rows were deleted by
             retention before the first commit of a partition that starts at `earliest`.
-        expected_records: What it will hold, as it looks now; says how to share and spread.
-        lag_records: Of those, what lies in the log already.
-        leader_epoch: Of the leader that said where the log ends when this was planned.
+        expected_records: Records that it is expected to hold; says how to share and spread.
+        lag_records: How many of these lie in the log already.
+        leader_epoch: Epoch of the leader that said where the log ended when this was planned; None
+            when it is unknown.
     """
 
     split: Split
@@ -73,7 +74,7 @@ class PlannedEpoch:
     started: float = field(default_factory=time.monotonic)
 
     def task_plans(self, deadline_s: float) -> dict[int, TaskPlan]:
-        """What each task is told. Called once the splits are dealt out.
+        """The plan of each task. Called once the splits are dealt out.
 
         Args:
             deadline_s: Reading time from a task's start.
@@ -100,8 +101,8 @@ def new_partitions(
 ) -> tuple[SourcePartition, ...]:
     """Partitions that begin where the job file's start says, in order.
 
-    Not those that appeared under an unchanged subscription (a listed topic, or an unchanged
-    pattern): they begin at their own earliest offset, or rows before the look would be lost.
+    Partitions that appeared under an unchanged subscription (a listed topic, or an unchanged
+    pattern) are not among them. They begin at their own earliest offset, or rows would be lost.
     """
     return tuple(
         found.partition
@@ -142,8 +143,8 @@ def plan_sources(
         fold: State of the ledger.
         wanted: The subscription now.
         discovered: All partitions of the topics.
-        bounds: Of at least the partitions that are new.
-        starts: Where those of `new_partitions` begin.
+        bounds: Bounds of at least the partitions that are new.
+        starts: Where the partitions of `new_partitions` begin.
     """
     pins = []
     for found in discovered:
@@ -237,9 +238,9 @@ def check_described(
     """Refuse to go on without knowing where a log begins and ends.
 
     Args:
-        partitions: Those that have to be known.
-        bounds: Of those whose leaders answer.
-        fold: Of the ledger that reads them; None when it does not yet.
+        partitions: Partitions that have to be known.
+        bounds: Bounds of partitions whose leaders answer.
+        fold: State of the ledger that reads them; None when it does not yet.
 
     Raises:
         SourceUnavailableError: The cluster does not describe a partition.
@@ -278,11 +279,11 @@ def unpinned(fold: Fold, discovered: Iterable[DiscoveredPartition]) -> Iterator[
 
 
 def check_still_there(ranges: Iterable[RangeRecord], bounds: Bounds, copies: Bounds) -> None:
-    """Refuse to commit what was read of a log that nobody tells of afterwards (commit rule 13).
+    """Refuse to commit what was read of a log that no broker knows afterwards (commit rule 13).
 
     Args:
         ranges: What was read.
-        bounds: As the brokers say after the tasks; `plan_splits` judges them.
+        bounds: Log ends as the brokers say after the tasks; `plan_splits` judges them.
         copies: What can be read of the others.
 
     Raises:
@@ -300,14 +301,14 @@ def plan_splits(
 ) -> list[PlannedSplit]:
     """Splits of the next epoch, from the committed ends.
 
-    A source partition without bounds is read from its copy as far as that goes; with nothing new
+    A source partition without bounds is read from its copy as far as that goes. With nothing new
     there it is left out of the epoch, and the others go on.
 
     Args:
         fold: State of the ledger.
-        bounds: Of the source partitions that are read and whose leaders answer.
+        bounds: Bounds of the source partitions that are read and whose leaders answer.
         targets: Where a bounded run ends; None reads on.
-        copies: Of the others; see `SourceView.copies`.
+        copies: Bounds of copies of the others; see `SourceView.copies`.
 
     Raises:
         OffsetsLostError: The log starts after the committed end or ends before it.
@@ -352,7 +353,7 @@ def _from_copy(
     copy: LogBounds | None,
     targets: Targets | None,
 ) -> list[PlannedSplit]:
-    """A split of what a copy has behind the committed end; none when it has nothing of it.
+    """A split of what a copy has after the committed end; none when it has nothing of it.
 
     That its end is lower, or its start is higher, says nothing about the log.
     """
@@ -419,7 +420,7 @@ def with_way_out(
     Args:
         fold: State of the ledger.
         partition: Which log.
-        failure: With `cut_at` in its evidence where the leader has told it.
+        failure: With `cut_at` in its evidence where the leader has said it.
     """
     known = fold.sources[partition.topic, partition.partition]
     cut_at = failure.evidence.get("cut_at")
@@ -428,7 +429,7 @@ def with_way_out(
     hint = f"rows in the table are safe; {rest}have sent again are then there twice)"
     if cut_at is None:
         reset = f"--to {known.end} --accept-gap"
-        hint = "rows in the table are safe; nobody knows which of the rows below were read"
+        hint = "rows in the table are safe; it is unknown which rows below were read"
     evidence = {**failure.evidence, "generation": known.generation}
     return _lost(fold, partition, failure.message, hint=hint, evidence=evidence, reset=reset)
 
@@ -442,7 +443,7 @@ def _lost(
     evidence: Mapping[str, object],
     reset: str,
 ) -> OffsetsLostError:
-    """The error with the command that resolves it: first to look, then with --execute."""
+    """The error with the command that resolves it: first as a preview, then with --execute."""
     route, place = _named(fold, partition)
     command = f"sluiceway offsets reset JOB{route} {place} {reset} --reason TEXT"
     error = OffsetsLostError(message, where=str(partition), hint=f"{hint}: `{command}`")
@@ -457,14 +458,14 @@ _MOST_SHARE = 0.25
 
 
 class EpochPace:
-    """Of one route. Owned by its session, used by one thread.
+    """The pace of one route. Owned by its session, used by one thread.
 
     An epoch takes longer than its tasks read: they have to begin, close their files and answer.
-    With that much less reading, as it was in the epochs before, commits follow each other by the
-    interval; a quarter of it is the most, so that a slow store leaves time to read.
+    Reading is cut by that much, as measured in the epochs before, so that commits follow each other
+    by the interval. A quarter of it is the most, so that a slow store leaves time to read.
 
     Args:
-        interval_s: From one commit to the next.
+        interval_s: Seconds from one commit to the next.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -473,12 +474,12 @@ class EpochPace:
         self._rests_s: deque[float] = deque(maxlen=_LOOKS)
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
-        """What each task is told. Called once the splits are dealt out."""
+        """The plan of each task. Called once the splits are dealt out."""
         self._told_s = self._interval_s - self._rest_s()
         return planned.task_plans(self._told_s)
 
     def set_answered(self, planned: PlannedEpoch) -> None:
-        """The tasks that were told last have answered."""
+        """The tasks that got the last plans have answered."""
         planned.answered = time.monotonic()
         rest_s = planned.answered - planned.started - self._told_s
         # Tasks that had nothing more to read say nothing about it.

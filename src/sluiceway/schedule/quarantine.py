@@ -1,8 +1,8 @@
-"""Which routes may share a task: those of a task that died are kept apart. No I/O.
+"""Which routes may share a task: the routes of a task that died are kept apart. No I/O.
 
-The process of a task ends for one route as a rule: by the memory that its rows take, or by a bug in
-native code. Which one it was is found by halving: the halves run in tasks of their own, and only a
-route that dies alone is to blame.
+As a rule one route ends the process of a task: by the memory that its rows take, or by a bug in
+native code. Halving finds that route. The halves run in tasks of their own, and only a route that
+dies alone is to blame.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ class EpochRoutes:
     """Routes of one epoch.
 
     Attributes:
-        together: Those that may share tasks.
+        together: Routes that may share tasks.
         apart: Groups, each for one task of its own.
     """
 
@@ -65,7 +65,7 @@ class Quarantine:
         Groups for which there is no task take turns; what is left out comes in a later epoch.
 
         Args:
-            routes: In a stable order.
+            routes: Routes in a stable order.
             slots: Tasks that can run at once, at least one.
         """
         groups: dict[int, list[str]] = {}
@@ -74,7 +74,7 @@ class Quarantine:
             groups.setdefault(suspect.group if suspect else _TOGETHER, []).append(route)
         chosen = sorted(groups, key=lambda group: (self._last_turn.get(group, -1), group))[:slots]
         if _TOGETHER in groups and _TOGETHER not in chosen and slots > 1:
-            # They are all the others: they are never left out for those that are kept apart.
+            # They are all the others: routes that are kept apart never displace them.
             chosen[-1] = _TOGETHER
         turn = next(self._turns)
         open_groups = {suspect.group for suspect in self._suspects.values()} | {_TOGETHER}

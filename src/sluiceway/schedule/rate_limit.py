@@ -1,7 +1,7 @@
 """Bounds what an epoch reads by `run.max_rate` and `source.max_rate`.
 
 A bound is an end offset of each split: rate times interval, shared by max-min fairness over the
-routes, then over a route's source partitions. What nobody waits for goes to all alike, for
+routes, then over a route's source partitions. Budget without demand goes to all alike, for
 records that come while the epoch runs. The next epoch begins when this one's share of time is
 over, so the rate holds over any two epochs, however fast they are read.
 """
@@ -18,8 +18,8 @@ from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
 def fair_shares(wants: Sequence[int], budget: int, *, first: int = 0) -> list[int]:
     """Share whole units so that no share can grow but at the cost of a smaller one.
 
-    Everyone gets what it wants up to one level; who wants more gets that level. What cannot be
-    divided goes to the first of those, one unit each.
+    Everyone gets what it wants up to one level; who wants more gets that level. The indivisible
+    rest goes to the first of the latter, one unit each.
 
     Args:
         wants: What each would take at most, not negative.
@@ -37,7 +37,7 @@ class Rotation:
     """Shares again and again, so that shares below one unit come round to all.
 
     Who got the last unit that could not be divided is remembered by name; the next such unit goes
-    to who comes after it. So nobody who always wants something is passed over, whoever else
+    to who comes after it. So no share that always wants something is passed over, whoever else
     comes and goes meanwhile.
     """
 
@@ -47,8 +47,8 @@ class Rotation:
         """As `fair_shares`. Called once an epoch.
 
         Args:
-            names: Of those that share, each once; in any order.
-            wants: In the order of the names.
+            names: Names of the sharers, each once; in any order.
+            wants: Wanted units in the order of the names.
             budget: Units in all, not negative.
         """
         order = sorted(range(len(names)), key=names.__getitem__)
@@ -78,7 +78,7 @@ def _shared(wants: Sequence[int], budget: int, first: int) -> tuple[list[int], i
 
 
 def _share_level(shares: list[int], unmet: Sequence[int], left: int, first: int) -> int | None:
-    """All that is left among those who want more than the level."""
+    """All that is left, shared by names that want more than the level."""
     level, units = divmod(left, len(unmet))
     turns = sorted(unmet, key=lambda index: (index - first) % len(shares))
     for turn, index in enumerate(turns):
@@ -96,7 +96,7 @@ class RouteSplits:
 
 @dataclass(slots=True)
 class _Turns:
-    """Whose turn it is among those that share one budget: each budget has turns of its own."""
+    """Whose turn it is among the sharers of one budget: each budget has turns of its own."""
 
     _waited: Rotation = field(default_factory=Rotation)
     _extra: Rotation = field(default_factory=Rotation)
@@ -140,11 +140,11 @@ class RateLimit:
         """Give the splits of an epoch their ends; see `bound`.
 
         Args:
-            configs: Of at least the routes that are planned, by any key.
+            configs: Configurations of at least the routes that are planned, by any key.
             planned: What each would read, by the same key; their splits are replaced.
 
         Returns:
-            Those that may read anything.
+            The epochs that may read anything.
         """
         asked = [RouteSplits(configs[key], epoch.splits) for key, epoch in planned.items()]
         for epoch, splits in zip(planned.values(), self.bound(asked), strict=True):
@@ -155,10 +155,10 @@ class RateLimit:
         """Give each split its end. Called once an epoch, right before its tasks start.
 
         Args:
-            routes: Of the epoch, all of them due.
+            routes: Routes of the epoch, all of them due.
 
         Returns:
-            The splits of each route in the given order; those that get nothing are left out.
+            The splits of each route in the given order; splits that get nothing are left out.
         """
         if self.per_s is None and all(each.config.max_rate_per_s is None for each in routes):
             return [list(each.splits) for each in routes]

@@ -15,7 +15,7 @@ _NOTHING: Final[Mapping[SourcePartition, int]] = MappingProxyType({})
 class RunTargets:
     """The log ends that a bounded run reads to. Used by one thread.
 
-    They are those of its first look; where no leader answered then, those of the first look at
+    They come from its first reading; where no leader answered then, from the first reading in
     which one does.
     """
 
@@ -35,7 +35,7 @@ class RunTargets:
         Args:
             fold: State of the ledger.
             discovered: All source partitions of the route's topics.
-            bounds: Of those whose leaders answer.
+            bounds: Bounds of partitions whose leaders answer.
             awaited: Ends up to which others wait for a source partition: it is read that far, or
                 the run would wait for ever.
         """
@@ -50,7 +50,7 @@ class RunTargets:
         return self._ends
 
     def check_reached(self, fold: Fold, bounds: Bounds) -> None:
-        """See that nothing is left to read where no leader answers. Called when nothing is planned.
+        """Check that nothing is left where no leader answers. Called when nothing is planned.
 
         Raises:
             SourceUnavailableError: The run cannot say yet that it has read all.

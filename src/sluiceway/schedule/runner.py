@@ -38,7 +38,7 @@ class TaskRunner(ABC):
         del stopped
 
     def keep_warm(self) -> None:  # noqa: B027 - most runners have nothing to do
-        """See that the first epoch begins at once. Called often, while a standby waits.
+        """Be ready, so that the first epoch begins at once. Called often, while a standby waits.
 
         Does not wait. A runner that is always ready does nothing.
 
@@ -49,17 +49,17 @@ class TaskRunner(ABC):
     def ui_address(self) -> str | None:
         """Address of Spark's pages about the tasks; empty where they are off.
 
-        None where it is not known, as of a runner without Spark. Asked once, before the first task.
+        None where it is not known, for example without Spark. Asked once, before the first task.
         """
         return None
 
     def ask_for(self, slots: int) -> None:
         """Ask the cluster for so many slots, or give some back. Called while no task runs.
 
-        They come and go when they do; `slots` tells. A runner whose slots are given does nothing.
+        They come and go when they do; `slots` counts them. Does nothing where slots are given.
 
         Args:
-            slots: At least 1.
+            slots: Number of slots, at least 1.
 
         Raises:
             RunnerLostError: The runner is gone.
@@ -67,7 +67,7 @@ class TaskRunner(ABC):
         del slots
 
     def work(self) -> ClusterWork | None:
-        """What carries out work beside the epochs. Asked once a route, when that starts.
+        """What carries out work outside of epochs. Asked once a route, when that starts.
 
         None where one machine does all.
         """
@@ -77,12 +77,12 @@ class TaskRunner(ABC):
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
     ) -> list[TaskResult]:
-        """Run all bundles and return what those that finished answered.
+        """Run all bundles and return the answers of the finished ones.
 
         Args:
-            bundles: At most `slots()`, none empty.
+            bundles: Bundles, at most `slots()`, none empty.
             wait: Called every 50 to 100 ms while the tasks run; may raise to abandon the epoch.
-            give_up_after_s: Then the tasks still running are cancelled; those that finished are
+            give_up_after_s: Then the tasks still running are cancelled; finished tasks' answers are
                 returned all the same.
 
         Returns:

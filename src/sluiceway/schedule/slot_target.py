@@ -57,9 +57,9 @@ class SlotTarget:
     """Decides for all routes of a job. Owned by its loop.
 
     Args:
-        bounds: Of the job file.
+        bounds: Bounds of the job file.
         clock: Monotonic seconds.
-        log: Told of each change and of each that is held, with the reason.
+        log: Gets each change and each that is held, with the reason.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class SlotTarget:
         """The number of slots to ask for now. Called once an epoch, before it is dealt out.
 
         Args:
-            epochs: Of all routes that read.
-            slots: That are up.
+            epochs: Epochs of all routes that read.
+            slots: Slots that are up.
         """
         expected = sum(each.expected_records for epoch in epochs for each in epoch.splits)
         lag = sum(each.lag_records for epoch in epochs for each in epoch.splits)
@@ -125,7 +125,7 @@ class SlotTarget:
     def _a_slot(self, slots: int) -> float:
         """What one of so many reads in an epoch, by the number of slots next to it; 0 unknown.
 
-        Of fewer slots each reads as much at least, so more of them come before fewer.
+        With fewer slots each reads as much at least, so more of them come before fewer.
         """
         nearest = min(self._reads, key=lambda n: (n < slots, abs(n - slots)), default=0)
         return self._reads.get(nearest, 0.0)
@@ -141,7 +141,7 @@ class SlotTarget:
         if not expected:
             return self._bounds.least
         if not self._reads:
-            # Nothing is known yet of what a slot reads; those that are up cost nothing.
+            # Nothing is known yet of what a slot reads; slots that are up cost nothing.
             return slots
         if lag > self._a_slot(slots) * slots * _BEHIND_EPOCHS:
             # It does not end soon: the sooner there are more, the better.

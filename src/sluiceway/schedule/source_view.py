@@ -26,10 +26,10 @@ class SourceView:
 
     Attributes:
         by_topic: Partitions of each topic that the cluster has, in order.
-        bounds: Of these partitions, those without a leader that answers left out.
+        bounds: Bounds of these partitions; a partition without a leader that answers is left out.
         missing: Topic -> why it is not there.
         read_at_us: When the brokers were asked, by this driver's clock, which does not step.
-        copies: Of partitions that are not in `bounds`: what can be read of them all the same. It
+        copies: For partitions not in `bounds`: what can be read of them all the same. It
             says nothing of where a log ends; see `SourceClient.copies`.
     """
 
@@ -40,7 +40,7 @@ class SourceView:
     copies: Mapping[SourcePartition, LogBounds] = field(default_factory=dict)
 
     def present(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """Those of a route's topics that the cluster has."""
+        """The topics of a route that the cluster has."""
         return tuple(topic for topic in topics if topic not in self.missing)
 
     def has(self, one: SourcePartition) -> bool:
@@ -67,7 +67,7 @@ def read_source_view(source: SourceClient, topics: Iterable[str]) -> SourceView:
     Raises:
         SourceUnavailableError: No broker answers, or no leader and no copy.
     """
-    # Before they answer: what comes while they do is not among what they tell.
+    # Before they answer: what comes while they do is not in their answers.
     read_at_us = _now_us()
     wanted = sorted(set(topics))
     if not wanted:
@@ -94,7 +94,7 @@ def read_source_view(source: SourceClient, topics: Iterable[str]) -> SourceView:
 def _ends(
     source: SourceClient, partitions: Sequence[SourcePartition]
 ) -> tuple[Mapping[SourcePartition, LogBounds], Mapping[SourcePartition, LogBounds]]:
-    """Bounds as leaders tell them, and copies of the others."""
+    """Bounds as leaders return them, and copies of the others."""
     if not partitions:
         return {}, {}
     try:
@@ -111,7 +111,7 @@ def _ends(
 def _without_missing(
     source: SourceClient, wanted: Sequence[str]
 ) -> tuple[tuple[DiscoveredPartition, ...], dict[str, Fatal]]:
-    """Ask for those that are listed at once, for the others one by one: few are missing."""
+    """Ask for all listed topics at once, for the others one by one: few are missing."""
     listed = set(source.list_topics())
     suspects = [topic for topic in wanted if topic not in listed]
     rest = [topic for topic in wanted if topic in listed]
@@ -147,7 +147,7 @@ def undescribed(
 ) -> tuple[SourcePartition, ...]:
     """Source partitions that are read and of which no leader says where they end, in order.
 
-    They keep their committed ends, and hold the watermark: nobody knows what they have.
+    They keep their committed ends, and hold the watermark: it is unknown what they have.
     """
     live = (key for key, known in sorted(fold.sources.items()) if not known.retired)
     return tuple(one for one in (SourcePartition(*key) for key in live) if one not in bounds)

@@ -45,7 +45,7 @@ class SpareSlots:
         """Slots that the next epoch may use, at least 1. Called by the loop before each epoch.
 
         Args:
-            slots: That are up, lent ones too.
+            slots: Slots that are up, lent ones too.
         """
         with self._changed:
             self._slots = slots
@@ -62,7 +62,7 @@ class SpareSlots:
         """Wait for slots; give them back with `give_back`. Called by any other thread.
 
         Args:
-            most: That are of use.
+            most: Slots that are of use.
             check: Asked again and again; raises to wait no longer.
 
         Returns:

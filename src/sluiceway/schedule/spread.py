@@ -1,7 +1,7 @@
 """Assigns the splits of an epoch to its tasks: the longest first, and where they were before.
 
-A task serves one route unless there are fewer tasks than routes (commit rule 20). Splits stay
-with their task while that is nearly as good as dealing anew: a consumer goes on only with the
+A task serves one route unless there are fewer tasks than routes (commit rule 20). Splits stay with
+their task while that is nearly as good as dealing them out again. A consumer goes on only with the
 very source partitions that it had.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # What a split costs that holds nothing, in records.
 _SPLIT_COST: Final = 100
-# A deal anew costs each task its consumer; it has to shorten the longest task by a third.
+# Dealing again costs each task its consumer; it has to shorten the longest task by a third.
 _WORTH_IT: Final = 1.5
 
 # A route is dealt whole when it is at most this part of what a task gets.
@@ -74,7 +74,7 @@ _Splits = Mapping[int, tuple[PlannedSplit, ...]]
 
 
 def _deal_apart(splits: _Splits, tasks: int) -> _Deal:
-    """Tasks of its own for each route, more for those with more to do."""
+    """Tasks of its own for each route; routes with more to do get more."""
     routes = list(splits)
     weights = [_weight(splits[route]) for route in routes]
     shares = [1] * len(routes)

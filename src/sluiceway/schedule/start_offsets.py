@@ -24,13 +24,13 @@ def resolve_start(
 ) -> dict[SourcePartition, ResolvedStart]:
     """Resolve a start for partitions that are new to the ledger. Once for each, ever.
 
-    Offsets and groups that say nothing of a partition leave it to its earliest offset: what a
-    group has not committed it may not have read.
+    Offsets and groups that say nothing of a partition leave it to its earliest offset. What a group
+    has not committed it may not have read.
 
     Args:
-        start: As the job file says.
-        partitions: Those to resolve.
-        bounds: Of at least these.
+        start: Start as the job file says.
+        partitions: Source partitions to resolve.
+        bounds: Bounds of at least these.
         source: Asked for a timestamp and for a group.
 
     Raises:

@@ -1,9 +1,9 @@
 """The wall clock of this driver, believed only where the monotonic clock bears it out.
 
-What is closed by time stays closed, so one look at a clock that is a day ahead for a minute would
-close a day for ever. A look whose distance from the monotonic clock differs by more than five
-seconds from any of the last five minutes is refused, told, and waited out, be it by one step or by
-several small ones; meanwhile time goes on as the monotonic clock says.
+What is closed by time stays closed. So one reading of a clock that is a day ahead for a minute
+would close a day for ever. A reading is compared with the last five minutes. If its distance from
+the monotonic clock differs by more than five seconds from any of them, it is refused, logged and
+waited out. Several small steps count like one. Meanwhile time goes on as the monotonic clock says.
 """
 
 import threading
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_STEP_S: Final = 5.0
-"""How far the wall clock may get ahead of the monotonic one, or behind it, in `BELIEVE_AFTER_S`."""
+"""How far apart the wall clock and the monotonic one may get in `BELIEVE_AFTER_S`."""
 
 BELIEVE_AFTER_S: Final = 300.0
-"""For how long all looks have to agree on another time before it is taken for the right one."""
+"""For how long all readings have to agree on another time before it counts as the right one."""
 
 _ONE_MOMENT_S: Final = 0.5
 _STRETCHES: Final = 30
@@ -56,7 +56,7 @@ class _Stretch:
 
 
 class SteadyClock:
-    """Of one process; any thread may ask."""
+    """The clock of one process; any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,13 +69,13 @@ class SteadyClock:
     def now_us(self) -> int:
         """Microseconds since the epoch, UTC, by a clock that does not step.
 
-        Called at the start of a run, and at each look at log ends.
+        Called at the start of a run, and with each reading of log ends.
         """
         with self._lock:
             return self.judge(*_read())
 
     def judge(self, wall_us: int, at: float) -> int:
-        """What `now_us` says of a look at both clocks.
+        """What `now_us` says of a reading of both clocks.
 
         Args:
             wall_us: Microseconds since the epoch, as the host says.
@@ -118,7 +118,7 @@ class SteadyClock:
             seen[-1].most_us = max(seen[-1].most_us, apart_us)
         else:
             seen.append(_Stretch(at, apart_us, apart_us))
-        # The last look counts however long ago it was.
+        # The last reading counts however long ago it was.
         while len(seen) > 1 and seen[1].since <= at - BELIEVE_AFTER_S:
             seen.popleft()
         return wall_us

@@ -34,7 +34,7 @@ def failures_of(
         planned: What was asked for.
         answers: This route's.
         fold: State of the ledger, with what the other tasks have read.
-        bounds: Of the source partitions that are read, as the brokers say after the tasks.
+        bounds: Bounds of the source partitions that are read, as the brokers say after the tasks.
     """
     failures = []
     for answer in answers:
@@ -45,7 +45,7 @@ def failures_of(
             failure = _blamed(failure)
         splits = planned.by_task[answer.task]
         if isinstance(failure, OffsetsLostError) and _is_behind(splits, fold, bounds):
-            # The next plan looks a second time, and says what it is with the numbers.
+            # The next plan reads the log a second time, and says what it is with the numbers.
             failure = SourceUnavailableError(failure.message, where=failure.where)
         elif isinstance(failure, OffsetsLostError) and _is_counted_gap(splits, fold, bounds):
             # No end to waiting is needed: the log's start has risen since the plan.
@@ -62,7 +62,7 @@ def failures_of(
 def _with_way_out(
     splits: Sequence[PlannedSplit], fold: Fold, failure: OffsetsLostError
 ) -> OffsetsLostError:
-    """A cut log's loss with what resolves it; any other as the task has told it."""
+    """A cut log's loss with what resolves it; any other as the task has reported it."""
     logs = (each.split.partition for each in splits)
     one = next((one for one in logs if str(one) == failure.where), None)
     cut = one is not None and "leader_epoch" in failure.evidence
@@ -79,7 +79,7 @@ def _blamed(failure: SluicewayError) -> SluicewayError:
 def _is_behind(
     splits: Sequence[PlannedSplit], fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
 ) -> bool:
-    """Whether a log ends below its committed end by now, and none begins behind it."""
+    """Whether a log ends below its committed end by now, and none begins after it."""
     behind = False
     for each in splits:
         one = each.split.partition
@@ -93,7 +93,7 @@ def _is_behind(
 def _is_counted_gap(
     splits: Sequence[PlannedSplit], fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
 ) -> bool:
-    """Whether retention took, between look and fetch, only what a plan made now would skip."""
+    """Whether retention took, between plan and fetch, only what a plan made now would skip."""
     risen = False
     for each in splits:
         one = each.split.partition
@@ -114,7 +114,7 @@ _FAILED_EPOCHS = 4
 
 @dataclass(slots=True)
 class RetryPause:
-    """Of one route.
+    """The pause of one route.
 
     Attributes:
         in_doubt: Whether another driver may be the reason of the last failure.
@@ -127,11 +127,11 @@ class RetryPause:
     def judge(self, failures: Sequence[SluicewayError], *, landed: bool) -> None:
         """Raise what the loop has to react to.
 
-        An outage may last. A task that fails on its own rows epoch after epoch is no outage: it
-        halts the route in the end, even when other source partitions commit beside it.
+        An outage may last. A task that fails on its own rows epoch after epoch is no outage. It
+        halts the route in the end, even while other source partitions commit.
 
         Args:
-            failures: Of an epoch's tasks.
+            failures: Failures of an epoch's tasks.
             landed: Whether the epoch has a record.
         """
         fatal = next((failure for failure in failures if isinstance(failure, Fatal)), None)

@@ -1,7 +1,7 @@
-"""Which closed prefixes a task is told of: as few as say the same (`eventtime.closed_prefixes`).
+"""Which closed prefixes a task gets: as few as say the same (`eventtime.closed_prefixes`).
 
 What ends before a closed prefix is closed as well. So of all that have a time the latest one is
-enough; those without one are named. A task's plan does not grow with the age of its table.
+enough; prefixes without a time are named. A plan does not grow with the age of its table.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClosedHint:
-    """Of one route. Used by one thread; each name is looked at once."""
+    """Hints for one route. Used by one thread; each name is parsed once."""
 
     def __init__(self) -> None:
         self._route: RoutePlan | None = None
@@ -24,11 +24,11 @@ class ClosedHint:
         self._without_time: set[str] = set()
 
     def of(self, route: RoutePlan, closed: Iterable[str]) -> tuple[str, ...]:
-        """What the tasks of an epoch are told. Called once an epoch.
+        """The closed prefixes that the tasks of an epoch get. Called once an epoch.
 
         Args:
-            route: As the epoch is planned.
-            closed: All prefixes that are closed, but for sealed ones.
+            route: Plan of the route, as the epoch is planned.
+            closed: All prefixes that are closed, except sealed ones.
         """
         if route != self._route:
             self._route, self._latest = route, None

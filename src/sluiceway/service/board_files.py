@@ -15,7 +15,7 @@ _ROUTE = "job_name, route"
 
 
 class Severity(StrEnum):
-    """Whether somebody has to get up."""
+    """Whether a person has to get up."""
 
     PAGE = "page"
     TICKET = "ticket"
@@ -78,7 +78,7 @@ ALERTS: tuple[Alert, ...] = (
         f"max by ({_ROUTE}) ({metrics.PARTITIONS_LEFT_OUT.full_name}) > 0",
         "10m",
         Severity.PAGE,
-        f"{_HERE}: {{{{ $value }}}} source partitions are left out, and no lag tells of their rows",
+        f"{_HERE}: {{{{ $value }}}} source partitions are left out, and no lag counts their rows",
         "Look at the brokers that lead them: `sluiceway status JOB` names them and says why.",
     ),
     Alert(
@@ -134,7 +134,7 @@ ALERTS: tuple[Alert, ...] = (
         f" or absent({metrics.BUILD_INFO.full_name})",
         "5m",
         Severity.PAGE,
-        "{{ $labels.job_name }}: it was there within the last hour and tells nothing any more",
+        "{{ $labels.job_name }}: it was there within the last hour and reports nothing any more",
         "Look whether the driver runs and its port is open; after a stop on purpose, silence it.",
     ),
 )
@@ -306,7 +306,7 @@ def _rule_lines(alert: Alert) -> list[str]:
 
 
 def export(folder: Path, page: str = PAGE) -> tuple[Path, ...]:
-    """Write all files; those that are there are replaced. Called by the command.
+    """Write all files; existing ones are replaced. Called by the command.
 
     Args:
         folder: Made when it is missing.

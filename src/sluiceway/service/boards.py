@@ -19,7 +19,7 @@ class Query:
 
     Attributes:
         expression: PromQL, with `$job_name`, `$route` and the window as variables.
-        legend: Of each line; `{{label}}` stands for a label's value.
+        legend: Legend of each line; `{{label}}` stands for a label's value.
     """
 
     expression: str
@@ -39,7 +39,7 @@ class Panel:
     """One chart, number or table.
 
     Attributes:
-        unit: As Grafana calls it.
+        unit: Unit as Grafana calls it.
         help: One sentence under the title's mark.
         yellow: From which value on a number is; None never.
         red: From which value on a number is.
@@ -116,7 +116,7 @@ _ALERTED_LAG_S, _ALERTED_SHARE = 900, 0.01
 
 
 def _numbers(scope: _Scope) -> tuple[Panel, ...]:
-    """The first row: what needs somebody, each as one number."""
+    """The first row: what needs a person, each as one number."""
     read, dirty = scope.series(metrics.RECORDS_READ), scope.series(metrics.RECORDS_DIRTY)
     # Where nothing is read the share is 0, and no gap.
     share = f"sum(rate({dirty}[10m])) / clamp_min(sum(rate({read}[10m])), 0.001)"

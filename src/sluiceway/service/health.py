@@ -1,11 +1,11 @@
-"""Health endpoints and metrics of a running driver, on the loopback address unless told otherwise.
+"""Health endpoints and metrics of a running driver, on the loopback address by default.
 
-`GET /healthz` answers 200 while the loop goes round, else 503. `GET /readyz` answers 200 when
-every route has started and none has halted, else 503. Both tell the state of all routes.
-`GET /metrics` is the page for Prometheus. A request is small, is read in a few seconds or not at
-all, and never waits for the loop or makes it wait. With a token each request has to bring it.
-Without one, a request that names another host than this machine is refused, as a browser would
-send it for a page that is not ours.
+`GET /healthz` answers 200 while the loop goes round, else 503. `GET /readyz` answers 200 when every
+route has started and none has halted, else 503. Both return the state of all routes. `GET /metrics`
+is the page for Prometheus. A request is small, is read in a few seconds or not at all, and never
+waits for the loop or makes it wait. With a token each request has to bring it. Without one, a
+request that names another host than this machine is refused: a browser would send it for a foreign
+page.
 """
 
 import hmac
@@ -160,7 +160,7 @@ def _brings(token: str, headers: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """Who may ask, and what of the metrics is told.
+    """Who may ask, and what the metrics say.
 
     Attributes:
         job: The job's name.
@@ -235,9 +235,9 @@ class HealthServer:
     """Serves the health endpoints from threads of its own.
 
     Args:
-        port: Of the address; 0 takes a free one.
-        board: What it tells.
-        log: Told where it listens.
+        port: Port at the address; 0 takes a free one.
+        board: What it reports.
+        log: Gets where it listens.
         access: Address, and who may ask.
 
     Raises:
@@ -280,7 +280,7 @@ class HealthServer:
 def health_served(
     port: int | None, board: StatusBoard, log: Log, access: HttpAccess | None = None
 ) -> Iterator[int | None]:
-    """Serve health and metrics inside the block; the port, or None when nobody wants them.
+    """Serve health and metrics inside the block; the port, or None when none is asked for.
 
     Raises:
         UnhealthyEnvironmentError: The port cannot be had.

@@ -22,10 +22,10 @@ def added_field(name: str, kind: DataType, table: str, properties: Mapping[str, 
     """A column that the job file does not declare, by the properties of its table.
 
     Args:
-        name: Of the column, as the table has it.
+        name: Name of the column, as the table has it.
         kind: Its type.
         table: For the error.
-        properties: Of the table.
+        properties: Properties of the table.
 
     Raises:
         TableMismatchError: Its property names no zone.

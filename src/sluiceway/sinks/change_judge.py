@@ -15,7 +15,7 @@ class Verdict:
 
     Attributes:
         superseded: A later change of the key is committed.
-        unknown: Why nobody can tell whether one is.
+        unknown: Why it cannot be known whether one is.
     """
 
     superseded: NDArray[np.bool_]
@@ -29,7 +29,7 @@ class ChangeJudge(Protocol):
         """Look for later changes of the rows' keys.
 
         Args:
-            rows: As change files have them.
+            rows: Rows as change files have them.
             sources: For each the dirty file that it is read from, as a `DirtySource`.
 
         Raises:

@@ -27,9 +27,9 @@ class TableIdentity:
         name: Its name.
         created_at_s: The catalog's creation time of the table, seconds since the epoch.
         location: Root folder, as an absolute path or URI.
-        uuid: Of the table, where its format has one; empty elsewhere.
-        ledger_place: Folder of the ledger and of committed files that are not in the table yet,
-            where that is not the table's own; empty is `location`.
+        uuid: UUID of the table, where its format has one; empty elsewhere.
+        ledger_place: Folder of the ledger and of committed files that are not in the table yet;
+            empty is `location`.
     """
 
     catalog: str
@@ -62,8 +62,8 @@ class TableState:
         warnings: What a person should know of the table, in words.
         columns: Data columns as the catalog has them.
         further: Columns that the job file does not declare, for a route that takes them up.
-        lacking: What the table does not have yet, though all else is said as if it had: the route
-            has them added (`TableSink.add_columns`) before anything is read for it.
+        lacking: What the table does not have yet, though `columns` says all else as if it had. The
+            route has them added (`TableSink.add_columns`) before anything is read for it.
     """
 
     identity: TableIdentity
@@ -82,9 +82,9 @@ class ColumnToHave:
     """A data column that a table shall have.
 
     Attributes:
-        name: In lower case.
+        name: Name in lower case.
         type: Hive's type text; of a column that is there, with further fields in structs.
-        key: Of the payload.
+        key: Key in the payload.
         timezone: Zone of times in it that name none; empty where it has no such times.
     """
 
@@ -136,15 +136,15 @@ class FollowedRoute:
     """What a route lends the followers of its table, from START until it is left.
 
     Attributes:
-        name: Of the route.
+        name: Name of the route.
         ledger: The ledger's uuid.
-        log: Of the route; its `storage` and `layout` are where staged and final files are.
+        log: The route's log; its `storage` and `layout` are where staged and final files are.
         state: The table as START found it.
-        events: To tell a person.
+        events: Log for people.
         published_through: As the fold has it at START: where one that publishes goes on.
         effects_through: As the fold has it at START.
-        note_effects: Told of the slot below which the catalog has what the records ask for; it is
-            written into each record from then on. Any thread may call.
+        note_effects: Called with the slot below which the catalog has what the records ask for;
+            it is written into each record from then on. Any thread may call.
     """
 
     name: str
@@ -165,7 +165,7 @@ class TableSink(ABC):
         """Find the table, create it when the job file says so, check that it can be written.
 
         Called again when a route comes back. A table that this object has found before is never
-        created: somebody dropped it.
+        created: a user has dropped it.
 
         Raises:
             TableMismatchError: Missing, dropped, a view, transactional, bucketed, of another
@@ -183,7 +183,7 @@ class TableSink(ABC):
         """
 
     def find(self) -> TableIdentity:
-        """The table, when it exists. Called by commands that look for its ledger; creates nothing.
+        """The table, when it exists. Called by commands that need its ledger; creates nothing.
 
         Raises:
             TableNotFoundError: It does not exist.
@@ -221,9 +221,9 @@ class TableSink(ABC):
 
         Returns:
             None of them: the driver itself links staged files to their final names below the
-            table's location, and shows partitions by `apply`. Else, where none of them
-            `publishes`, the driver puts one before them that links staged files to their final
-            names below `TableIdentity.home`; its name is `files`.
+            table's location, and shows partitions by `apply`. Else, where none of them `publishes`,
+            the driver puts one named `files` before them. It links staged files to their final
+            names below `TableIdentity.home`.
         """
         del route
         return ()
@@ -259,15 +259,15 @@ class TableSink(ABC):
         return None
 
     def observed_columns(self) -> Columns | None:
-        """Data columns when the table was last looked at; asks nobody. Any thread may call.
+        """Data columns when the table was last read. No call to the catalog; any thread may call.
 
-        None where changes of columns are not watched, as here. What is seen never falls behind
+        None where changes of columns are not watched, as here. It is never older than
         what `add_columns` has returned.
         """
         return None
 
     def observed_state(self) -> TableState:
-        """The table when it was last looked at, as `open` describes it; asks nobody.
+        """The table when it was last read, as `open` describes it. No call to the catalog.
 
         Called when `observed_columns` has changed.
 
@@ -327,8 +327,9 @@ class PlannedTable:
             catalog knows, once it is created.
         state: What the route would make of it.
         exists: Whether it is there.
-        statement: That would make the table, or the columns that it lacks; empty when it is whole.
-        home_to_be: The same folder for people, where a part of its name is known only once the
+        statement: Statement that would make the table, or the columns that it lacks; empty when it
+            is whole.
+        home_to_be: `home` for people, where a part of its name is known only once the
             table is created, as `/wh/_sluiceway/orders-<uuid>`; empty where `home` is true.
     """
 
@@ -341,12 +342,12 @@ class PlannedTable:
 
     @property
     def shown_home(self) -> str:
-        """Folder of the ledger, as it is told to people."""
+        """Folder of the ledger, as people see it."""
         return self.home_to_be or self.home
 
 
 Values = tuple[str, ...]
-"""Of a partition, as the catalog writes them."""
+"""Values of a partition, as the catalog writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +388,7 @@ class InspectedTable(ABC):
 
     @abstractmethod
     def partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
-        """Those of the wanted partitions that the catalog has; it is asked at each call.
+        """The wanted partitions that the catalog has; it is asked at each call.
 
         Raises:
             MetastoreUnavailableError: The catalog does not answer.
@@ -395,4 +396,4 @@ class InspectedTable(ABC):
 
     @abstractmethod
     def other_partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
-        """All partitions that the catalog has beside these; as `partitions`."""
+        """All partitions that the catalog has in addition to these; as `partitions`."""

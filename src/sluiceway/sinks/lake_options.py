@@ -1,10 +1,10 @@
-"""What a route says of a lake table beside its name and columns, as plain values."""
+"""What a route says of a lake table in addition to its name and columns, as plain values."""
 
 from dataclasses import dataclass, field
 
 IDENTITY = "identity"
 METASTORE_PREFIX = "metastore."
-"""Of settings of a Hive catalog that say how its metastore is reached."""
+"""Prefix of settings of a Hive catalog that say how its metastore is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class LakeField:
     """A partition field: a transform of a column that the files hold.
 
     Attributes:
-        name: Of the field in the table's partition spec.
+        name: Name of the field in the table's partition spec.
         column: What it is made from.
         transform: As Iceberg writes it: `identity`, `hour`, `bucket[16]`.
     """
@@ -29,25 +29,25 @@ class LakeOptions:
     Attributes:
         fields: Partition fields, in the order of the route's partition rules.
         stored: Columns, all of them text, that the route makes for its partitions and the files
-            hold besides those of the rows.
-        ledger: Where the ledger lies; None is beside the table's location.
-        publish_interval_s: From one snapshot to the next; epochs between them share one.
-        max_lag_s: How far the table may fall behind the ledger before no epoch is planned.
+            hold in addition to the rows' columns.
+        ledger: Where the ledger lies; None is next to the table's location.
+        publish_interval_s: Seconds from one snapshot to the next; epochs between them share one.
+        max_lag_s: How far the table may lag the ledger before no epoch is planned.
         target_bytes: What a file should weigh; smaller ones of a batch are merged.
         halt_unproven: Whether a table is left alone whose history cannot be followed back to our
             last snapshot.
-        properties: Of a table that is created.
+        properties: Properties of a table that is created.
         ready_property: Whether the table's properties say which hours are complete.
         ready_tag_ms: How long a tag is kept of the snapshot that has a complete hour; None makes
             no tags.
         key: Columns by which a change finds the row that it replaces; none appends all rows.
-        offset_column: Of the record that a row is from; empty without a key, which needs it.
-        partition_column: Of the same, likewise.
-        topic_column: Of the same; empty where the table has none, as with a single topic.
+        offset_column: Column with the offset of a row's record; empty without a key.
+        partition_column: Column with its source partition, likewise.
+        topic_column: Column with its topic; empty where the table has none, as with a single topic.
         compact: Whether a running driver merges small files that publishes have left; a keyed
             table does so within its publishes.
         keep_snapshots_s: After which a running driver expires snapshots; None keeps all.
-        keeps_case: Whether the catalog tells names apart that differ in letter case only.
+        keeps_case: Whether the catalog keeps names apart that differ in letter case only.
     """
 
     fields: tuple[LakeField, ...] = ()

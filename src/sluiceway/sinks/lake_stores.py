@@ -1,4 +1,4 @@
-"""How the client of a lake catalog is told to reach files: by the route's own stores."""
+"""How the client of a lake catalog reaches files: by the route's own stores."""
 
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.types.strict_json import decode, encode

@@ -39,12 +39,12 @@ def unescape(text: str) -> str:
 def partition_component(name: str, value: str | None) -> str:
     """One folder's name, `hr=08`.
 
-    Null has Hive's name for it. Lake tables alone hold an empty text, which is `hr=` as Iceberg
-    writes it; a text that spells the name for null; and a text that is too long for a folder, whose
-    name ends with a digest of it.
+    Null has Hive's name for it. Three texts occur in lake tables alone. An empty text is `hr=`, as
+    Iceberg writes it. A text may spell the name for null, and a text that is too long for a folder
+    ends with a digest of it.
 
     Args:
-        name: Of the partition column; in lower case, as Hive does.
+        name: Name of the partition column; in lower case, as Hive does.
         value: Raw.
     """
     if value is None:
@@ -130,7 +130,7 @@ def partition_value_problem(name: str, value: str | None) -> str | None:
     Called once per distinct value of a batch.
 
     Args:
-        name: Of the partition column.
+        name: Name of the partition column.
         value: Raw; None and empty are Hive's default partition and no problem.
     """
     if value is None:

@@ -28,7 +28,7 @@ class CatalogAccess:
 
     Attributes:
         kind: `metastore`, or the plug-in's name as the job file's connection has it.
-        options: Of a plug-in: names and values as text, in order. May hold secrets.
+        options: Options of a plug-in: names and values as text, in order. May hold secrets.
     """
 
     kind: str = METASTORE
@@ -61,7 +61,7 @@ def open_sink(access: CatalogAccess, table: TableOptions) -> TableSink:
 
 
 def find_table(access: CatalogAccess, table: TableOptions) -> TableIdentity:
-    """Where a table is, and its ledger; see `TableSink.find`. Called once by commands that look.
+    """Where a table is, and its ledger; see `TableSink.find`. Called once a command.
 
     Raises:
         TableNotFoundError: It does not exist.
@@ -117,7 +117,7 @@ def open_day_folders(
     Args:
         table: The route's own.
         name: `database.table`.
-        columns: Of the files, without the day.
+        columns: Columns of the files, without the day.
         stores: How the store that it lies on is reached.
     """
     from sluiceway.sinks.hive.day_table import DayTable  # noqa: PLC0415

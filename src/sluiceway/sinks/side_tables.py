@@ -1,4 +1,4 @@
-"""Tables beside a route's own: one over its late rows, one of copies of its dirty rows."""
+"""Tables next to a route's own: one over its late rows, one of copies of its dirty rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ class LateRowsTable(ABC):
         """Look at both tables; whether the late one is there, and then ours. Changes nothing.
 
         Raises:
-            LedgerMismatchError: The table is another ledger's, or nobody's.
+            LedgerMismatchError: The table is another ledger's, or no ledger's.
             TableMismatchError: It is none over the late place, or has other columns; or the
                 route's own table is gone.
             MetastoreUnavailableError: The catalog does not answer.
@@ -45,18 +45,18 @@ class LateRowsTable(ABC):
     @property
     @abstractmethod
     def created_at_s(self) -> int:
-        """When the table was made, once it is found; tells it from one that was dropped."""
+        """When the table was made, once it is found; differs from that of a dropped one."""
 
     @abstractmethod
     def show(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         """Have readers see partitions of the late place; once the table is found.
 
         Args:
-            partitions: Of the late place; one without values stands for a table without
+            partitions: Partitions of the late place; one without values stands for a table without
                 partition columns, and needs nothing.
 
         Returns:
-            Those that were left alone, and why.
+            Partitions that were left alone, and why.
 
         Raises:
             TableMismatchError: The table is gone.
@@ -86,7 +86,7 @@ class TypedColumn:
 
 
 class DayFolders(ABC):
-    """A table of files in a folder for each day, which several may fill side by side.
+    """A table of files in a folder for each day, which several may fill at the same time.
 
     Whoever fills it puts files of its own into the folders. Used by one thread.
     """
@@ -134,7 +134,7 @@ class DayFolders(ABC):
 
     @abstractmethod
     def days(self, days: Sequence[str]) -> Collection[str]:
-        """Those of the days that readers see.
+        """The days among these that readers see.
 
         Raises:
             TableMismatchError: The table is gone.

@@ -31,19 +31,19 @@ class TableOptions:
         table: Its name.
         schema: Columns with the meta columns, without partition columns; None takes them from
             the table, which must exist then.
-        partition_columns: In path order; checked against a table that exists.
+        partition_columns: Partition columns in path order; checked against a table that exists.
         create: Create database and table when missing.
         location: Where a created table lies; None: where the metastore puts it. A table that
             exists must lie there.
         create_location: Whether folders above the table's are made where they are missing.
-        file_format: Of a created table, which one that exists must have; None: Parquet, or
+        file_format: Format of a created table, which one that exists must have; None: Parquet, or
             what the table has.
         compression: Where the table's own properties name none; None: the format's default.
         parquet_timestamps: `int96` or `micros`; None: by the metastore's version.
         timeout_s: Longest wait for an answer of the metastore.
         follows: Columns of the table that `schema` does not have are filled too, and structs may
             have further fields.
-        metastore_options: How the metastore is reached, besides its address.
+        metastore_options: How the metastore is reached, in addition to its address.
         stores: How the store that it lies on is reached.
         lake: What it is as a lake table; None for a Hive table.
         adds: Columns of `schema` that the table does not have are added by who holds its ledger.
@@ -69,7 +69,7 @@ class TableOptions:
 
     @property
     def keeps_case(self) -> bool:
-        """Whether the catalog tells names apart that differ in letter case only."""
+        """Whether the catalog keeps names apart that differ in letter case only."""
         return self.lake is not None and self.lake.keeps_case
 
     def named(self, name: str) -> "TableOptions":

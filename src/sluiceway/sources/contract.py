@@ -66,7 +66,7 @@ class LogBounds:
         start_offset: First offset that can still be read.
         end_offset: First offset that cannot be read yet under read_committed (last stable offset).
         high_watermark: First offset not yet written on all in-sync replicas.
-        leader_epoch: Of the leader that said so; None when the source does not tell. It says who
+        leader_epoch: Epoch of the leader that said so; None when the source has none. It says who
             was asked, not where the log is: bounds are compared without it.
     """
 
@@ -116,8 +116,8 @@ class SourceClient(ABC):
         """Read first and last offsets of the given partitions from their leaders.
 
         Returns:
-            Of those whose leader answers in time. One that does not must not keep the others
-            waiting; routes that read the rest go on.
+            Bounds of partitions whose leader answers in time. A silent one must not keep the
+            others waiting; routes that read the rest go on.
 
         Raises:
             SourceUnavailableError: No leader answers.
@@ -126,19 +126,19 @@ class SourceClient(ABC):
     def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets of copies of logs that `bounds` has left out.
 
-        Called behind `bounds`, with what no leader answers for. Readers read such a log from the
-        copy. It may lag behind the log and begin elsewhere, so its offsets say what can be read
+        Called after `bounds`, with what no leader answers for. Readers read such a log from the
+        copy. It may lack the log's end and begin elsewhere. So its offsets say what can be read
         now, and never where the log ends or what it has lost.
 
         Returns:
-            Of those of which a copy answers; a source without such copies returns nothing. It
-            blocks and raises nothing for one that does not answer.
+            Bounds of partitions of which a copy answers; a source without such copies returns
+            nothing. It blocks and raises nothing for a copy that does not answer.
         """
         del partitions
         return {}
 
     def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
-        """Of partitions whose topics are not listed, those that are gone for good.
+        """The partitions of unlisted topics that are gone for good.
 
         Called when a topic of a pattern is missed: its partitions are retired then, and hold no
         hour. The others may only be away together with what serves them, or out of our sight.
@@ -177,9 +177,9 @@ class SourceClient(ABC):
 
     @abstractmethod
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
-        """Tell lag tools how far the ledger is. Never read back; best effort.
+        """Report to lag tools how far the ledger is. Never read back; best effort.
 
-        Called behind commits, for several groups at once, beside the driver's other calls.
+        Called after commits, for several groups at once, while the driver's other calls go on.
 
         Raises:
             SourceUnavailableError: The group's coordinator does not answer.
@@ -198,7 +198,7 @@ class Split:
         partition: The log.
         start_offset: First offset to read.
         stop_offset: Offset that is not read any more; None reads until the deadline.
-        leader_epoch: One that everything below `start_offset` was known to be of at most, for
+        leader_epoch: Epoch that everything below `start_offset` was known to be of at most, for
             truncation checks; None unknown.
         new_leader: Whether another leader epoch has begun since, so that the check has to be made.
     """
@@ -221,13 +221,13 @@ class RawRecords:
     """All that the queue had for some rows, equally many values of each; kept whole for dirty rows.
 
     Attributes:
-        topics: Of the logs that the records are of.
-        partitions: Keys of those logs in their topics.
-        offsets: In their logs.
+        topics: Topics of the logs that the records are of.
+        partitions: Keys of these logs in their topics.
+        offsets: Offsets in their logs.
         timestamps_ms: The queue's record times, since the epoch; None where it has none.
         keys: None is no key.
         values: None is a tombstone.
-        headers: In the record's order; names may repeat.
+        headers: Headers in the record's order; names may repeat.
     """
 
     topics: Sequence[str]
@@ -255,7 +255,7 @@ class SourceBatch(ABC):
         split_index: Which of the reader's splits.
         values: Payloads in row order. Anything but a list may keep them in buffers, and make an
             object only of a payload that is asked for.
-        offsets: Of the rows; a list, or an array of int64.
+        offsets: Offsets of the rows; a list, or an array of int64.
     """
 
     split_index: int
@@ -295,8 +295,8 @@ class SourceBatch(ABC):
     def origins(self) -> Origins | None:
         """Where the rows first came from, when that is not the split that they are read from.
 
-        Called only when a route keeps it. Rows of a replay are read from a dirty file, and their
-        topic, partition and offset are still those that they had in the queue.
+        Called only when a route keeps it. Rows of a replay are read from a dirty file, and still
+        have the topic, partition and offset that they had in the queue.
         """
         return None
 
@@ -314,13 +314,13 @@ class SplitEnd:
     """How far a split was read.
 
     Attributes:
-        end_offset: First offset not covered by what was returned: the EOF offset when the log's
-            end was met after the last row, else last row + 1 (never the consumer's position).
+        end_offset: First offset not covered by what was returned. When the log's end was met after
+            the last row it is the EOF offset, else last row + 1 (never the consumer's position).
         rows: Records returned for this split.
         gaps: Offsets in [start, end) that were no row: compacted away, transaction markers,
             aborted transactions.
-        leader_epoch: Of the record just below `end_offset`; None when it is not known, and where
-            markers or holes lie there.
+        leader_epoch: Epoch of the record just below `end_offset`; None when it is not known, and
+            where markers or holes lie there.
     """
 
     end_offset: int
@@ -333,7 +333,7 @@ class SplitReader(ABC):
     """Reads several splits until stopped. Owned by one task and one thread.
 
     Attributes:
-        reused: A connection of an earlier epoch goes on; told in the task's answer.
+        reused: A connection of an earlier epoch goes on; part of the task's answer.
     """
 
     reused: bool = False
@@ -386,11 +386,11 @@ class Source(ABC):
         """Refuse options that cannot be. Called when a job is compiled; without I/O.
 
         Args:
-            options: Of the connection, names and values as text.
+            options: Options of the connection, names and values as text.
 
         Raises:
             ValueError: Says which option and why, in words for the user and without secrets.
-            JobFileError: The same, with a hint.
+            JobFileError: As ValueError, with a hint.
         """
 
     @abstractmethod
@@ -398,7 +398,7 @@ class Source(ABC):
         """The driver's view. Called once per driver, tool and connection; need not connect yet.
 
         Args:
-            options: Of the connection.
+            options: Options of the connection.
             request_timeout_s: Longest time that a call of the client blocks.
         """
 
@@ -409,10 +409,10 @@ class Source(ABC):
         """A task's reader. Called once per task and connection.
 
         Args:
-            splits: At most one per source partition; of any topics and routes.
-            options: Of the connection.
-            owner: Ledgers and terms that the splits were planned by: a connection may be kept
-                for the next task of the same owner, never for another's.
+            splits: Splits, at most one per source partition; of any topics and routes.
+            options: Options of the connection.
+            owner: Ledgers and terms that the splits were planned by. A connection may be kept for
+                the next task of the same owner, never for another's.
 
         Raises:
             SourceUnavailableError: No connection.

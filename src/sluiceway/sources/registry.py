@@ -39,7 +39,7 @@ def check_access(access: SourceAccess) -> None:
 
     Raises:
         ValueError: Says which and why.
-        JobFileError: The same, with a hint.
+        JobFileError: As ValueError, with a hint.
         UnhealthyEnvironmentError: Nothing installed here has the name, or it does not work.
     """
     source, options = _source(access), dict(access.options)

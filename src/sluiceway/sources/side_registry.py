@@ -1,4 +1,4 @@
-"""Opens topics that a route uses beside its source; libraries are imported by who opens one."""
+"""Opens topics that a route uses next to its source; who opens one imports the library."""
 
 from sluiceway.errors import InvariantError
 from sluiceway.sources.side_topics import MessageSender, RowFeed, SideTopic, TopicTail
@@ -11,7 +11,7 @@ def open_row_feed(topic: SideTopic, name: str, timeout_s: float) -> RowFeed:
 
     Args:
         topic: It has to be there.
-        name: Of the feed, for access rules on the brokers.
+        name: Name of the feed, for access rules on the brokers.
         timeout_s: Longest wait for the brokers in one call.
     """
     from sluiceway.sources.kafka.row_feed import KafkaRowFeed  # noqa: PLC0415
@@ -38,6 +38,6 @@ def _kafka_access(topic: SideTopic) -> tuple[str, dict[str, str]]:
     from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS  # noqa: PLC0415
 
     if topic.kind != _KAFKA:
-        raise InvariantError(f"topics beside a source are of Kafka, and this is of {topic.kind}")
+        raise InvariantError(f"side topics are of Kafka, and this is of {topic.kind}")
     properties = dict(topic.options)
     return properties.pop(BOOTSTRAP_SERVERS), properties

@@ -1,6 +1,6 @@
-"""Topics that a route uses beside its source: dirty rows go there, counts come from there.
+"""Topics that a route uses next to its source: dirty rows go there, counts come from there.
 
-What a route is told by, and tells, is no part of its source: another queue may serve it, or the
+What a route receives and sends there is no part of its source: another queue may serve it, or the
 same one with another login.
 """
 
@@ -16,9 +16,9 @@ class SideTopic:
     """A topic and how it is reached; a value.
 
     Attributes:
-        options: Of the connection, names and values as text. May hold secrets: never logged.
+        options: The connection's options, names and values as text. Maybe secret: never logged.
         topic: Where the messages are.
-        kind: Of the connection.
+        kind: Kind of the connection.
     """
 
     options: tuple[tuple[str, str], ...]
@@ -56,7 +56,7 @@ class RowsTooLargeError(Exception):
 
 
 class RowFeed(Protocol):
-    """Feeds a topic exactly once: rows and the place behind them, both or neither."""
+    """Feeds a topic exactly once: rows and the place after them, both or neither."""
 
     def open(self) -> FeedPlace | None:
         """Fence all before; how far they came."""

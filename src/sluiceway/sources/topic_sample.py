@@ -1,4 +1,4 @@
-"""Reads a few records of topics, for a look at what is in them. Commits and reports nothing."""
+"""Reads a few records of topics, to show what is in them. Commits and reports nothing."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ def sample_payloads(
     A header that names a value's schema is put before it.
 
     Args:
-        access: Of the source.
+        access: Access to the source.
         topics: Literal names.
         records: How many at most; they are shared by the source partitions.
 
@@ -85,7 +85,7 @@ def read_splits(
     """Read some records, as a task would.
 
     Args:
-        access: Of the source.
+        access: Access to the source.
         splits: Each with its stop offset.
         deadline: On the monotonic clock; two minutes from now unless said.
 

@@ -43,7 +43,8 @@ class Stores:
     """What a route knows of stores; the scheme of a location says which one it means.
 
     Attributes:
-        accesses: At most one a kind. A kind without one is reached by what the environment says.
+        accesses: Accesses, at most one a kind. A kind without one is reached by what the
+            environment says.
         unclear: Kinds of which the job file has several connections, and names none for the route.
     """
 

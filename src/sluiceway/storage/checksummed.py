@@ -35,7 +35,7 @@ class ChecksummedStream:
         self.closed = False
 
     def write(self, data: bytes | memoryview) -> int:
-        """Take a piece; what cannot be written is told by this or a later call."""
+        """Take a piece; this or a later call raises what cannot be written."""
         # What a memoryview shows is the writer's again once this returns.
         chunk = bytes(data)
         self._gathered.append(chunk)

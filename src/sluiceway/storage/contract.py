@@ -2,7 +2,7 @@
 
 Paths are absolute and name one object. The contract is probed for real at start (`probe`); a
 store that cannot do it is refused. An error code never decides what happened: implementations
-look (stat or read) before they answer.
+read (stat or content) before they answer.
 """
 
 import shutil
@@ -37,8 +37,8 @@ class FileStatus:
         is_link: In a listing: it only leads there, perhaps to another place.
         unfit: In a listing: why the file could not be published by this process; empty when
             nothing speaks against it.
-        changed_ms: When a file was last written, or given its name by `share`, since 1970 by the
-            store's own clock; None where the store does not tell.
+        changed_ms: When a file was last written, or given its name by `share`: milliseconds since
+            1970 by the store's own clock; None where the store has none.
     """
 
     path: str
@@ -69,8 +69,8 @@ class RequestCount:
     """Requests to a store that is paid for by them.
 
     Attributes:
-        reads: That only look.
-        writes: That change something, copies too.
+        reads: Requests that only read.
+        writes: Requests that change something, copies too.
     """
 
     reads: int = 0
@@ -103,7 +103,7 @@ class StagedWriter(ABC):
         """Close, make durable, take off the `.inprogress` ending. Called once.
 
         Raises:
-            StorageUnavailableError: Not durable; the attempt is thrown away.
+            StorageUnavailableError: Not durable; the attempt is discarded.
         """
 
     @abstractmethod
@@ -116,9 +116,9 @@ class Storage(ABC):
 
     Attributes:
         has_folders: A folder is a thing of its own, which can be gone, and a publish moves a file.
-            Else folders are parts of names; a put needs none, and a staged file stays where it is
+            Else folders are parts of names. A put needs none, and a staged file stays where it is
             after its publish, until garbage collection takes it.
-        looks_are_cheap: To look for a file again and again costs next to nothing; else each look
+        looks_are_cheap: Asking for a file again and again costs next to nothing; else each time
             is a request that is paid for.
     """
 
@@ -152,7 +152,7 @@ class Storage(ABC):
         """Refuse a folder whose files the store itself would remove. Called at each route's start.
 
         Args:
-            folder: Of a table, or of its ledger.
+            folder: Folder of a table, or of its ledger.
 
         Raises:
             UnhealthyEnvironmentError: Says by which rule.
@@ -163,10 +163,10 @@ class Storage(ABC):
     def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
         """Create `path` with exactly `content`, or not at all; exclusive and durable.
 
-        The bytes are made once by the caller. After any doubtful answer the slot is read:
-        `CREATED` when it holds `content`, `EXISTS` when it holds something else. Creates the
-        parent folder of `path` (that one only) when its own parent exists; without folders the
-        writer of the log is what refuses to go on behind a record that is gone.
+        The bytes are made once by the caller. After any doubtful answer the slot is read: `CREATED`
+        when it holds `content`, `EXISTS` when it holds something else. Creates the parent folder of
+        `path` (that one only) when its own parent exists. Without folders the writer of the log
+        refuses to go on after a record that is gone.
 
         Args:
             path: Final name.
@@ -202,7 +202,7 @@ class Storage(ABC):
         """
 
     def has_file(self, path: str) -> bool:
-        """Whether a file is there: what `status` tells, for less where folders cost a look too.
+        """Whether a file is there: as `status` says, for less where folders cost a request too.
 
         Raises:
             StorageUnavailableError: The store failed.
@@ -279,9 +279,9 @@ class Storage(ABC):
         """Put a committed file under a second name, with a new time of change; `src` stays.
 
         Creates missing folders of `dst`. Idempotent and durable; `dst` is a name that only this
-        file ever has. Where it has that name already its time is set anew too, as far as the store
-        can: clean-ups that remove what nobody names go by it. Here the bytes are copied; stores do
-        it for less.
+        file ever has. Where it has that name already its time is set again too, as far as the store
+        can: clean-ups that remove unnamed files go by it. Here the bytes are copied; stores do it
+        for less.
 
         Raises:
             FileLostError: `src` is not there, and neither is a right `dst`; or `dst` is another.
@@ -322,7 +322,7 @@ class Storage(ABC):
         """
 
     def pop_request_count(self) -> RequestCount:
-        """Requests that this process has sent since this was asked last; each is told once."""
+        """Requests that this process has sent since the last call; each counts once."""
         return NO_REQUESTS
 
     @abstractmethod

@@ -30,7 +30,7 @@ _MOST_NAMED = 10_000
 # Repeating does not help: another file system, or a file where a folder has to be.
 _NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-# The store works and does not want to: somebody has to change it.
+# The store works and refuses: a person has to change it.
 _REFUSALS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 )
@@ -95,7 +95,7 @@ class _LocalStagedWriter(StagedWriter):
             # A result that was put may name it; only garbage collection takes it away.
             return
         with suppress(OSError):
-            # A file system may tell of a full disk as late as this.
+            # A file system may report a full disk as late as this.
             self._file.close()
         for path in (self._open_path, Path(self.path)):
             _unlink_quietly(path)
@@ -234,7 +234,7 @@ class LocalStorage(Storage):
 
         Args:
             folder: Exists.
-            anew: It was just made, perhaps with the number of one that is gone.
+            anew: It was just made, perhaps with the number of an earlier one that is gone.
         """
         found = folder.stat()
         key = (str(folder), found.st_dev, found.st_ino)

@@ -51,7 +51,7 @@ def same_store(one: str, other: str) -> bool:
 
     Args:
         one: `s3a://bucket`, `hdfs://` for the default name node; empty for local files.
-        other: The same.
+        other: The other store, in the same form.
     """
     pair = {one, other}
     hdfs = all(each.startswith(_DEFAULT_HDFS) for each in pair)
@@ -62,8 +62,8 @@ def path_below(location: str, name: str) -> str | None:
     """A file relative to a folder, without a leading slash, however the two are spelt.
 
     Args:
-        location: Of the folder.
-        name: Of the file.
+        location: Location of the folder.
+        name: Location of the file.
 
     Returns:
         None when it lies elsewhere.
@@ -122,10 +122,10 @@ def is_absolute_location(location: str) -> bool:
 def refuse_missing_parent(storage: Storage, folder: str, *, create: bool) -> None:
     """Refuse a folder whose parent is not there. Called before anything is made in it.
 
-    A disk that is not mounted looks like an empty path: the table would grow on the root disk.
+    An unmounted disk appears as an empty path: the table would grow on the root disk.
 
     Args:
-        storage: Of the folder.
+        storage: Storage of the folder.
         folder: Root of a table.
         create: Whether the job file wants missing parents to be made.
 

@@ -1,4 +1,4 @@
-"""A store whose calls are timed for metrics; it does what the store behind it does."""
+"""A store whose calls are timed for metrics; it does what the store inside does."""
 
 import time
 from collections.abc import Callable
@@ -12,17 +12,17 @@ Measure = Callable[[str, float], None]
 
 
 class MeasuredStorage(Storage):
-    """A storage that tells how long each call took.
+    """A storage that reports how long each call took.
 
     Args:
         store: What does the work.
-        measure: Told of each call.
+        measure: Called after each call.
     """
 
     def __init__(self, store: Storage, measure: Measure) -> None:
         self._store = store
         self._measure = measure
-        # What the class says of the store behind holds for this object alone.
+        # What the class says of the store inside holds for this object alone.
         self.has_folders = store.has_folders  # type: ignore[misc]
         self.looks_are_cheap = store.looks_are_cheap  # type: ignore[misc]
 

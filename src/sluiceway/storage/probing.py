@@ -11,10 +11,10 @@ _WRITERS = 8
 
 
 def probe_exclusive_put(storage: Storage, folder: str, *, hint: str) -> None:
-    """See that of many writers of one name exactly one wins, also when another was there before.
+    """Check that of many writers of one name exactly one wins, also when the name was taken before.
 
     Args:
-        storage: Of the folder.
+        storage: Storage of the folder.
         folder: Exists, and is removed by the caller.
         hint: What has to be done about a store that fails.
 
@@ -47,7 +47,7 @@ def _race(storage: Storage, slot: str, folder: str) -> int:
 
 
 def probe_publish(storage: Storage, folder: str) -> None:
-    """See that a staged file gets its final name, also when it is asked for twice.
+    """Check that a staged file gets its final name, also when it is asked for twice.
 
     Raises:
         UnhealthyEnvironmentError: The file is not what was written.
@@ -73,14 +73,14 @@ class ProbeOnce:
     def probe(self, storage: Storage, folder: str, *, within: str | None = None) -> None:
         """Probe the folder's volume, unless one of its folders has passed. Once a route's start.
 
-        Routes that start side by side wait for the one that probes; those of other volumes do
+        Routes that start at the same time wait for the one that probes; routes on other volumes do
         not. A probe that fails is not remembered.
 
         Args:
-            storage: Of the folder.
+            storage: Storage of the folder.
             folder: Exists.
-            within: Folder below it that is made for the probe and removed after it, so that what
-                a death leaves behind bears its name; None probes in `folder` itself.
+            within: Folder below it that is made for the probe and removed after it, so that
+                leftovers of a death bear its name; None probes in `folder` itself.
 
         Raises:
             UnhealthyEnvironmentError: The store cannot do it; says what failed.

@@ -11,13 +11,14 @@ from sluiceway.storage.contract import Storage
 from sluiceway.storage.local import LocalStorage, local_path
 
 OpenStorage = Callable[[str, Mapping[str, str]], tuple[Storage, str]]
-"""What an entry point of `sluiceway.storage` names: a location and the options of the job file's
-connection of that kind, which may be none -> its storage, and the location as that storage names
-it: a URI of its scheme, without a trailing slash. Paths below it are made by adding `/name`; the
-name opened again gives itself, because tasks open what the driver opened. Called once per driver,
-task or tool; raises `UnhealthyEnvironmentError` for a wrong location or wrong options."""
+"""What an entry point of `sluiceway.storage` names: a callable. It takes a location and the options
+of the job file's connection of that kind, which may be none. It returns the storage, and the
+location as that storage names it: a URI of its scheme, without a trailing slash. Paths below it are
+made by adding `/name`; the name opened again gives itself, because tasks open what the driver
+opened. Called once per driver, task or tool; raises `UnhealthyEnvironmentError` for a wrong
+location or wrong options."""
 
-# Scheme and colon; a plain path has none. Nothing else of a location is looked at here.
+# Scheme and colon; a plain path has none. Nothing else of a location is read here.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _BUILT_IN = (LOCAL, S3, HDFS)
 

@@ -15,7 +15,7 @@ class WindowReader(io.RawIOBase):
     """Reads one file, whose content never changes. One thread.
 
     Args:
-        size_bytes: Of the whole file.
+        size_bytes: Size of the whole file.
         fetch: Asks the store for a piece.
     """
 

@@ -54,7 +54,7 @@ class DirtyRow:
         stage: `decode`, `convert`, `event_time`, `partition`, `late` or `write`.
         reason: Stable code.
         path: Field, as `geo.tags[3]`; empty when the whole payload is meant.
-        message: For people; never longer than 300 characters.
+        message: Text for people; never longer than 300 characters.
     """
 
     index: int
@@ -111,7 +111,7 @@ def by_reason(counts: Mapping[str, int]) -> dict[str, int]:
 def bounded_counts(counts: Mapping[str, int]) -> dict[str, int]:
     """The same rows under `MOST_COUNTED` names of fields at most; the rest under reasons alone.
 
-    Called where counts of several tasks or epochs are added up: field paths may come from keys of
+    Called where counts of several tasks or epochs are added up. Field paths may come from keys of
     the payload, so their number has no other bound.
     """
     kept = {*sorted(counts, key=lambda name: (-counts[name], name))[:MOST_COUNTED]}

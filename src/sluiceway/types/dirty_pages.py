@@ -11,7 +11,7 @@ class ReasonPage:
 
     Attributes:
         stages: Where in a row's way it is found.
-        meaning: In a line.
+        meaning: Meaning in a line.
         example: A payload or value, the column, and why.
         todo: What the user does.
     """

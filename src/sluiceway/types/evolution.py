@@ -23,7 +23,7 @@ ELEMENT = "[]"
 VALUE = "{}"
 """Stands for the values of a map in the path of a field."""
 CLOCK_ZONE = "UTC"
-"""Of times of a clock on a wall, in columns that are added for them: what the clock showed."""
+"""Zone of wall-clock times, in columns that are added for them: what the clock showed."""
 
 
 class Evolution(StrEnum):
@@ -47,7 +47,7 @@ class Evolution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """What is different between two looks at a table; names in lower case.
+    """What differs between two readings of a table; names in lower case.
 
     Attributes:
         added: Name -> type.
@@ -64,7 +64,7 @@ class ColumnChanges:
     displaced: tuple[str, ...] = ()
 
     def within(self, names: frozenset[str]) -> "ColumnChanges":
-        """Of these columns alone."""
+        """The changes of these columns alone."""
         return ColumnChanges(
             {name: kind for name, kind in self.added.items() if name in names},
             {name: kind for name, kind in self.extended.items() if name in names},
@@ -96,7 +96,7 @@ class ColumnChanges:
 
 
 def column_changes(before: Columns, now: Columns) -> ColumnChanges:
-    """Compare two looks; letter case does not count. No I/O."""
+    """Compare two readings; letter case does not count. No I/O."""
     old = {name.lower(): kind for name, kind in before}
     new = {name.lower(): kind for name, kind in now}
     both = {name: (old[name], new[name]) for name in old if name in new}
@@ -122,7 +122,7 @@ def is_extension(before: str, now: str) -> bool:
 def is_wider(before: str, now: str) -> bool:
     """Whether a type text is that of a number which holds all values of another one, exactly.
 
-    Whole numbers with more bits, or `float` to `double`: readers of old files take those up.
+    Whole numbers with more bits, or `float` to `double`: readers of old files widen their values.
     """
     try:
         old, new = parse_hive_type(before), parse_hive_type(now)
@@ -157,7 +157,7 @@ def with_field(of: DataType, path: tuple[str, ...], added: DataType) -> DataType
     """A type with one more field in a struct inside.
 
     Args:
-        of: Of a column.
+        of: Type of a column.
         path: Keys to the new field; `ELEMENT` and `VALUE` for what is in a list or a map.
         added: Type of the new field.
 

@@ -1,4 +1,4 @@
-"""File formats of tables and what each may be compressed by: the data behind checks and docs."""
+"""File formats of tables and what each may be compressed by: the data for checks and docs."""
 
 from collections.abc import Mapping
 

@@ -54,7 +54,7 @@ def unread_time(text: str, expected: str) -> ValueError:
     """Why a text is no time that was expected.
 
     Args:
-        text: Of another shape.
+        text: A text of another shape.
         expected: The shape, for people.
     """
     if _NO_DAY.fullmatch(text):
@@ -102,14 +102,14 @@ def parse_iso_timestamp(text: str, zone: tzinfo | None = None) -> int:
 
     Args:
         text: Nothing around it.
-        zone: Of texts without an offset; None refuses them.
+        zone: Zone of texts without an offset; None refuses them.
 
     Returns:
         Microseconds since the epoch, UTC.
 
     Raises:
-        ValueError: Another shape, no such time, no offset, digits beyond microseconds, a local
-            time that the zone has twice or never, or outside 0001 to 9999; says which.
+        ValueError: Another shape, no such time, no offset, digits beyond microseconds, or outside
+            0001 to 9999; or a local time that the zone has twice or never. Says which.
     """
     return instant_us(parse_iso_wall_time(text), zone)
 
@@ -152,7 +152,7 @@ def instant_us(wall: WallTime, zone: tzinfo | None, rounding: str | None = None)
 
     Args:
         wall: The time.
-        zone: Of a time without an offset; None refuses it.
+        zone: Zone of a time without an offset; None refuses it.
         rounding: Mode of `decimal` for a fraction with digits beyond microseconds, which counts
             forward in time; None refuses them unless they are zeros.
 
@@ -223,7 +223,7 @@ def read_iso_dates(texts: pa.StringArray) -> tuple[pa.Array, pa.Array]:
         texts: Dates as text; nulls stay null.
 
     Returns:
-        date32, null where the text was not understood, and the positions of those
+        date32, null where the text was not understood, and the positions of these nulls
         (int64, rising). They may still be dates: `parse_iso_date` decides.
     """
     plain, odd = _split_by_shape(texts, _PLAIN_DAY)
@@ -240,7 +240,7 @@ def read_iso_timestamps(texts: pa.StringArray) -> tuple[pa.Array, pa.Array]:
 
     Returns:
         int64 microseconds UTC, null where the text was not understood, and the positions of
-        those (int64, rising). They may still be timestamps: `parse_iso_timestamp` decides.
+        these nulls (int64, rising). They may still be timestamps: `parse_iso_timestamp` decides.
     """
     plain, odd = _split_by_shape(texts, _PLAIN_INSTANT)
     times_us = plain.cast(pa.timestamp("us", tz="UTC")).view(pa.int64())

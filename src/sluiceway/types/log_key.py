@@ -1,4 +1,4 @@
-"""Keys of source partitions: what tells the logs of one topic apart."""
+"""Keys of source partitions: how the logs of one topic differ."""
 
 import re
 

@@ -1,7 +1,7 @@
 """The conversion matrix of JSON: which value becomes what in which type, under which policy.
 
-Data only. The decoder takes from it which kinds of values a type accepts, the check of a job file
-which policies a column may have; the tests have a case for each cell, and
+Data only. The decoder takes from it which kinds of values a type accepts. The check of a job file
+takes from it which policies a column may have. The tests have a case for each cell, and
 docs/reference/types.md shows it.
 """
 
@@ -32,7 +32,7 @@ from sluiceway.types.schema import (
 
 
 class JsonKind(StrEnum):
-    """What stands in a payload where a value is looked for."""
+    """What stands in a payload where a value is expected."""
 
     MISSING = "missing key"
     NULL = "null"
@@ -81,9 +81,9 @@ class Variant:
     """A way to set a column up.
 
     Attributes:
-        label: As a job file says it; empty for a column that says nothing.
+        label: Label as a job file says it; empty for a column that says nothing.
         policy: The policy.
-        unit: Of times that are numbers.
+        unit: Unit of times that are numbers; None for a column without one.
     """
 
     label: str = ""
@@ -99,10 +99,10 @@ class Cell:
         source: What stands in the payload.
         target: The column's type.
         variant: How the column is set up.
-        outcome: `exact`: every value; `checked`: those that survive unchanged, the others are
+        outcome: `exact`: every value; `checked`: values that survive unchanged, the others are
             dirty; `lossy`: some become others, as the policy says; `never`: all are dirty.
         rule: What a value becomes.
-        reasons: With which a value may be dirty.
+        reasons: Reasons with which a value may be dirty.
         inner: Values inside may be dirty for reasons of their own.
     """
 
@@ -254,8 +254,8 @@ def _numbers_by_policy() -> Iterator[_Row]:
     for kinds, reasons, lossy in exact:
         modes = ("half_even",) if kinds == FLOATS else tuple(ROUNDING_MODES)
         after_lossy = (Why.OVERFLOW,)
-        # A float that would print as another number is an overflow by its code, and so is an
-        # exponent of more than 18 digits, with which it is not known which way a number is off.
+        # A float that would print as another number is an overflow by its code. So is an exponent
+        # of more than 18 digits, with which it is unknown which way a number is off.
         after_overflow = (lossy, Why.OVERFLOW)
         for source in (_J.NUMBER, _J.STRING):
             text = (Why.BAD_TEXT,) if source is _J.STRING else ()
@@ -399,7 +399,7 @@ def _cells() -> Iterator[Cell]:
 
 
 MATRIX: tuple[Cell, ...] = tuple(_cells())
-"""Every cell, the plain ones of all pairs among them; a policy's cells are those it changes."""
+"""Every cell, the plain ones of all pairs among them; a policy has the cells that it changes."""
 
 
 def kind_of_type(data_type: DataType) -> ColumnKind:
@@ -456,7 +456,7 @@ def _settings(variant: Variant) -> tuple[tuple[str, str], ...]:
 
 
 def _is_free(key: str, target: ColumnKind, active: set[tuple[str, str]]) -> bool:
-    """Whether any value of a key will do, and one is given: those in the matrix are examples."""
+    """Whether any value of a key will do, and one is given: the matrix has examples."""
     free = key == "timezone" or (key == "format" and target is not _C.BINARY)
     return free and any(name == key for name, _ in active)
 

@@ -48,8 +48,8 @@ def taken_out(payloads: Sequence[Payload], rows: Rows) -> list[bytes]:
     """Some payloads as objects.
 
     Args:
-        payloads: Of one batch.
-        rows: Positions of those, none of which is empty.
+        payloads: Payloads of one batch.
+        rows: Positions of the chosen ones, none of which is empty.
     """
     return [payload for row in rows.tolist() if (payload := payloads[row])]
 
@@ -58,7 +58,7 @@ def rows_with(payloads: Sequence[Payload], texts: Sequence[bytes]) -> Rows:
     """Positions of payloads that hold one of these texts, rising.
 
     Args:
-        payloads: Of one batch. Buffers of the native module are searched where they lie.
+        payloads: Payloads of one batch. Buffers of the native module are searched where they lie.
         texts: None is empty or holds a NUL.
     """
     if isinstance(payloads, JoinedPayloads):

@@ -30,7 +30,7 @@ class PolicyProblem:
     """What is wrong with a column's policy.
 
     Attributes:
-        key: Of the job file.
+        key: Key of the job file.
         expected: What it should be.
         todo: What the user does.
     """

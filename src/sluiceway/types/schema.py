@@ -102,7 +102,7 @@ class Field:
     """A column or a field of a struct.
 
     Attributes:
-        name: As in the table.
+        name: Name as in the table.
         type: Its type.
         required: A null or missing value makes the row dirty.
         path: Keys from the payload's top to the value; empty means `(name,)`. Only top-level
@@ -137,8 +137,8 @@ def leaves(data_type: "DataType", policy: Policy) -> Iterator[tuple["DataType", 
     Called where columns are checked and decoders made; keys of maps are not among them.
 
     Args:
-        data_type: Of a column or field.
-        policy: Of that column or field.
+        data_type: Type of a column or field.
+        policy: Policy of that column or field.
     """
     match data_type:
         case ListType(element):

@@ -1,8 +1,8 @@
 """Payloads whose schema is named by a header of their record: what Confluent's serializers can do.
 
 Source: the wire format of Confluent Platform 8 and its clients' `SchemaId`. The header holds what
-else stands before the payload: a zero and an id, or a one and a GUID; for Protobuf the message's
-indexes behind it.
+otherwise stands before the payload: a zero and an id, or a one and a GUID; for Protobuf then the
+message's indexes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,9 +29,9 @@ def with_schema_headers(
     """Payloads with the headers before them that name their schemas.
 
     Args:
-        payloads: In row order. One that is None stays so: it is a tombstone.
-        headers: Of the same rows.
-        name: Of the header; the last one of the name counts. A record without it is left as it is.
+        payloads: Payloads in row order. None stays None: it is a tombstone.
+        headers: Headers of the same rows.
+        name: Name of the header; the last one of the name counts. A record without it stays as is.
     """
     return [
         payload if payload is None or not held else _framed(payload, held, name)

@@ -26,8 +26,8 @@ class PatternReader:
     """Reads texts of one pattern, to the letter.
 
     Attributes:
-        pattern: As in the job file.
-        shape: Of a text, with a group for each part.
+        pattern: Pattern as in the job file.
+        shape: Shape of a text, with a group for each part.
         has_time: Texts say more than a day.
         has_offset: Texts say their offset.
     """
@@ -60,7 +60,7 @@ class PatternReader:
 
 @dataclass(frozen=True, slots=True)
 class IsoReader:
-    """Reads ISO 8601, as without a pattern; the attributes are those of `PatternReader`."""
+    """Reads ISO 8601, as without a pattern; it has the attributes of `PatternReader`."""
 
     has_time: bool = True
     has_offset: bool = True
@@ -78,9 +78,9 @@ def compile_time_format(pattern: str) -> TimeReader:
     """Make the reading of texts that a pattern describes. Called once a column.
 
     Args:
-        pattern: `iso8601`, or `yyyy`, `MM`, `dd` once each, then `HH`, `mm`, `ss`, one to nine
-            `S` for the fraction, `XXX` for `Z` or `+08:00`; letters in quotes and all else
-            stand for themselves.
+        pattern: `iso8601`, or a pattern. It has `yyyy`, `MM`, `dd` once each, then `HH`, `mm`,
+            `ss`, one to nine `S` for the fraction, `XXX` for `Z` or `+08:00`. Letters in quotes and
+            all else stand for themselves.
 
     Raises:
         ValueError: It is no such pattern; says why.

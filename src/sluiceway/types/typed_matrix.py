@@ -1,7 +1,7 @@
 """The conversion matrices of Avro and Protobuf, made from JSON's and from what JSON has not.
 
 Data only. A kind of values that JSON has too, such as a whole number, becomes what JSON's becomes,
-under the same policies; here stands what is different, and what kinds a format has.
+under the same policies. Here stands what is different, and what kinds a format has.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ class TypedKind(StrEnum):
 
 
 class AvroKind(StrEnum):
-    """What stands in an Avro payload where a value is looked for; a union is its branch."""
+    """What stands in an Avro payload where a value is expected; a union is its branch."""
 
     MISSING = "no such field"
     NULL = "null"
@@ -65,7 +65,7 @@ class AvroKind(StrEnum):
 
 
 class ProtobufKind(StrEnum):
-    """What stands in a Protobuf payload where a value is looked for."""
+    """What stands in a Protobuf payload where a value is expected."""
 
     MISSING = "not set"
     BOOL = "bool"
@@ -91,9 +91,9 @@ class Carrier:
     """What a format's kind is like.
 
     Attributes:
-        kind: Of JSON, or one that JSON has not.
-        bits: Of a whole number, its sign among them.
-        float_bits: Of a float.
+        kind: A kind of JSON, or a kind that JSON lacks.
+        bits: Bits of a whole number, its sign among them; 0 for other kinds.
+        float_bits: Bits of a float; 0 for other kinds.
         fine: A time that may be finer than a microsecond.
     """
 

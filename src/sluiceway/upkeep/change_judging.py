@@ -1,4 +1,4 @@
-"""Who judges the changes of a replay: nobody, where rows are appended."""
+"""What judges the changes of a replay: nothing, where rows are appended."""
 
 import json
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ class CompactRequest:
     """Partitions whose files are to be merged.
 
     Attributes:
-        version: Of this form.
+        version: Version of the request's form.
         ledger: Uuid of the ledger that the partitions are of.
         kind: `compact`.
         operator: `user@host`.
@@ -48,13 +48,13 @@ class CompactionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDone:
-    """A partition of a request that was looked at.
+    """A partition of a request that was handled.
 
     Attributes:
         outcome: A `CompactionOutcome`.
         reason: Why it was left as it is, or failed.
-        wall_ms: In which its files were written anew.
-        cpu_ms: Of the process that has done it.
+        wall_ms: Time in which its files were rewritten.
+        cpu_ms: CPU time of the process that did it.
     """
 
     partition: str
@@ -74,8 +74,8 @@ class CompactAnswer:
 
     Attributes:
         finished: Whether nothing more will be done.
-        partitions: In the order in which they were looked at.
-        waiting: How many are still to be looked at.
+        partitions: Partitions in the order in which they were handled.
+        waiting: How many are still to be handled.
     """
 
     finished: bool

@@ -14,13 +14,13 @@ def why_left(fold: FoldState, partition: str, target_bytes: int) -> str:
     """Why a partition is not compacted; empty when it is worth it and can be.
 
     Args:
-        fold: Of the moment.
+        fold: State of the ledger now.
         partition: Its name.
         target_bytes: Size that files are to have.
     """
     state = fold.partitions.get(partition)
     if state is None and partition <= fold.forgotten_up_to:
-        return "the ledger has forgotten it: it is not one of those that were touched last"
+        return "the ledger has forgotten it: it is not among the partitions touched last"
     if state is None:
         return "the ledger has no such partition"
     if not state.values:
@@ -42,8 +42,8 @@ def meant(fold: FoldState, names: Iterable[str]) -> list[str]:
     Names of which the ledger knows nothing are in it, so that a reason can be given for them.
 
     Args:
-        fold: Of the moment.
-        names: As asked for; none means all that are closed.
+        fold: State of the ledger now.
+        names: Names as asked for; none means all that are closed.
     """
     wanted = set(names)
     known = fold.partitions.values()
@@ -59,7 +59,7 @@ def meant(fold: FoldState, names: Iterable[str]) -> list[str]:
 
 
 def _and_above(folder: str) -> Iterable[str]:
-    """A folder and all above it, but for the table's own."""
+    """A folder and all above it, except the table's own."""
     parts = folder.split("/")
     return ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 

@@ -1,4 +1,4 @@
-"""Compacts partitions of one route beside its epochs: what is asked for, and what is to be shown.
+"""Compacts partitions of one route between its epochs: what is asked for, and what is to be shown.
 
 A thread of its own that lives while there is something to do. One group of partitions at a time;
 the driver puts the records (`upkeep.replacing`), and another process writes the files
@@ -34,12 +34,12 @@ BEFORE_READY_S = 280.0
 MOST_IN_A_GROUP = 64
 MOST_GROUP_FILES = 20_000
 MOST_GROUP_BYTES = 256 << 20
-"""What is moved together: its files' records are held in memory, and a driver that dies leaves all
+"""Bytes moved together: its files' records are held in memory, and a driver that dies leaves all
 of it to be done again. A partition that has more is a group of its own."""
 
 _LAST_WAIT_S = 5.0
 _TELL_EVERY_S = 1.0
-"""How often an answer is written anew while it grows: it names all partitions so far."""
+"""How often a growing answer is rewritten: it names all partitions so far."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,11 +47,11 @@ class _Order:
     """Partitions to be compacted.
 
     Attributes:
-        names: As in a request.
+        names: Names as in a request.
         until: On the monotonic clock; None has time.
         request: Whose answer is kept up to date.
-        over: Told at the end.
-        waiting: As they were when they were looked at; None before that.
+        over: Set at the end.
+        waiting: Their states when they were read; None before that.
         done: What became of the others.
         told_at: When the answer was written last.
     """
@@ -66,11 +66,11 @@ class _Order:
 
 
 class Compactor:
-    """Of one route, while its driver lives. Any thread may ask it.
+    """Compacts one route while its driver lives. Any thread may ask it.
 
     Args:
-        record_queue: Of the route.
-        rewriter: Writes files anew; owned from here on.
+        record_queue: The route's record queue.
+        rewriter: Rewrites files; owned from here on.
         target_bytes: Size that files are to have.
         log: Bound to the route.
     """
@@ -103,7 +103,7 @@ class Compactor:
 
         Called by the driver's thread before it announces the prefix, again and again, when no
         epoch writes there any more. Comes before requests. What is not done in time is
-        done later, without anybody waiting for it (commit rule 30c).
+        done later, and no step waits for it (commit rule 30c).
 
         Args:
             prefix: Closed in the ledger.
@@ -111,7 +111,7 @@ class Compactor:
         with self._lock:
             known = self._awaited.get(prefix)
             if known is None:
-                # Whoever asks for another one has announced those that are done.
+                # Whoever asks for another one has announced the finished ones.
                 self._awaited = {p: e for p, e in self._awaited.items() if not e.is_set()}
             done = self._awaited.setdefault(prefix, threading.Event())
         if known is None:
@@ -210,9 +210,9 @@ class Compactor:
         return True
 
     def _look(self, fold: Fold, names: Iterable[str]) -> list[PartitionDone]:
-        """Those that are meant, as they are: to be left alone with a reason, or without an outcome.
+        """The partitions asked for: to be left alone with a reason, or without an outcome.
 
-        All in one look, since the driver's thread has one for us in each epoch only, and most of
+        All at once, since the driver's thread has time for us once an epoch, and most of
         many need nothing.
         """
         return [_as_it_is(fold, name, self._target_bytes) for name in meant(fold, names)]
@@ -281,7 +281,7 @@ def next_group(waiting: deque[PartitionDone]) -> tuple[list[PartitionDone], list
     """Take from the front what is compacted together next.
 
     Returns:
-        Those among them that are left alone, and the names of the others.
+        The partitions that are left alone, and the names of the others.
     """
     left: list[PartitionDone] = []
     group: list[str] = []

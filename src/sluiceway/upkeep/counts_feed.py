@@ -1,8 +1,8 @@
-"""Reads audited counts from a topic into the ledger, beside the epochs (`ready.counts`).
+"""Reads audited counts from a topic into the ledger, outside of the epochs (`ready.counts`).
 
-It has turns of the process's pool, reads the topic and decides nothing: counts become COUNTS
-records, put by the driver, and what closes a prefix is decided from those. A topic that is down
-holds up what waits for a count, and nothing else.
+It has turns of the process's pool, reads the topic and decides nothing. The driver puts the counts
+as COUNTS records, and a prefix is closed by those records. A topic that is down holds up what waits
+for a count, and nothing else.
 """
 
 import threading
@@ -63,7 +63,7 @@ def read_count(value: bytes | None, table: str, periods: PrefixPeriods) -> Count
         value: `{"table": "ods.orders", "time": "2026-11-20T08:00:00Z", "rows": 24912}`; other keys
             are passed over.
         table: `database.table` of the route, in any case.
-        periods: Of its leading time columns.
+        periods: Periods of the table's leading time columns.
 
     Raises:
         ValueError: It is no count; says what was expected.
@@ -102,13 +102,13 @@ class _Reading:
 
     Attributes:
         log: As COUNTS records name it.
-        described: Identity and partitions; once they are others it is opened anew.
-        describe_due: When that is looked at.
+        described: Identity and partitions; once they are others it is opened again.
+        describe_due: When it is described again, in monotonic seconds.
         since: When the first of `counts` may have come.
         counts: Prefix -> rows, not put yet.
-        messages: Read since the last record, also those of other tables.
+        messages: Read since the last record, messages of other tables too.
         owes: Whether `counts` are to be put before more is read.
-        ended: Whether nothing stood behind them.
+        ended: Whether nothing stood after them.
     """
 
     log: CountsLog
@@ -122,13 +122,13 @@ class _Reading:
 
 
 class CountsFeed(BackgroundWork):
-    """Of one route, from its START to its end.
+    """The counts of one route, from its START to its end.
 
     Args:
-        record_queue: Of the route.
+        record_queue: The route's record queue.
         rule: Which prefixes need a count; where counts come from.
         table: `database.table`.
-        periods: Of the table; not shared.
+        periods: Periods of the table; not shared.
         topic: Closed here.
         log: Bound to the route.
     """
@@ -158,8 +158,8 @@ class CountsFeed(BackgroundWork):
         self._untold = 0
         self._looked = threading.Event()
         self._end = threading.Event()
-        # Not in the pool of upkeep: compaction and expiry of routes that are held up, by a cluster
-        # that is away, hold all its threads until those go on.
+        # Not in the pool of upkeep: while a cluster is away, compaction and expiry of its routes
+        # hold all threads of that pool.
         self._work = process_pool().add(self._turn, f"counts {rule.topic}")
         self._work.wake()
 
@@ -195,7 +195,7 @@ class CountsFeed(BackgroundWork):
                 self._topic.close()
 
     def _wait_for(self, why: str) -> float:
-        """Begin anew after a pause."""
+        """Start over after a pause."""
         self._looked.set()
         self._reading = self._requested = None
         pause_s = self._pause_s
@@ -206,7 +206,7 @@ class CountsFeed(BackgroundWork):
         return pause_s
 
     def _go_on(self) -> float | None:
-        """A turn of an open topic; it is opened anew when it is another one by now."""
+        """A turn of an open topic; it is opened again when it is another one by now."""
         if self._requested is not None and not self._requested.done():
             # The route's thread wakes this when it answers: a turn never waits for it.
             return None
@@ -314,7 +314,7 @@ class CountsFeed(BackgroundWork):
         return found
 
     def _tell_unreadable(self, message: TailMessage, error: ValueError) -> None:
-        """Tell of one a minute: a topic may hold a million of them, read at each start."""
+        """Log one a minute: a topic may hold a million of them, read at each start."""
         now = time.monotonic()
         if self._told is not None and now - self._told < _TELL_EVERY_S:
             self._untold += 1

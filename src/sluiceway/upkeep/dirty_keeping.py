@@ -1,4 +1,4 @@
-"""Lets go of dirty rows: those that are older than they are kept, and the files of purged ones.
+"""Lets go of dirty rows past their keeping time, and of the files of purged ones.
 
 Likewise of files of late rows, once copies of them are in their partitions.
 
@@ -39,11 +39,11 @@ Intervals = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class ObservedLanes:
-    """What the ledger says of its dirty rows, as of one moment; later only more is consumed.
+    """What the ledger says of its dirty rows at one moment; later only more is consumed.
 
     Attributes:
         published_through: All files of records below this slot are at their final names.
-        snapshot_through: Below it no start looks at files, whatever this driver knows of them.
+        snapshot_through: Below it no start reads files, whatever this driver knows of them.
         taken: Source -> rows that belong to lanes.
         unfinished: Sources of lanes that have rows left.
         purges: (id, slot) of the finished lanes that gave rows up, or brought late ones in.
@@ -96,12 +96,12 @@ class DirtyCopies(Protocol):
 
 
 class DirtyRetention:
-    """Of one route, while its driver lives. Called in each pass of its housekeeper.
+    """Retention of one route's dirty rows while its driver lives. Its housekeeper calls it.
 
     Args:
-        log: Of the route.
+        log: The route's log.
         keep_ms: How long dirty rows are kept after their commit; None for ever.
-        table: That has copies of the files; None when there is none. It is closed here.
+        table: Table with copies of the files; None when there is none. It is closed here.
         fed_through: Slot below which all dirty files are in every further store; None without one.
         events: Bound to the route.
     """
@@ -171,13 +171,13 @@ class DirtyRetention:
                 break
             at_ms = prepared_ms(record.body)
             if at_ms > now_ms:
-                # By a clock that was wrong: it tells no time, and holds nothing behind it.
+                # By a clock that was wrong: its time is unknown, and it holds no later file.
                 at_ms = 0
             if at_ms >= before_ms:
                 break
             waiting += committed_dirty(self._log.layout, seen.ledger, record)
             if at_ms:
-                # What tells no time is as old as what stands behind it, at least.
+                # A file of unknown time is at least as old as what comes after it.
                 for each in waiting:
                     self._take(each)
                 waiting, self._aged_through = [], record.seq + 1
@@ -190,7 +190,7 @@ class DirtyRetention:
         """Put a request to purge what is open and too old, as `dirty purge` does."""
         layout, storage = self._log.layout, self._log.storage
         if self._requested is not None:
-            # Its rows are taken by a lane once it is gone: as of the next pass, not of this one.
+            # A lane takes its rows once it is gone: the next pass finds that, not this one.
             if storage.status(layout.request(self._requested)) is None:
                 self._requested = None
             return
@@ -228,8 +228,8 @@ class DirtyRetention:
                 due.append(found)
         table = self._table
         if due and table is not None and not table.find():
-            # It was dropped: its copies are nobody's. The feeder may make it anew before the next
-            # pass, so that is asked again.
+            # It was dropped: its copies belong to no table. The feeder may create it again before
+            # the next pass, so that is asked again.
             table = None
         for found in sorted(due, key=lambda each: (each.source.seq, each.source.file)):
             if stopped():

@@ -1,6 +1,6 @@
-"""Lets go of partitions of one route beside its epochs: those asked for, and those that are old.
+"""Lets go of partitions of one route between its epochs: requested ones, and old ones.
 
-It has turns of the process's pool. It looks up files and decides; the driver puts the EXPIRE
+It has turns of the process's pool. It finds files and decides; the driver puts the EXPIRE
 records, and the metastore and the old folders follow by what they say
 (`followers.catalog`, `followers.moved_partitions`).
 A crash anywhere leaves a record or none.
@@ -45,10 +45,10 @@ class _Order:
 
 
 class Expirer:
-    """Of one route, while its driver lives. Any thread may ask it.
+    """Expiry of one route while its driver lives. Any thread may ask it.
 
     Args:
-        record_queue: Of the route.
+        record_queue: The route's record queue.
         rule: What is too old; None lets go of what is asked for only.
         log: Bound to the route.
     """
@@ -158,7 +158,7 @@ class Expirer:
         elif not busy:
             text = f"{left[0]} cannot be let go of now: rows come for it, or a record is damaged"
             put_answer(storage, layout, request.id, text)
-        # Else the letter is found again at the next look.
+        # Else the request file is found again in the next turn.
 
     def _put(self, order: _Order) -> int | None:
         """Put one EXPIRE; its slot, or None when there is nothing to let go of."""
@@ -198,7 +198,7 @@ class Expirer:
         return slot
 
     def _live(self, names: Sequence[str]) -> dict[str, Sequence[FileRecord]]:
-        """Files of these partitions, by the log; those whose records are damaged are left out."""
+        """Files of these partitions, by the log; partitions with damaged records are left out."""
 
         def look(fold: Fold) -> list[PartitionState]:
             # A SNAPSHOT since they were chosen may have forgotten some.
@@ -216,7 +216,7 @@ class Expirer:
 
 
 def _unchanged(fold: Fold, versions: Mapping[str, int]) -> list[str]:
-    """Partitions that are there as they were when somebody decided."""
+    """Partitions that are still as they were at the decision."""
     found = ((name, fold.partitions.get(name)) for name in versions)
     return [
         name

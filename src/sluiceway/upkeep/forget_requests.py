@@ -11,7 +11,7 @@ MOST_FORGOTTEN = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A partition to let go of, as it was when somebody decided that.
+    """A partition to let go of, as it was at the decision.
 
     Attributes:
         version: How often it had moved. Letting go of it raises this, so that asking twice never
@@ -27,7 +27,7 @@ class ForgetRequest:
     """Partitions that their owner gives up.
 
     Attributes:
-        version: Of this form.
+        version: Version of the request's form.
         ledger: Uuid of the ledger that the partitions are of.
         kind: `forget`.
         operator: `user@host`.

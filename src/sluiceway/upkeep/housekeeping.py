@@ -1,4 +1,4 @@
-"""What a running driver does for its ledger beside its epochs: garbage, snapshots, packs."""
+"""What a running driver does for its ledger between its epochs: garbage, snapshots, packs."""
 
 import threading
 import time
@@ -20,8 +20,8 @@ _LAST_WAIT_S = 5.0
 class FileCleaner:
     """Runs a pass at the route's start and every ten minutes, each in a turn of the process's pool.
 
-    A pass looks at a bounded number of names and decides by the fold of the moment in which it
-    began. What fails is only noted: garbage is never in the way of a row.
+    A pass checks a bounded number of names and decides by the fold of the moment in which it
+    began. What fails is only logged: garbage is never in the way of a row.
 
     Attributes:
         dirty: Lets go of dirty files in each pass; None leaves them.
@@ -95,7 +95,7 @@ class FileCleaner:
 def keep_log_short(upkeep: LogUpkeep, log: Log) -> tuple[str, ...]:
     """Snapshot and pack between two commits; a store that fails now is asked again later.
 
-    Damage that a SNAPSHOT covers is told and keeps nobody from reading on.
+    Damage that a SNAPSHOT covers is logged, and reading goes on.
 
     Returns:
         What was sealed (`ledger.sealing`).

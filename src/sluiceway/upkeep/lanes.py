@@ -2,8 +2,7 @@
 
 Everything goes through the driver's one ordered writer, between epochs of the stream (rule 14,
 P8). An epoch of a lane is short. It runs on an executor where there are several, else in the
-driver's own process. One that cannot be read or written waits and keeps nobody from reading the
-stream.
+driver's own process. A lane that cannot be read or written waits, and the stream goes on.
 """
 
 import time
@@ -72,8 +71,8 @@ _EPOCH_S = 2.0
 _RANGES_AT_ONCE = 200
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 60.0
-# What is wrong with old rows, with what was committed of them, or with how they would have to be
-# read halts no stream that goes on without them.
+# A fault may lie in old rows, in what was committed of them, or in how they would have to be read.
+# It halts no stream that goes on without them.
 _OF_ITS_ROWS = (
     FileLostError,
     LedgerCorruptError,
@@ -89,9 +88,9 @@ class LaneHooks:
     """What the route's session lends.
 
     Attributes:
-        next_epoch: Takes the next number of an epoch; those of lanes and of the stream are one row.
+        next_epoch: Returns the next number of an epoch; lanes and the stream share one sequence.
         publish: Gives a committed record's files their final names; whether all have them now.
-        applied: Told the first slot whose partitions the catalog has to get.
+        applied: Called with the first slot whose partitions the catalog has to get.
         held_up: Whether nothing more may be committed now.
     """
 
@@ -109,13 +108,13 @@ class Lanes:
         owned: The route's ledger.
         plan: Says what the tasks of an epoch share; asked once an epoch.
         hooks: What the session lends.
-        log: Of the route.
+        log: The route's log.
         tasks: Executors that may run epochs of replays; None has the driver do it.
 
     Attributes:
         pressing: Whether a turn has something to do now; read by the loop's thread.
         trouble: Why the last turn could not go on; None when it did.
-        hand_on: Gets requests that are not about dirty rows, at each look while they lie there.
+        hand_on: Gets requests that are not about dirty rows, each time while they lie there.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class Lanes:
         self._next_answer = 0.0
         self._pause_s = _FIRST_PAUSE_S
         self._put_off: set[str] = set()
-        # Slot before which the changes of the next record were judged; None where nobody judges.
+        # Slot before which the changes of the next record were judged; None without a judge.
         self._judged_at: int | None = None
         self._on_executor = False
         self.trouble: SluicewayError | None = None
@@ -148,7 +147,7 @@ class Lanes:
 
     @property
     def is_read_due(self) -> bool:
-        """Whether it is time to look for requests again."""
+        """Whether it is time to read requests again."""
         return time.monotonic() >= self._next_look
 
     def read_requests(self) -> None:
@@ -220,7 +219,7 @@ class Lanes:
     # Requests
 
     def _drop_answers(self) -> None:
-        """Clear away what an earlier driver has answered and nobody has read."""
+        """Clear away answers of an earlier driver that were never read."""
         try:
             dropped = drop_answers(self._owned.storage, self._owned.layout)
         except UnknownOutcome as error:
@@ -299,7 +298,7 @@ class Lanes:
     # Epochs of a lane
 
     def _next_lane(self) -> LaneState | None:
-        """The oldest open lane; behind all others those that could not go on when tried last."""
+        """The oldest open lane; lanes that could not go on at their last try come last."""
         lanes = self._owned.fold.lanes.open_lanes()
         found = next((lane for lane in lanes if lane.lane not in self._put_off), None)
         if found is None:
@@ -358,7 +357,7 @@ class Lanes:
             raise StorageUnavailableError(
                 "the dirty file has fewer rows than were committed",
                 where=result.splits[0].topic,
-                hint="`sluiceway verify JOB --deep` tells what is wrong with it",
+                hint="`sluiceway verify JOB --deep` says what is wrong with it",
             )
         return LaneDataRecord(
             lane=lane.lane,
@@ -432,7 +431,7 @@ class Lanes:
 
 
 def _placed(record: LaneDataRecord, judged_at: int | None, fold: Fold) -> LaneDataRecord:
-    """As it stands in the slot behind the fold.
+    """The record as it stands in the slot after the fold.
 
     Raises:
         InvariantError: Changes were judged by a shorter log: a later one of their key may be in it.

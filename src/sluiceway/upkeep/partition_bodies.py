@@ -1,6 +1,6 @@
 """Records of background work, made from the fold of all records before their slot.
 
-Each returns None when what it was asked for does not hold any more: the one who asked looks again.
+Each returns None when what it was asked for does not hold any more: the caller reads again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ def replace_body(
     """A move to the new files.
 
     Args:
-        fold: Up to the record's slot.
+        fold: Fold up to the record's slot.
         intent: Slot of the INTENT.
         live: All files that were live when they were read.
         added: Theirs, with the same rows; staged in the intent's folder.
@@ -79,7 +79,7 @@ def ready_body(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord
     """The announcement of all below a prefix; None while it is open or as it was announced.
 
     Args:
-        fold: Up to the record's slot.
+        fold: Fold up to the record's slot.
         prefix: Closed in the ledger.
         at_us: The clock now.
     """
@@ -112,13 +112,13 @@ def counts_body(
     ends: Mapping[int, int],
     counts: Mapping[str, int],
 ) -> CountsRecord | None:
-    """What was read of a topic of counts; those of closed prefixes are left out.
+    """What was read of a topic of counts; counts of closed prefixes are left out.
 
-    None while it would have the ledger let go of a count that a closing was decided by and is not
-    in the ledger yet: it has to come first.
+    None while the ledger would let go of a count by which a closing was decided that it does not
+    have yet. That closing has to come first.
 
     Args:
-        fold: Up to the record's slot.
+        fold: Fold up to the record's slot.
         closed: Prefixes that are closed by the driver, in the ledger or not yet: a closing that is
             decided stays so.
         log: Which one was read.
@@ -149,12 +149,11 @@ def expire_body(
     """The end of partitions that their owner has dropped; None when none of them is left.
 
     Args:
-        fold: Up to the record's slot.
-        partitions: By name; those that are worked on are left out.
+        fold: Fold up to the record's slot.
+        partitions: Partitions by name; partitions that are worked on are left out.
         reason: In words.
-        live: By partition, the files that were live when they were looked up and are to be
-            removed; a partition that has got others since is left out. None leaves all files to
-            the owner.
+        live: By partition, the live files when they were read, which are to be removed. A partition
+            that has got others since is left out. None leaves all files to the owner.
     """
     busy = {intent.partition for intent in fold.intents.values()}
     states = [fold.partitions.get(name) for name in partitions]

@@ -1,7 +1,7 @@
 """Where a route's background work asks for records: one writer puts them, between two epochs.
 
-Nothing but the driver's own thread writes the log (commit rule 2). Work that goes on beside the
-epochs, as a compaction does, hands in how to make its record from the fold, and waits for its slot.
+Nothing but the driver's own thread writes the log (commit rule 2). Work outside of the epochs, for
+example a compaction, hands in how to make its record from the fold, and waits for its slot.
 """
 
 import threading
@@ -33,11 +33,11 @@ class RecordQueue:
     """Between the background work of one route and its driver's thread.
 
     Args:
-        log: Of the route.
+        log: The route's log.
         closed: Prefixes that are closed in its ledger.
 
     Attributes:
-        log: To read.
+        log: The log, to read.
         turns: How many turns of the driver's thread there were, with one that goes on.
     """
 
@@ -94,9 +94,9 @@ class RecordQueue:
         """As `close_prefix`, for several.
 
         Args:
-            prefixes: In the order in which they end.
+            prefixes: Prefixes in the order in which they end.
             bound_us: The committed watermark that it took; None in a ledger without one.
-            counted: Those that have all rows of their audited counts.
+            counted: The prefixes among them that have all rows of their audited counts.
         """
         with self._lock:
             self._closed = self._closed | dict.fromkeys(prefixes)
@@ -105,12 +105,12 @@ class RecordQueue:
                 self._bound_us = max(bound_us, self._bound_us or bound_us)
 
     def closed(self) -> tuple[str, ...]:
-        """All prefixes that are closed, here or in the ledger, but for those that are sealed."""
+        """All prefixes that are closed, here or in the ledger, except sealed ones."""
         with self._lock:
             return tuple(self._closed)
 
     def forget_sealed(self, names: Iterable[str]) -> None:
-        """What is sealed in the ledger is closed for ever, and need not be said any more."""
+        """These prefixes are sealed in the ledger, so that no record need name them any more."""
         with self._lock:
             for name in names:
                 self._closed.pop(name, None)
@@ -147,8 +147,8 @@ class RecordQueue:
             put: Lands a record and publishes its files; None when there was nothing to put.
 
         Raises:
-            FencedError: Another driver has taken over: nobody is told what its fold has.
-            SluicewayError: As `put`; whoever asked is told too.
+            FencedError: Another driver has taken over: no caller gets what its fold has.
+            SluicewayError: As `put`; the work that asked gets it too.
         """
         if self._requested:
             self.log.check_held()
@@ -162,7 +162,7 @@ class RecordQueue:
             try:
                 slot = put(build)
             except BaseException as error:
-                # Whoever asked waits without a limit: told of a bug too.
+                # The work that asked waits without a limit: it gets a bug too.
                 answer.set_exception(error)
                 raise
             answer.set_result(slot)
@@ -180,7 +180,7 @@ class RecordQueue:
 
 
 class BackgroundWork(Protocol):
-    """What goes on beside the epochs of a route, in threads of its own."""
+    """What goes on at the same time as a route's epochs, in threads of its own."""
 
     def close(self) -> None:
         """End it: its route is left. Waits a few seconds at most."""

@@ -1,12 +1,12 @@
 """Moves partitions to new folders with other files: what compaction does, in its own thread.
 
-A group of partitions goes together, so that their records wait for one turn of the driver's
-thread and not each for its own: INTENT of all, then their files are written anew, then REPLACE of
-all. Each has records of its own, and one that fails is given up alone.
+A group of partitions goes together, so that their records wait for one turn of the driver's thread
+and not each for its own. First comes the INTENT of all, then their files are rewritten, then the
+REPLACE of all. Each has records of its own, and one that fails is given up alone.
 
 The epochs go on meanwhile. Files that they commit before a REPLACE has its slot are carried over
 into the new folder as they are. When every epoch brings more, the driver's own thread carries the
-last ones, between two epochs; when those are too many for that, the work is given up.
+last ones, between two epochs. When they are too many for that, the work is given up.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,12 +42,12 @@ _MOST_HELD_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Files of a partition that are to be written anew.
+    """Files of a partition that are to be rewritten.
 
     Attributes:
         folder: Staged folder for the new ones, an absolute path that exists. Their staged names
-            begin with its own name, as those of an attempt do.
-        live: In the order of their commits.
+            begin with its own name, as staged names of an attempt do.
+        live: Live files in the order of their commits.
     """
 
     partition: str
@@ -75,7 +75,7 @@ class ReplacedFiles:
     """What became of a partition of a group.
 
     Attributes:
-        slot: Of the REPLACE; None when it has not moved.
+        slot: Slot of the REPLACE; None when it has not moved.
         left: Why nothing was begun; empty when something was.
         failed: Why it was given up; empty when it has moved.
     """
@@ -96,8 +96,8 @@ def move_partitions(
     Called in a thread of its own; waits for the driver's thread between two epochs.
 
     Args:
-        record_queue: Of the route.
-        names: Of the partitions; so few that the records of all their files can be held.
+        record_queue: The route's record queue.
+        names: Names of the partitions; so few that the records of all their files can be held.
         why_left: Asked for each in the slot of its INTENT.
         rewrite: Makes the new files.
 
@@ -115,7 +115,7 @@ def move_partitions(
         _replace_all(record_queue, works)
     except FencedError:
         raise
-    except Exception as error:  # noqa: BLE001 - told of each; raised, it would come again and again
+    except Exception as error:  # noqa: BLE001 - given to each; raised, it would come again
         for work in works:
             work.fail(TaskFailedError(f"a bug: {type(error).__name__}: {str(error)[:300]}"))
     _give_up(record_queue, works)
@@ -130,7 +130,7 @@ class _Work:
         partition: Its name.
         folder: Where its new files are staged.
         files: Finds its live files; of the group.
-        slot: Of the REPLACE; None as long as there is none.
+        slot: Slot of the REPLACE; None as long as there is none.
         failure: Why it is given up.
     """
 
@@ -158,7 +158,7 @@ class _Work:
 
     @property
     def state(self) -> PartitionState:
-        """The partition when it was looked at last."""
+        """The partition when it was read last."""
         return self._state
 
     def fail(self, error: SluicewayError) -> None:
@@ -201,7 +201,7 @@ class _Work:
     def replaced_with_the_last(self, fold: Fold, allowance: "_Allowance") -> ReplaceRecord | None:
         """As `replaced`, but what has come is carried over while no epoch can commit more.
 
-        Of the log only what is new is read: commits wait for that too.
+        Only the new part of the log is read: commits wait for that too.
         """
         try:
             self._state = replace(fold.partitions[self.partition])
@@ -272,7 +272,7 @@ def _begin(
     why_left: WhyLeft,
     found: dict[str, ReplacedFiles],
 ) -> list[_Work]:
-    """Put the INTENT of each; those without one are found at once."""
+    """Put the INTENT of each; partitions without one are found at once."""
     looks = [_Look(name, why_left) for name in names]
     works = []
     for look, slot in zip(
@@ -391,7 +391,7 @@ def _carry_over(works: Sequence[_Work]) -> None:
 def _give_up(record_queue: RecordQueue, works: Sequence[_Work]) -> None:
     """Put the ABANDON of each that has failed, however often the store fails meanwhile.
 
-    A partition whose work is left open is worked on by nobody until the next START.
+    A partition whose work is left open cannot be worked on until the next START.
     """
     left = [work for work in works if work.failure is not None]
     while left:

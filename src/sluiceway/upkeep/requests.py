@@ -1,7 +1,7 @@
 """Requests of tools to the driver that runs a route (P8): exclusive puts under `requests/`.
 
 They are mail, never truth. A request's name is made of what it asks for, so that asking again is
-the same request; what was done of it stands in the ledger.
+the same request. The ledger says what was done of it.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ REQUEST_VERSION = 1
 MOST_RANGES = 10_000
 _MOST_BYTES = 16 << 20
 _NAME = re.compile(r"(?P<name>[0-9a-f]{32})\.json")
-# The second form is one that was still being written.
+# The second form is an answer that was still being written.
 _ANSWER = re.compile(r"[0-9a-f]{32}\.answer\.json|\.[0-9a-f]{32}\.answer\.json\.[0-9a-f]{32}\.tmp")
 
 
@@ -30,7 +30,7 @@ class LaneRequest:
     """Dirty rows to be replayed or purged, or late ones to be brought in.
 
     Attributes:
-        version: Of this form.
+        version: Version of the request's form.
         ledger: Uuid of the ledger that the rows are of.
         kind: `replay`, `purge` or `late`.
         operator: `user@host`.
@@ -93,7 +93,7 @@ def put_request(storage: Storage, layout: LedgerLayout, request: Request) -> Non
 
 
 def read_requests(storage: Storage, layout: LedgerLayout) -> Iterator[RequestFile]:
-    """All requests that lie there now, in name order. Other files there are nobody's mail.
+    """All requests that lie there now, in name order. Other files there are left alone.
 
     Raises:
         StorageUnavailableError: The store failed.
@@ -114,7 +114,7 @@ def _opened(storage: Storage, status: FileStatus, name: str) -> RequestFile | No
     try:
         raw = storage.read(status.path)
     except StorageRefusedError as error:
-        # One that may not be read keeps nobody from reading the others.
+        # A request that may not be read does not block the others.
         return RequestFile(name, None, f"it cannot be read: {error.message}")
     return None if raw is None else _request_file(name, raw)
 
@@ -170,7 +170,7 @@ def drop_answers(storage: Storage, layout: LedgerLayout) -> int:
     """Take away what lies there of answers: an earlier driver gave them. How many there were.
 
     Called once by each driver, before it answers anything itself. Who asked an earlier driver and
-    still waits finds neither request nor answer, and is told so: a refusal changed nothing.
+    still waits finds neither request nor answer, and reports that: a refusal changed nothing.
 
     Raises:
         StorageUnavailableError: The store failed; what is left is for the next driver.

@@ -1,4 +1,4 @@
-"""Has the files of partitions written anew, outside the driver's process."""
+"""Has the files of partitions rewritten, outside the driver's process."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ class Rewritten:
 
 
 class Rewriter(Protocol):
-    """Writes files anew, for one group of partitions at a time."""
+    """Rewrites files, for one group of partitions at a time."""
 
     def rewrite(
         self, staged: Sequence[tuple[str, Sequence[FileRecord]]], *, until: float | None
@@ -52,10 +52,10 @@ class WorkRewriter:
     """Has partitions rewritten outside the driver's process; a `Rewriter`.
 
     Executors do it while there are several, else a process of this machine. Where it goes is
-    decided anew for each group: executors come and go.
+    decided again for each group: executors come and go.
 
     Args:
-        layout: Of the route.
+        layout: The route's layout.
         choice: How the table's files are written.
         rules: Size and names of new files.
         stores: How the table's store is reached.

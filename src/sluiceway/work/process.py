@@ -1,7 +1,7 @@
 """Requests that a process of this machine carries out, which may be ended at any time.
 
 Decoding and encoding would hold the driver's interpreter for seconds; and a process can be given
-little priority, and tell what it has cost.
+little priority, and report what it has cost.
 """
 
 import atexit
@@ -83,7 +83,7 @@ class WorkProcess:
     Its input stays open as long as it is wanted.
 
     Args:
-        options: Of `process_main`.
+        options: Options of `process_main`.
 
     Raises:
         OSError: The machine has no process, file handle or room for it.
@@ -129,7 +129,7 @@ class WorkProcess:
 class ProcessWork:
     """A `WorkRunner` that begins processes of low priority, one after the other.
 
-    One serves a group of requests, one after the other, and ends with it; where it dies, another
+    One serves a group of requests, one after the other, and ends with it. Where it dies, another
     one goes on with the request after the one that was under way.
 
     Args:
@@ -155,7 +155,7 @@ class ProcessWork:
                     answer = self._answer(process, request, check)
                     answers.append(replace(answer, wall_s=time.monotonic() - began))
                 except SluicewayError as error:
-                    # It is dead, or busy with what nobody wants any more.
+                    # It is dead, or busy with work that no caller wants any more.
                     answers.append(WorkAnswer(failure=error))
                     if process is not None:
                         process.end()
@@ -185,13 +185,12 @@ class ProcessWork:
             raise TaskFailedError(
                 f"the process that {self._about} has ended {how}{': ' if error.said else ''}"
                 f"{error.said}",
-                hint="killed for its memory? Nothing was changed; the rewriting begins anew when "
-                "asked for",
+                hint="killed for its memory? Nothing was changed; ask for the rewriting again",
             ) from error
 
 
 class UnattendedProcess:
-    """One request that is carried out elsewhere; nobody has to wait for it.
+    """One request that is carried out elsewhere; no caller has to wait for it.
 
     Args:
         request: It has an answer for each of its parts.
@@ -214,14 +213,14 @@ class UnattendedProcess:
             raise TaskFailedError(f"no process can be begun: {error}") from error
 
     def is_over(self) -> bool:
-        """Whether `answers` returns at once. Asks nobody else."""
+        """Whether `answers` returns at once. Asks no other process."""
         return self._process.poll() is not None
 
     def answers(self, parts: int, timeout_s: float) -> Answers:
         """What it has made. Called once; it is over then.
 
         Args:
-            parts: Of the request; each has an answer.
+            parts: Number of the request's parts; each has an answer.
             timeout_s: Longest wait; then it is killed.
 
         Raises:
@@ -242,8 +241,8 @@ class UnattendedProcess:
             return values, failure
         if code is None or code < 0:
             why = f"took longer than {timeout_s:g} s" if code is None else f"ended with {code}"
-            return values, TaskFailedError(f"the process that writes it anew {why}: {said}")
-        raise TaskFailedError(f"the process that writes files anew ended with {code}: {said}")
+            return values, TaskFailedError(f"the process that rewrites it {why}: {said}")
+        raise TaskFailedError(f"the process that rewrites files ended with {code}: {said}")
 
     def _killed_after(self, timeout_s: float) -> int | None:
         """Its exit code; None when it had to be killed."""
@@ -283,7 +282,7 @@ class WarmProcesses:
         """Have a request carried out.
 
         Args:
-            request: With one answer.
+            request: A request with one answer.
             timeout_s: Longest wait.
             keep: Whether the process may wait for another request; what one has needed of memory
                 for a large one goes with it.
@@ -297,7 +296,7 @@ class WarmProcesses:
         answer: WorkAnswer | None = None
         while answer is None:
             process = self._taken()
-            # One that had ended for want of requests has not seen this one.
+            # A process that had ended for want of requests has not seen this one.
             answer = _answer_in_time(process, request, timeout_s)
         self._give_back(process, keep=keep)
         if answer.failure is not None:
@@ -305,7 +304,7 @@ class WarmProcesses:
         return answer.value
 
     def close(self) -> None:
-        """End those that wait."""
+        """End processes that wait."""
         with self._lock:
             idle, self._idle = self._idle, []
         for each in idle:
@@ -352,5 +351,5 @@ atexit.register(_WARM.close)
 
 
 def warm_processes() -> WarmProcesses:
-    """Those of this process."""
+    """The warm processes of this process."""
     return _WARM

@@ -19,8 +19,8 @@ class WorkRequest:
     """What is to be done. It is pickled with its argument.
 
     Attributes:
-        function: `module:name` of a function of two arguments: `argument`, and a text that tells
-            a further attempt from the ones before, which may still write; empty for the first. An
+        function: `module:name` of a function of two arguments: `argument`, and a text. The text
+            names a further attempt (earlier ones may still write); it is empty for the first. An
             iterator that it returns gives several answers.
         argument: For the function.
         hint: What an operator is advised where the function has a bug.
@@ -62,7 +62,7 @@ class WorkRunner(Protocol):
         """Carry requests out, each of which fails alone.
 
         Args:
-            requests: At least one, each with one answer.
+            requests: Requests, at least one, each with one answer.
             check: Asked again and again; raises `TaskFailedError` to give up.
 
         Returns:
@@ -83,12 +83,12 @@ class ClusterWork(WorkRunner, Protocol):
         """Carry out one request at once, or not at all.
 
         Args:
-            request: With one answer.
+            request: A request with one answer.
             longest_s: Seconds after which its executor is taken for one that hangs.
 
         Returns:
-            None when it was not begun, as there are not several executors, or none of their slots
-            is spared now: then the driver's process does it.
+            None when it was not begun, as there are too few executors or none of their slots is
+            free: then the driver's process does it.
 
         Raises:
             TaskFailedError: The task has died, or it takes far too long.

@@ -36,7 +36,7 @@ def finished_result(
     """Close the files and describe what was read and written.
 
     Raises:
-        StorageUnavailableError: The store failed; the attempt is thrown away.
+        StorageUnavailableError: The store failed; the attempt is discarded.
         TaskFailedError: A file is not what was written, or rows were miscounted.
     """
     written = pipeline.close()
@@ -100,7 +100,7 @@ def put_result(plan: TaskPlan, storage: Storage, result: TaskResult) -> TaskResu
         The winner's result.
 
     Raises:
-        StorageUnavailableError: The store failed; the attempt is thrown away.
+        StorageUnavailableError: The store failed; the attempt is discarded.
     """
     layout = plan.route.layout
     # The temporary file lies there too: its own name does not say which epoch it is garbage of.
@@ -119,7 +119,7 @@ def failed_result(
     """Nothing that counts was read for this route; why.
 
     Args:
-        plan: Of the task.
+        plan: Plan of the task.
         error: Why.
         figures: What the attempt had read all the same.
     """

@@ -121,7 +121,7 @@ def _task_memory(plans: Sequence[TaskPlan]) -> TaskMemory:
 def _begin_all(
     plans: Sequence[TaskPlan], writes: WriteBehind
 ) -> tuple[list[_Part], list[TaskResult]]:
-    """The parts, and answers of the routes whose store lets nobody in here."""
+    """The parts, and answers of the routes whose store refuses access here."""
     parts, refused = [], []
     for plan in plans:
         try:

@@ -46,7 +46,7 @@ def dirty_batch(
 
     Args:
         rows: Why.
-        records: Of each of them.
+        records: The record of each of them.
         schema_version: Fingerprint of the schema they did not fit.
         text_keys: As in `dirty_schema`.
 

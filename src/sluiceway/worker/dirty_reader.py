@@ -78,11 +78,11 @@ def read_dirty_rows(
     """Rows `[start, stop)` of a dirty file, a thousand at the most at a time, about 16 MiB.
 
     Args:
-        storage: Of the table.
+        storage: The table's storage.
         path: Where the file is now.
         start: Number of the first row.
         stop: Number of the first row that is not read any more.
-        columns: Only these; None reads all.
+        columns: Chosen columns only; None reads all.
 
     Yields:
         The number of the first row, and the rows.
@@ -126,7 +126,7 @@ def _read(
 
 
 def _rows_at_once(file: pq.ParquetFile, groups: Sequence[int]) -> int:
-    """How many rows to hold: fewer of those that are large, as large payloads are."""
+    """How many rows to hold: fewer when they are large, as large payloads are."""
     found = [file.metadata.row_group(group) for group in groups]
     mean_bytes: int = max(group.total_byte_size // max(group.num_rows, 1) for group in found)
     return max(1, min(_ROWS_AT_ONCE, _BYTES_AT_ONCE // max(mean_bytes, 1)))

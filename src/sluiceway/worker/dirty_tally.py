@@ -28,7 +28,7 @@ class DirtyTally:
 
         Args:
             rows: Why each is dirty.
-            records: Of each of them.
+            records: The record of each of them.
         """
         found = Counter((row.reason, row.path) for row in rows)
         for (reason, path), count in found.items():

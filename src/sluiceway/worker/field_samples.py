@@ -45,7 +45,7 @@ FieldsOf = Callable[[bytes], Mapping[str, object]]
 def open_samples(
     schema: Schema, samples: Literal["none", "dirty", "few"], fields_of: FieldsOf
 ) -> "FieldSamples | None":
-    """What looks for such fields in one task; see `RoutePlan.samples`."""
+    """What finds such fields in one task; see `RoutePlan.samples`."""
     match samples:
         case "none":
             return None
@@ -56,14 +56,14 @@ def open_samples(
 
 
 class FieldSamples(ABC):
-    """One task's. Used by its thread. A thousand rows are looked at and a hundred fields told.
+    """One task's samples. Used by its thread. At most 1,000 rows are read, 100 fields reported.
 
     Args:
         schema: Columns that come from the payload.
-        fields_of: Of the task's decoder.
+        fields_of: Fields of a payload, by the task's decoder.
 
     Attributes:
-        named: Columns whose key is there in some row that was looked at, also as null.
+        named: Columns whose key is there in some sampled row, also as null.
     """
 
     def __init__(self, schema: Schema, fields_of: FieldsOf) -> None:
@@ -82,7 +82,7 @@ class FieldSamples(ABC):
         """Look at some rows of a batch. Called once a batch.
 
         Args:
-            payloads: Of the batch.
+            payloads: Payloads of the batch.
             dirty: What its decoder has refused; `index` counts among the payloads.
         """
         for index in self._chosen(len(payloads), dirty):
@@ -95,7 +95,7 @@ class FieldSamples(ABC):
 
     @abstractmethod
     def _chosen(self, rows: int, dirty: Sequence[DirtyRow]) -> Iterator[int]:
-        """Which of a batch's rows are looked at."""
+        """Which of a batch's rows are sampled."""
 
     def fields(self) -> tuple[ObservedField, ...]:
         """What was seen. Called once, at the end."""
@@ -135,10 +135,10 @@ class FieldSamples(ABC):
         self._observed.update({(each.column, each.path) for each in found} & self._types.keys())
 
     def _type_of(self, place: _Place, value: object) -> DataType | None:
-        """The type that one value tells.
+        """The type that one value implies.
 
         Raises:
-            UntypedError: It tells none that a column has.
+            UntypedError: It implies none that a column has.
             DirtyValueError: It does not fit the type that such values have.
         """
         meaning = meaning_of(value)
@@ -177,7 +177,7 @@ def _type_of(value: object) -> DataType | None:
     """The type of a value of JSON or of a binary format.
 
     Raises:
-        UntypedError: It tells none.
+        UntypedError: It implies none.
     """
     if isinstance(value, TimedNumber):
         value = value.time
@@ -223,7 +223,7 @@ class DirtySamples(FieldSamples):
 
 
 class FewSamples(FieldSamples):
-    """Looks at a few of all rows, where such fields are ignored: so that a new one is told of.
+    """Samples a few of all rows where such fields are ignored, so that a new one is logged.
 
     One in 4,096, and one of each batch at least, at another place in each.
     """

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class TaskFigures:
-    """Figures of one attempt; what its rows say is committed or thrown away with them.
+    """Figures of one attempt; what its rows say is committed or discarded with them.
 
     Attributes:
         bytes_read: Bytes of payloads by topic.
         appended: Milliseconds since 1970 and how many records were appended about then, in turns.
-        happened: The same for the event times of rows that are not dirty.
+        happened: As `appended`, for the event times of rows that are not dirty.
         open_files: Most files that were open at once.
         memory_bytes: Resident memory of its process at the end.
-        rows_read: Of an attempt that has failed; else the counts say it.
+        rows_read: Rows read by an attempt that has failed; else the counts say it.
     """
 
     bytes_read: dict[str, int] = field(default_factory=dict)
@@ -25,4 +25,4 @@ class TaskFigures:
 
 
 NO_FIGURES = TaskFigures()
-"""Of an attempt that has begun nothing."""
+"""Figures of an attempt that has begun nothing."""

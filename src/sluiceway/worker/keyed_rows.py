@@ -1,6 +1,6 @@
 """Keys of changes: what a record's own key says, compared with the row's and put in its place.
 
-The queue keeps the order of one key only among records that have it as their own key (L21), so a
+The queue keeps the order of one key only among records that have it as their own key (L21). So a
 change whose record has another could overtake what came before it. It is dirty, never guessed.
 """
 
@@ -45,7 +45,7 @@ class KeyedRows:
     """Checks and completes the keys of decoded changes. Created once per task, used by one thread.
 
     Args:
-        rule: Which columns, and what the records' keys look like.
+        rule: Which columns, and the form of the records' keys.
         schema: Columns that are decoded from the payload.
 
     Raises:
@@ -73,12 +73,12 @@ class KeyedRows:
 
         Args:
             rows: Decoded.
-            kinds: Of the rows.
-            batches: As one read returned them.
+            kinds: Kinds of the rows.
+            batches: Batches as one read returned them.
             indices: Which record of the batches each row is.
 
         Returns:
-            The rows, and those without a key that can be trusted; `index` counts the rows.
+            The rows, and rows without a key that can be trusted; `index` counts the rows.
         """
         dirty: dict[int, DirtyRow] = {}
         told: Sequence[pa.Array] | None = None
@@ -106,7 +106,7 @@ class KeyedRows:
         self, batches: Sequence[SourceBatch], indices: pa.Array, dirty: dict[int, DirtyRow]
     ) -> list[pa.Array]:
         """The key's columns of each row as its record's own key has them."""
-        assert self._keys is not None  # noqa: S101 - the caller has looked
+        assert self._keys is not None  # noqa: S101 - the caller has checked
         keys = JoinedPayloads([part for batch in batches for part in _parts(batch.keys())])
         records = indices.to_numpy()
         if not self._keys.reads_all:
@@ -122,7 +122,7 @@ class KeyedRows:
         return [column.take(indices) for column in columns]
 
     def last_of_records(self, rows: pa.RecordBatch, indices: pa.Array) -> NDArray[np.bool_]:
-        """Which rows are the last of their key in their record; others nobody would ever see."""
+        """Which rows are the last of their key in their record; a reader would never see others."""
         names = [str(number) for number in range(len(self._places))]
         columns = [rows.column(place) for place in self._places]
         places = pa.array(np.arange(rows.num_rows))
@@ -140,7 +140,7 @@ def has_several(indices: pa.Array) -> bool:
 
 
 def check_one_partition(rule: KeyRule, splits: Sequence[SourcePartition]) -> None:
-    """See that a topic whose order alone counts has one partition. Called once a task.
+    """Check that a topic whose order alone counts has one partition. Called once a task.
 
     A task sees its own splits only; the driver counts all of a topic before it pins them.
 
@@ -183,7 +183,7 @@ def _no_key(row: int, name: str) -> DirtyRow:
 def _keys_reader(
     rule: KeyRule, fields: Sequence[Field]
 ) -> "_RecordKeys | _FramedKeys | _BareKeys | None":
-    """What reads the records' own keys; None where they are not looked at."""
+    """What reads the records' own keys; None where they are not read."""
     if rule.form is None:
         return None
     # Keys of change logs name their columns, also where there is one.
@@ -199,14 +199,14 @@ class _RecordKeys:
     """Reads the columns of a row's key from the keys of records.
 
     Args:
-        form: What the keys look like.
-        fields: Of the key.
+        form: Form of the keys.
+        fields: Fields of the key.
         may_be_bare: Whether a key may be the value of the one column, without its name.
 
     Attributes:
-        reads_all: Whether it is given the keys of all records, also of those that gave no row: as
-            buffers they cost less than a part of them as objects. A registry is asked for those
-            of rows alone.
+        reads_all: Whether it gets the keys of all records, even of records without a row. As
+            buffers they cost less than a part of them as objects. A registry is asked only for keys
+            of rows.
     """
 
     reads_all = True
@@ -226,7 +226,7 @@ class _RecordKeys:
         self._unwraps = form is KeyForm.CONNECT
 
     def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
-        """Values of the columns; null where a key does not tell them, which is told in `dirty`."""
+        """Values of the columns; null where a key has none, which `dirty` says."""
         wrapped = _NONE
         if self._unwraps:
             with_payload, with_schema = rows_with(keys, [_PAYLOAD]), rows_with(keys, [_SCHEMA])
@@ -255,7 +255,7 @@ class _RecordKeys:
         numbers: NDArray[np.int64],
         dirty: dict[int, DirtyRow],
     ) -> tuple[NDArray[np.int64], list[pa.Array]]:
-        """Those that could be read of these keys, whose records have these numbers."""
+        """Which of these keys, whose records have these numbers, could be read; their values."""
         found = self._plain.decode(keys)
         for row in found.dirty:
             number = int(numbers[row.index])
@@ -292,7 +292,7 @@ def _readers(
 
 
 def _step(field: Field) -> str:
-    """The name by which a key tells a column."""
+    """The name that a column has in a key."""
     return (field.path or (field.name,))[-1]
 
 
@@ -313,7 +313,7 @@ class _FramedKeys:
 
     Args:
         choice: The format of the keys.
-        fields: Of the key.
+        fields: Fields of the key.
         may_be_bare: As for `_RecordKeys`.
     """
 
@@ -358,7 +358,7 @@ class _BareKeys:
     """Reads the one column of a row's key from keys that are nothing but its value.
 
     Args:
-        as_json: Of a key: what it would be in JSON. Raises ValueError for what is no such key.
+        as_json: A key as it would be in JSON. Raises ValueError for what is no such key.
         fields: The one of the key.
     """
 
@@ -404,7 +404,7 @@ _AS_JSON: Mapping[KeyForm, Callable[[bytes], str | int]] = {
 
 
 def _spread(columns: Sequence[pa.Array], rows: NDArray[np.int64], count: int) -> list[pa.Array]:
-    """Values for each of so many records; null for those that were not read."""
+    """Values for each of so many records; null for records that were not read."""
     if len(rows) == count and (np.diff(rows) > 0).all():
         return list(columns)
     places = np.full(count, -1, np.int64)

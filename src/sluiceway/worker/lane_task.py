@@ -1,6 +1,6 @@
 """One epoch of a lane: dirty rows through the same pipeline as rows of the queue, or late files.
 
-Runs in the driver's process, beside its epochs: what is replayed is little, and needs no cluster.
+Runs in the driver's process, between its epochs: a replay is small, and needs no cluster.
 """
 
 import time
@@ -69,16 +69,16 @@ def run_lane_task(
 
     Args:
         plan: The splits are `[start, stop)` of dirty files, with row numbers as offsets.
-        storage: Of the table.
+        storage: The table's storage.
         paths: Where the file of each split is.
         files: Takes the rows; None stages files.
-        judge: Of a table with a key: whether a change is still the last of its row.
+        judge: Says for a table with a key whether a change is still the last of its row; else None.
 
     Returns:
         How far each split was read, and what became of its rows. At least one batch is read.
 
     Raises:
-        StorageUnavailableError: The store failed; the attempt is thrown away.
+        StorageUnavailableError: The store failed; the attempt is discarded.
         TaskFailedError: Rows cannot be written.
     """
     writes = WriteBehind(TaskMemory(plan.route.memory_bytes))
@@ -124,15 +124,15 @@ def copy_late_files(plan: TaskPlan, storage: Storage, files: Sequence[FileRecord
 
     Args:
         plan: Each split is a whole file.
-        storage: Of the table.
-        files: That of each split.
+        storage: The table's storage.
+        files: The file of each split.
 
     Returns:
         Which were copied, at least the first one; all of their rows are written.
 
     Raises:
         FileLostError: A file is not the one that was committed.
-        StorageUnavailableError: The store failed; the attempt is thrown away.
+        StorageUnavailableError: The store failed; the attempt is discarded.
     """
     route, deadline = plan.route, time.monotonic() + plan.deadline_s
     attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
@@ -167,7 +167,7 @@ def copy_late_files(plan: TaskPlan, storage: Storage, files: Sequence[FileRecord
 
 
 def _copied(plan: TaskPlan, storage: Storage, file: FileRecord, attempt: str) -> FileRecord:
-    """The record of a copy, of which every byte was looked at (commit rule 28)."""
+    """The record of a copy, of which every byte was checked (commit rule 28)."""
     layout, origin = plan.route.layout, FileOrigin(plan.route.term, plan.epoch)
     path = layout.final(file.final)
     name = renamed_file(layout.route, path.rpartition("/")[2], origin)

@@ -1,7 +1,7 @@
 """Which rows are late, and where they go instead of their own partition (commit rule 17).
 
-With nothing closed and no row behind its bound this costs one look at the least event time of each
-batch and at the batch's few distinct partitions.
+With nothing closed and no row below its bound it costs little: a check of each batch's least event
+time and few distinct partitions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ class LateSplit:
     Attributes:
         places: Partitions, and late places of partitions.
         codes: One a row: its place in `places`; that of a dirty one says nothing.
-        dirty: Those, by rising position in the batch.
+        dirty: Dirty rows, by rising position in the batch.
         fates: One a row: what becomes of a late one, 0 for one in time; None when all are.
     """
 
@@ -55,7 +55,7 @@ class LateSplit:
         return LateSplit(self.places, self.codes[kept], (), fates)
 
     def rows(self) -> LateRows:
-        """How many late rows go where; those that are dirty are left out."""
+        """How many late rows go where; dirty ones are left out."""
         if self.fates is None:
             return NO_LATE_ROWS
         fates = (_SIDE, _REDIRECT, _REOPEN)
@@ -67,7 +67,7 @@ class LateJudge:
 
     Args:
         plan: The task.
-        assigner: Of the route's partitions.
+        assigner: Assigns rows to the route's partitions.
     """
 
     def __init__(self, plan: TaskPlan, assigner: PartitionAssigner) -> None:
@@ -90,10 +90,10 @@ class LateJudge:
         """Find the late rows of a batch and where they go. Called once a batch.
 
         Args:
-            values: Of the partitions.
-            codes: Of each row, its place in `values`.
+            values: Values of the partitions.
+            codes: For each row, its place in `values`.
             times: Event times of the rows, without nulls; None without event times.
-            spans: (split, first row, row behind the last) of each split in the batch.
+            spans: (split, first row, row after the last) of each split in the batch.
         """
         outside = self._outside(times, spans)
         closed = self._in_closed(values, codes)
@@ -114,7 +114,7 @@ class LateJudge:
     def _outside(
         self, times: pa.Array | None, spans: Sequence[tuple[int, int, int]]
     ) -> Mask | None:
-        """Rows that are too far behind their source partition; None when none are."""
+        """Rows that are too much older than their source partition; None when none are."""
         found: Mask | None = None
         for split, begin, end in spans:
             bound = self._bounds[split]
@@ -205,7 +205,7 @@ def closing_periods(route: RoutePlan) -> PrefixPeriods | None:
 
 
 def _closed_of(plan: TaskPlan) -> ClosedPrefixes | _Named | None:
-    """What is closed for a task; None when nothing is."""
+    """The closed prefixes for a task; None when nothing is closed."""
     if not plan.times.closed:
         return None
     periods = closing_periods(plan.route)

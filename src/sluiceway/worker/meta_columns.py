@@ -1,4 +1,4 @@
-"""Columns of what the queue has beside the payload: where a row came from, its key, headers."""
+"""Columns of what the queue has in addition to the payload: where a row came from, key, headers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def meta_values(
 
     Args:
         meta: Which columns.
-        batches: As one read returned them.
+        batches: Batches as one read returned them.
         splits: The log of each split, by index.
     """
     makers: dict[str, Callable[[Sequence[SourceBatch], Sequence[SourcePartition]], pa.Array]] = {

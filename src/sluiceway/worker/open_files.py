@@ -18,7 +18,7 @@ class LateWriter(StagedWriter):
 
     Args:
         storage: The table's storage.
-        path: Of the file.
+        path: Path of the file.
     """
 
     def __init__(self, storage: Storage, path: str) -> None:
@@ -40,7 +40,7 @@ class LateWriter(StagedWriter):
         """See `StagedWriter.handle`; begins the file.
 
         Raises:
-            StorageUnavailableError: It cannot be begun; the attempt is thrown away.
+            StorageUnavailableError: It cannot be begun; the attempt is discarded.
         """
         return self._begun().handle()
 
@@ -63,7 +63,7 @@ class SharedRows:
     """Memory that pieces of several partitions share: it is free when the last one is written.
 
     Args:
-        size_bytes: Of all of it.
+        size_bytes: Size of all of it.
     """
 
     __slots__ = ("pieces", "size_bytes")
@@ -81,7 +81,7 @@ class OpenFile:
         place: Its partition, in time or late; None for dirty rows.
         began_s: When its first row came, on the monotonic clock.
         written_s: When its last one did.
-        counted_bytes: Of its buffers, as they were last counted.
+        counted_bytes: Size of its buffers, as they were last counted.
         pieces: Shared memory that its rows lie in, and how much of it is theirs.
     """
 
@@ -106,7 +106,7 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._by_place: OrderedDict[Place, OpenFile] = OrderedDict()
-        # Of those, the ones with an open file, the one written longest ago first.
+        # Places with an open file, the one written longest ago first.
         self._begun: OrderedDict[Place, OpenFile] = OrderedDict()
         self.held_bytes = 0
         self.most_begun = 0
@@ -140,15 +140,15 @@ class OpenFiles:
         return [of for of in self._begun.values() if of.written_s <= time_s]
 
     def longest_idle(self, count: int) -> list[OpenFile]:
-        """So many open files, those whose last rows came longest ago."""
+        """So many open files, the ones whose last rows came longest ago."""
         return list(islice(self._begun.values(), count))
 
     def write(self, of: OpenFile, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
         """Append rows to a file and count what it keeps.
 
         Raises:
-            TaskFailedError: The rows cannot be written; the attempt is thrown away.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            TaskFailedError: The rows cannot be written; the attempt is discarded.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         before = of.counted_bytes
         of.file.write(rows)
@@ -162,8 +162,8 @@ class OpenFiles:
         """Write what waits in a file's buffers.
 
         Raises:
-            TaskFailedError: The rows cannot be written; the attempt is thrown away.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            TaskFailedError: The rows cannot be written; the attempt is discarded.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         of.file.flush()
         if of.writer.begun:
@@ -188,7 +188,7 @@ class OpenFiles:
             self._release(of)
 
     def _share(self, of: OpenFile, shared: SharedRows, own_bytes: int) -> None:
-        """Of shared memory, what no file has counted as its own is held all the same."""
+        """Count shared memory once for all its files, parts that no file has as its own too."""
         if shared.pieces == 0:
             self.held_bytes += shared.size_bytes
         shared.pieces += 1

@@ -111,11 +111,11 @@ class RowPipeline:
     Args:
         plan: The task.
         storage: The table's storage.
-        lane: Where its files are written, beside the caller's thread. What touches files or
-            counts what was written runs there, until `close` or `abort` has waited for it.
+        lane: Writes its files while the caller's thread goes on. What touches files or counts
+            what was written runs there, until `close` or `abort` has waited for it.
         files: Takes the rows; None stages files.
         started: When the task was, on the monotonic clock; None is now.
-        judge: Of changes that are read once more; None for those of the queue.
+        judge: Judges changes that are read once more; None for changes of the queue.
 
     Attributes:
         figures: What is counted for metrics alone.
@@ -190,7 +190,7 @@ class RowPipeline:
 
         Raises:
             StorageUnavailableError: The store failed, perhaps at what came before; the attempt is
-                thrown away.
+                discarded.
             TaskFailedError: Rows cannot be written.
         """
         started, now_us = time.monotonic(), self._clock.now_us()
@@ -259,7 +259,7 @@ class RowPipeline:
 
         Raises:
             StorageUnavailableError: The store failed, perhaps at what came before; the attempt is
-                thrown away.
+                discarded.
             TaskFailedError: A file is not what was written.
         """
         if time.monotonic() < self._next_tend_s:
@@ -294,7 +294,7 @@ class RowPipeline:
         """Close and check the files. Called once, after the last batch.
 
         Raises:
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
             TaskFailedError: A file is not what was written.
         """
         started = time.monotonic()
@@ -445,7 +445,7 @@ class RowPipeline:
         going: LateSplit,
         dirty: list[DirtyRow],
     ) -> tuple[pa.RecordBatch, LateSplit]:
-        """What is written of the rows: those that files of the table's format can hold."""
+        """What is written of the rows: rows that files of the table's format can hold."""
         kept = _drop(rows, self._format.unfit_rows(clean), dirty)
         return (clean, going) if kept is None else (clean.filter(pa.array(kept)), going.only(kept))
 
@@ -490,7 +490,7 @@ class RowPipeline:
         meta: MetaValues,
         lost: list[int],
     ) -> tuple[pa.RecordBatch, LateSplit]:
-        """Tell of snapshots that begin with dirty records: rows with a place and a kind alone."""
+        """Report snapshots that begin with dirty records: rows with a place and a kind alone."""
         if not lost:
             return clean, going
         at = pa.array(lost)
@@ -501,7 +501,7 @@ class RowPipeline:
         arrays.append(pa.array([int(RowKind.FIRST_LOST)] * len(lost), pa.int32()))
         told = pa.RecordBatch.from_arrays(arrays, schema=clean.schema)
         codes = np.concatenate([going.codes, found.codes + len(going.places)])
-        # Each is a row beside the dirty one of its record.
+        # Each is a row in addition to the dirty one of its record.
         self._counted.expanded += len(lost)
         whole = pa.Table.from_batches([clean, told]).combine_chunks().to_batches()
         return whole[0], LateSplit([*going.places, *found.values], codes)
@@ -520,7 +520,7 @@ class RowPipeline:
 
 
 def _begun(decoded: Decoded) -> set[int]:
-    """Records with which a source begins to tell all its rows, whatever becomes of them."""
+    """Records with which a source begins to send all its rows, whatever becomes of them."""
     if decoded.kinds is None:
         return set()
     firsts = pc.equal(decoded.kinds, pa.scalar(int(RowKind.FIRST), decoded.kinds.type))
@@ -530,7 +530,7 @@ def _begun(decoded: Decoded) -> set[int]:
 def _spans(
     rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch]
 ) -> list[tuple[int, int, int]]:
-    """(split, first row, row behind the last) of the rows that each batch has left."""
+    """(split, first row, row after the last) of the rows that each batch has left."""
     cuts = np.searchsorted(rows.indices.to_numpy(), bounds).tolist()
     splits = (batch.split_index for batch in batches)
     return list(zip(splits, cuts[:-1], cuts[1:], strict=True))
@@ -581,7 +581,7 @@ def _drop(
 
 
 def _drop_fetched(rows: _Rows, found: Sequence[DirtyRow], dirty: list[DirtyRow]) -> None:
-    """Move rows to `dirty` by their number among those fetched, where they are rows at all."""
+    """Move rows to `dirty` by their number among the fetched ones, where they are rows at all."""
     if not found:
         return
     places = {row: place for place, row in enumerate(rows.indices.to_pylist())}

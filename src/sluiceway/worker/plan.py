@@ -1,4 +1,4 @@
-"""What a task is told and what it answers. Values only; they cross process borders."""
+"""What a task gets and what it answers. Values only; they cross process borders."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -62,9 +62,9 @@ class PartitionRule:
 
     Attributes:
         kind: Which time.
-        timezone: Of a time that is no event time; None is that of the event time, or UTC.
+        timezone: Zone of a time that is no event time; None is that of the event time, or UTC.
         partitioner: Columns with an equal one get their values from one partitioner.
-        transform: Of `column`, as lake tables have them; None is the column's own value.
+        transform: Transform of `column`, as lake tables have it; None is the column's own value.
         in_files: Files hold the column too: that of the rows, or one that is made of the values.
     """
 
@@ -99,9 +99,9 @@ class LateRule:
 
     Attributes:
         policy: What becomes of them.
-        window_us: A row further behind its source partition's greatest event time is late; None
+        window_us: A row older by more than this than its source partition's newest is late; None
             leaves any row in time whose partition is open.
-        out_of_orderness_us: How far the route's watermark stays behind the greatest event times.
+        out_of_orderness_us: How far the route's watermark stays below the greatest event times.
     """
 
     policy: LatePolicy = LatePolicy.SIDE
@@ -124,7 +124,7 @@ class EpochTimes:
             does: no more than it takes to say so.
         late_before_us: By split: a row before it is late; None bounds nothing. One for each split,
             or none at all.
-        watermark_us: Of the route; None before there is one.
+        watermark_us: The route's watermark; None before there is one.
     """
 
     clock_us: int = 0
@@ -135,7 +135,7 @@ class EpochTimes:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMetaColumn:
-    """A column of what the queue has beside the payload; kinds as in `META_TYPES`."""
+    """A column of what the queue has in addition to the payload; kinds as in `META_TYPES`."""
 
     kind: str
     column: str
@@ -155,8 +155,8 @@ class FileRules:
         roll_interval_s: So is one whose first row came so long ago.
         idle_close_s: An open file to which no row came for so long is closed.
         max_open: Files that are open at one time.
-        prefix: Of their names.
-        suffix: Of their names, before the format's ending.
+        prefix: Prefix of their names.
+        suffix: Suffix of their names, before the format's ending.
     """
 
     target_bytes: int = 128 << 20
@@ -172,12 +172,12 @@ PLAIN_FILES = FileRules()
 
 
 class KeyForm(StrEnum):
-    """How the records' own keys tell the columns of a row's key."""
+    """How the records' own keys hold the columns of a row's key."""
 
     CONNECT = "connect"
     """As JSON, by name; with its schema, under `payload`."""
     PREFIXED = "prefixed"
-    """As JSON, by name behind `pk.`."""
+    """As JSON, by name after `pk.`."""
     RECORD = "record"
     """As a record of a format of their own, by name."""
     TEXT = "text"
@@ -193,14 +193,14 @@ class KeyRule:
     """By what changes find their rows.
 
     Attributes:
-        columns: Of the rows.
-        form: Of the records' keys, which have to hold the same values; None where these are not
-            looked at.
-        drain_s: How long a new source partition waits before the ends of the others are looked at
-            up to which they are read first.
-        format: Of the records' keys, when they are no JSON.
+        columns: Key columns of the rows.
+        form: Form of the records' keys, which have to hold the same values; None where they are
+            not read.
+        drain_s: How long a new source partition waits, in seconds. Then the ends of the others are
+            read, and they are read up to these first.
+        format: Format of the records' keys; None for JSON.
         one_partition: The topic has no more, which keeps the order.
-        fills: The records' keys tell columns of the row's key that a payload has not or has null.
+        fills: The records' keys fill columns of the row's key that a payload lacks or has null.
     """
 
     columns: tuple[str, ...]
@@ -213,14 +213,14 @@ class KeyRule:
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """What is the same for all tasks of a route while its driver lives.
+    """The part of a task's plan that stays the same while a route's driver lives.
 
     Attributes:
         schema: Columns that come from the payload.
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
         files: How clean rows are written; dirty ones always as Parquet.
-        samples: Rows in which tasks look for fields that no column reads: those that are dirty for
+        samples: Rows in which tasks search for fields that no column reads: rows that are dirty for
             one, a few of all, or none.
         rolling: How their rows are cut into files.
         memory_bytes: What a task may hold of rows; the same for all routes of a job.
@@ -263,8 +263,8 @@ class TaskPlan:
     Attributes:
         deadline_s: Reading time from the task's start, on its own monotonic clock.
         times: What is late, and by which clock rows are read.
-        tally: File of the driver's machine in which the task tells how far it is; empty when
-            nobody watches.
+        tally: File of the driver's machine in which the task writes how far it is; empty when
+            no terminal shows it.
         waiting: Records of its splits that were in the logs when it was planned; for people only.
     """
 
@@ -320,11 +320,11 @@ class ObservedField:
     Attributes:
         column: The struct column that it is inside of; empty for one at the payload's top.
         path: Keys from there; `[]` stands for the elements of a list.
-        type: Hive type that takes the values that were looked at; empty when none tells.
+        type: Hive type that takes the sampled values; empty when none does.
         untyped: Why no type takes them; empty when one does.
-        rows: In which it was seen, of those that were looked at.
-        is_clock: Times in it are those of a clock on a wall, of a zone that nothing says.
-        unfit: Why none of the values that were looked at fits their type; empty when one does.
+        rows: Sampled rows in which it was seen.
+        is_clock: Times in it are wall-clock times, of an unknown zone.
+        unfit: Why none of the sampled values fits their type; empty when one does.
     """
 
     column: str
@@ -389,13 +389,13 @@ class TaskResult:
         dirty_reasons: Rows by names of `types.dirty.counted_as`.
         consumer_reused: The consumer of an earlier epoch went on.
         dirty_samples: A few dirty rows of each reason.
-        notes: What the format has counted besides.
+        notes: What the format has counted in addition.
         unknown_fields: Fields that no column reads, when the route samples them.
         late_files: Late rows in their own place.
         late_rows: All late rows, by what became of them.
-        unfilled: Payload columns that no row has filled, and whose key no row that was looked at
-            has as null; None when no row was decoded, or the route does not sample.
-        store_requests: That its process has sent since it told the last time.
+        unfilled: Payload columns that no row has filled, and whose key no sampled row has as null.
+            None when no row was decoded, or the route does not sample.
+        store_requests: Requests that its process has sent since its last answer.
         figures: For metrics alone.
     """
 

@@ -25,20 +25,19 @@ def warm_worker() -> None:
     load_usual_reader()
     for name in _LOADED_LATE:
         import_module(name)
-    # Arrow looks for pandas at the first conversion, and sets up its writers at the first file.
+    # Arrow imports pandas at the first conversion, and sets up its writers at the first file.
     pq.write_table(pa.table({"warm": pa.array([0], pa.int64())}), pa.BufferOutputStream())
 
 
 def forget_archives() -> None:
-    """Forget who looks for modules in archives. Called at the end of each task; safe to repeat.
+    """Forget the finders of modules in archives. Called at the end of each task; safe to repeat.
 
-    Spark calls `importlib.invalidate_caches` before each task. For every archive from which
-    something was imported, and for every package in it, Python then reads the whole directory of
-    the archive again: 40 ms of CPU a task with Spark's own archives, more than a small task takes
-    for its rows.
+    Spark calls `importlib.invalidate_caches` before each task. Then Python reads again the whole
+    directory of every archive from which something was imported, for every package in it. With
+    Spark's own archives that is 40 ms of CPU a task, more than a small task takes for its rows.
 
-    What is loaded stays loaded. A later import from an archive makes its finder anew, of the
-    directory that Python holds already.
+    Loaded modules stay loaded. A later import from an archive makes its finder again, from
+    the directory that Python holds already.
     """
     for path, finder in tuple(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):

@@ -12,15 +12,15 @@ _EVERY_S = 0.25
 
 
 class ReadTally:
-    """Tells how far a bundle is. One task; used by its thread.
+    """Reports how far a bundle is. One task; used by its thread.
 
     Args:
-        plans: Of the bundle. The first one's `tally` is the file; empty when nobody watches.
+        plans: Plans of the bundle. The first one's `tally` is the file; empty writes none.
     """
 
     def __init__(self, plans: Sequence[TaskPlan]) -> None:
         path = plans[0].tally if plans else ""
-        # On another machine than the driver's its folder is not there, and nobody can look.
+        # On another machine than the driver's its folder is not there, and no terminal shows it.
         self._path = Path(path) if path and Path(path).parent.is_dir() else None
         self._due = 0.0
 
@@ -28,7 +28,7 @@ class ReadTally:
         """Write how many rows of each route were read, unless that was just done.
 
         Args:
-            rows: By the route's name, since the task began.
+            rows: Rows by the route's name, since the task began.
         """
         now = time.monotonic()
         if self._path is None or now < self._due:
@@ -44,7 +44,7 @@ class ReadTally:
 
 
 def read_tally(path: str) -> dict[str, int]:
-    """What a task has told; nothing when it has not yet, or has told something unreadable."""
+    """What a task has reported; nothing when it has not yet, or the file is unreadable."""
     try:
         found = json.loads(Path(path).read_bytes())
     except (OSError, ValueError):

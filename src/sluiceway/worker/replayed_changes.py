@@ -18,10 +18,10 @@ _STAGE = "write"
 def judged(
     judge: ChangeJudge, rows: pa.RecordBatch, sources: Sequence[str]
 ) -> tuple[pa.RecordBatch, NDArray[np.bool_], list[DirtyRow]]:
-    """Rows with their kinds as a replay may tell them, and what becomes of each.
+    """Rows with their kinds for a replay, and what becomes of each.
 
     Returns:
-        The rows; which of them are superseded; those that stay dirty, by their place.
+        The rows; which of them are superseded; rows that stay dirty, by their place.
     """
     kinds = rows.column(KIND_COLUMN).to_numpy().copy()
     # Where a snapshot begins was seen when the row was read first.

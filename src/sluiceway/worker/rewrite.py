@@ -1,6 +1,6 @@
 """Writes the rows of many small files of a partition into few larger ones.
 
-Runs in a process of its own beside the driver, or as a task of Spark (`sluiceway.work`).
+Runs in a process of its own next to the driver, or as a task of Spark (`sluiceway.work`).
 Memory holds one row group at the most, however large the partition is.
 """
 
@@ -31,7 +31,7 @@ from sluiceway.worker.plan import FileRules
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """What a rewriting process, or a task, is told of one partition.
+    """What a rewriting process, or a task, gets of one partition.
 
     Attributes:
         folder: Where the new files are staged: absolute, and it exists.
@@ -52,7 +52,7 @@ class RewritePlan:
 
 
 def rewrite_request(plan: RewritePlan) -> WorkRequest:
-    """Work of which nothing stays behind; its answer holds `FileRecord`s."""
+    """The request to rewrite a partition; its answer holds `FileRecord`s."""
     return WorkRequest(
         f"{__name__}:{rewrite_partition.__name__}",
         plan,
@@ -68,7 +68,7 @@ def rewrite_partition(plan: RewritePlan, attempt: str) -> tuple[FileRecord, ...]
 
     Args:
         plan: What to do.
-        attempt: Tells the files of a further attempt from those that the ones before may have
+        attempt: Keeps the files of a further attempt apart from files that earlier ones may have
             begun or still write; empty for the first.
 
     Raises:
@@ -82,14 +82,14 @@ def rewrite_partition(plan: RewritePlan, attempt: str) -> tuple[FileRecord, ...]
 
 
 def rewrite_files(plan: RewritePlan, storage: Storage) -> tuple[FileRecord, ...]:
-    """Write the rows of all files anew; rows keep their order, files of unlike columns stay apart.
+    """Rewrite the rows of all files; rows keep their order, files of unlike columns stay apart.
 
     Each file is compared with its record, whole, before it is read, and each new one after it was
     written (commit rule 28).
 
     Args:
         plan: What to do.
-        storage: Of the table.
+        storage: The table's storage.
 
     Returns:
         The new files, in the order of their rows, named in the plan's folder.
@@ -132,7 +132,7 @@ class _Merge:
                 source = open_closed(path, handle, self._plan.choice, record.bounds)
                 self._copy(source, record)
         except (pa.ArrowException, ValueError) as error:
-            raise TaskFailedError(f"it cannot be written anew: {error}", where=path) from error
+            raise TaskFailedError(f"it cannot be rewritten: {error}", where=path) from error
         except OSError as error:
             raise StorageUnavailableError(f"cannot be read: {error}", where=path) from error
         read = self._rows() - before
@@ -186,7 +186,7 @@ class _Merge:
         self._sources = []
 
     def _checked(self, written: WrittenFile) -> FileRecord:
-        """The record of a new file, after a look at it through a fresh handle."""
+        """The record of a new file, after reading it through a fresh handle."""
         name = written.path.rpartition("/")[2]
         seal = written.seal
         self._check_whole(written.path, size_bytes=seal.size_bytes, crc32c=seal.crc32c)

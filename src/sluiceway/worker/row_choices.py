@@ -43,7 +43,7 @@ class RowChooser:
 
     Args:
         schema: Columns that are decoded from the payload.
-        choices: What is made of them; no columns means those of the payload.
+        choices: What is made of them; no columns means the payload's.
 
     Raises:
         ExpressionError: An expression is none, or does not fit the columns.
@@ -78,14 +78,14 @@ class RowChooser:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Columns of the chosen rows, also those that are not written."""
+        """Columns of the chosen rows, unwritten ones too."""
         return self._schema
 
     def apply(self, rows: pa.RecordBatch) -> ChosenRows:
         """Fill in defaults, constants and computed columns, and judge rows by `where`.
 
-        Called once a batch. A row that `where` does not let through is never dirty, whatever
-        its computed columns would be; only a `where` that itself has no exact value makes one.
+        Called once a batch. A row that `where` does not let through is never dirty, whatever its
+        computed columns would be. Only a `where` without an exact value makes one.
 
         Args:
             rows: Decoded rows.

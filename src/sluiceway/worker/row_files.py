@@ -28,7 +28,7 @@ class RowFiles(Protocol):
         """Most files that were open at once."""
 
     def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
-        """Take clean rows of one partition, in time or late, and what others lie beside them."""
+        """Take clean rows of one partition, in time or late, and others that share their memory."""
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
         """Take dirty rows."""

@@ -27,10 +27,10 @@ class RowColumn:
 
 @dataclass(frozen=True, slots=True)
 class RowChoices:
-    """What is made of decoded rows.
+    """Which columns and rows are made of decoded rows.
 
     Attributes:
-        columns: All columns in their order; none means those of the payload as they are.
+        columns: All columns in their order; none means the payload's as they are.
         where: Condition that a row has to meet to be written.
     """
 

@@ -36,7 +36,7 @@ class RowTimesReader:
     Args:
         rule: Where the event time is; None without one.
         partitions: The partition columns.
-        schema: Of the decoded rows.
+        schema: Schema of the decoded rows.
 
     Raises:
         ValueError: The schema has no such field, or its type does not fit.
@@ -61,7 +61,7 @@ class RowTimesReader:
         batches: Sequence[SourceBatch],
         now_us: int,
     ) -> tuple[RowTimes, tuple[DirtyRow, ...]]:
-        """Times of decoded rows, and those that have none or an impossible one.
+        """Times of decoded rows, and the rows that have none or an impossible one.
 
         Args:
             rows: Decoded rows.
@@ -70,8 +70,8 @@ class RowTimesReader:
             now_us: When they are read.
 
         Returns:
-            Times, with nulls where rows are dirty; and those, by rising position in `rows`, once
-            each.
+            Times, with nulls where rows are dirty; and the dirty rows, by rising position in
+            `rows`, once each.
         """
         found: list[DirtyRow] = []
         record = None

@@ -25,13 +25,13 @@ MIN_PIECE_ROWS = 256
 # With so few partitions in a batch that does not matter, and rows are not kept back.
 FEW_PARTITIONS = 32
 GATHERED_BYTES = 64 << 20
-# A slice keeps the whole batch in memory until it is written. Those of small partitions wait long
+# A slice keeps the whole batch in memory until it is written. Slices of small partitions wait long
 # for that, and would hold the rows of large ones that are written already: they are copied.
 _LARGEST_PER_PIECE = 8
 
 
 class RowSorter:
-    """Hands rows on by partition, those of one source partition in their order. One thread.
+    """Hands rows on by partition; rows of one source partition keep their order. One thread.
 
     Args:
         write: Takes the rows of one partition.
@@ -55,12 +55,12 @@ class RowSorter:
         """Take a batch.
 
         Args:
-            rows: At least one.
-            codes: Of each row, its place in `values`.
-            values: Of the partitions.
+            rows: Rows, at least one.
+            codes: For each row, its place in `values`.
+            values: Values of the partitions.
 
         Raises:
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         few = len(values) <= FEW_PARTITIONS
         if not self._held and (few or rows.num_rows >= MIN_PIECE_ROWS * len(values)):
@@ -77,7 +77,7 @@ class RowSorter:
         """Hand on what is kept back.
 
         Raises:
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         if not self._held:
             return
@@ -122,7 +122,7 @@ class RowWriter(MemoryUser):
     Attributes:
         rows: Clean ones that were written into partitions.
         late_rows: Late ones that were written, by where.
-        seconds: That writing took.
+        seconds: Time that writing took.
     """
 
     def __init__(self, files: RowFiles, memory: TaskMemory) -> None:
@@ -151,7 +151,7 @@ class RowWriter(MemoryUser):
 
         Raises:
             TaskFailedError: Rows cannot be written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         started = time.monotonic()
         self._raise_failure()
@@ -170,13 +170,13 @@ class RowWriter(MemoryUser):
 
         Raises:
             TaskFailedError: A file is not what was written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         self._files.close_due()
         self._memory.balance(self)
 
     def free(self, kept_bytes: int) -> None:
-        """See `MemoryUser.free`; what fails is told to the route itself."""
+        """See `MemoryUser.free`; the route itself gets what fails."""
         try:
             if self.held_bytes > kept_bytes:
                 self._sorter.flush()
@@ -192,7 +192,7 @@ class RowWriter(MemoryUser):
 
         Raises:
             TaskFailedError: A file is not what was written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         self._memory.leave(self)
         self._raise_failure()

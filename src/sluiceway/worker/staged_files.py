@@ -25,9 +25,9 @@ from sluiceway.worker.row_files import WrittenFiles
 EARLY_FILES = 32
 # Files that are closed at once: each waits for the disk, and the waits are shared.
 CLOSERS = 8
-# Of the files that go for their memory, so many are closed before it is looked at again.
+# When files close to free memory, so many are closed before it is measured again.
 CLOSED_AT_ONCE = 64
-# So often within the shorter of both times it is looked for files that are old or idle.
+# So often within the shorter of both times, old or idle files are searched for.
 DUE_LOOKS = 8
 
 Clock = Callable[[], float]
@@ -42,7 +42,7 @@ class StagedFiles:
     Args:
         storage: The table's storage.
         plan: The task.
-        schema: Of the clean rows.
+        schema: Schema of the clean rows.
         clock: Monotonic, in seconds.
     """
 
@@ -91,12 +91,12 @@ class StagedFiles:
 
         Args:
             place: The partition.
-            rows: At least one.
+            rows: Rows, at least one.
             shared: The memory that they lie in, if rows of other partitions do too.
 
         Raises:
             TaskFailedError: A file cannot be written, or is not what was written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         of = self._files.get(place)
         if of is None:
@@ -123,7 +123,7 @@ class StagedFiles:
 
         Raises:
             TaskFailedError: The file cannot be written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         if self._dirty is None:
             self._dirty = self._new_file(None)
@@ -136,7 +136,7 @@ class StagedFiles:
 
         Raises:
             TaskFailedError: A file is not what was written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         now_s = self._clock()
         if now_s < self._next_due_s:
@@ -149,12 +149,12 @@ class StagedFiles:
     def free(self, kept_bytes: int) -> None:
         """Free memory, the largest file first, until at most `kept_bytes` are held.
 
-        A file stays open after that while there is room for open files; the others are closed,
-        and their partitions get another file with their next row.
+        A file stays open after that while there is room for open files. The others are closed, and
+        their partitions get another file with their next row.
 
         Raises:
             TaskFailedError: A file cannot be written, or is not what was written.
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
         """
         while self.held_bytes > kept_bytes and (holding := self._largest_first()):
             self._shed_some(holding, kept_bytes)
@@ -166,7 +166,7 @@ class StagedFiles:
             Records of the clean files, of the dirty and of the late ones.
 
         Raises:
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed; the attempt is discarded.
             TaskFailedError: A file is not what was written.
         """
         self._close_all(list(self._files))

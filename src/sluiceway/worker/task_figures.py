@@ -1,7 +1,7 @@
 """What a task counts for metrics alone; the driver adds it up when its rows are committed.
 
 Times of rows are counted in coarse steps: the finer, the younger the row. At most about a hundred
-rows of a fetch are looked at, each for its neighbours too, so that a record costs next to nothing.
+rows of a fetch are sampled, each for its neighbours too, so that a record costs next to nothing.
 """
 
 import os
@@ -38,7 +38,7 @@ class TimeSteps:
 
         Args:
             times_ms: Milliseconds since 1970.
-            weights: As many.
+            weights: Weights, as many.
         """
         self._waiting.append((times_ms, weights))
         self._waiting_rows += len(times_ms)
@@ -120,7 +120,7 @@ class FigureTally:
         )
 
     def lost(self) -> TaskFigures:
-        """What is to be said of an attempt that has failed."""
+        """Figures of an attempt that has failed."""
         return TaskFigures(self._bytes, rows_read=self._rows, memory_bytes=resident_bytes())
 
 
@@ -136,7 +136,7 @@ def _known(times: Sequence[int | None], weights: _Ints) -> tuple[_Ints, _Ints]:
 
 
 def _weights(rows: int, step: int) -> _Ints:
-    """For how many rows each that is looked at stands: itself and those up to the next."""
+    """For how many rows each sampled one stands: itself and all up to the next."""
     count = -(-rows // step)
     weights = np.full(count, step, dtype=np.int64)
     weights[-1] = rows - step * (count - 1)
@@ -166,12 +166,12 @@ def seconds_before(counts: Sequence[int], until_ms: int) -> tuple[npt.NDArray[np
 class TaskClock:
     """The driver's clock, as a task knows it. One task's.
 
-    The clocks of the workers' machines take no part: they may differ by hours. It is behind the
+    The clocks of the workers' machines take no part: they may differ by hours. It is later than the
     driver's by the time that the task waited to be started, and never before an earlier epoch's.
 
     Args:
         planned_us: The driver's clock when the epoch was planned; 0 takes this machine's.
-        started: Of the task, on the monotonic clock.
+        started: When the task started, on the monotonic clock.
     """
 
     def __init__(self, planned_us: int, started: float) -> None:
@@ -184,7 +184,7 @@ class TaskClock:
 
 
 MOST_COLUMNS = 100
-"""Columns that a task names; those beyond count as filled."""
+"""Columns that a task names; further ones count as filled."""
 
 
 class TaskUnfilledColumns:
@@ -194,7 +194,7 @@ class TaskUnfilledColumns:
         self._names: list[str] | None = None
 
     def check(self, rows: pa.RecordBatch) -> None:
-        """Take in decoded rows. Called once a batch; looks at columns that were empty so far."""
+        """Take in decoded rows. Called once a batch; reads columns that were empty so far."""
         if rows.num_rows == 0:
             return
         names = rows.schema.names if self._names is None else self._names

@@ -1,9 +1,9 @@
 """The memory that a task's rows may take, dealt out in one place and held to by measuring.
 
-What is on its way has a fixed share: the queue's own buffer, the batch that is fetched and decoded,
-batches that wait for their writing, room to sort. What is kept is measured: rows of all routes
-that wait in buffers of files, or to be sorted. Above its limit the route that keeps most writes
-its largest files out. Interpreter, libraries and the codecs' own state come on top.
+Data on its way has a fixed share: the queue's own buffer, the batch in decoding, batches that wait
+for their writing, room to sort. What is kept is measured: rows of all routes that wait in buffers
+of files, or to be sorted. Above its limit the route that keeps most writes its largest files out.
+Interpreter, libraries and the codecs' own state come on top.
 """
 
 import threading
@@ -21,10 +21,10 @@ class MemoryShares:
     """A task's memory, dealt out.
 
     Attributes:
-        queue_bytes: Of one consumer's queue of fetched records.
-        waiting_bytes: Of batches that wait to be written.
-        gathered_bytes: Of rows that wait to be sorted; sorting takes as much once more.
-        kept_bytes: Of rows in buffers of files and those that wait to be sorted, of all routes.
+        queue_bytes: Memory for one consumer's queue of fetched records.
+        waiting_bytes: Memory for batches that wait to be written.
+        gathered_bytes: Memory for rows that wait to be sorted; sorting takes as much once more.
+        kept_bytes: Memory for rows in buffers of files and rows to be sorted, of all routes.
     """
 
     queue_bytes: int
@@ -37,8 +37,8 @@ def deal(memory_bytes: int) -> MemoryShares:
     """Deal a task's memory out. Called once a task, and when a job is compiled.
 
     Args:
-        memory_bytes: Of the whole task. An eighth is left for the batch that is being decoded,
-            and one for sorting.
+        memory_bytes: Memory of the whole task. An eighth is left for the batch that is being
+            decoded, and one for sorting.
     """
     eighth = memory_bytes // _EIGHTH
     return MemoryShares(
@@ -64,7 +64,7 @@ class TaskMemory:
     """Rows that are kept in one task, by who keeps them.
 
     Args:
-        memory_bytes: Of the whole task.
+        memory_bytes: Memory of the whole task.
 
     Attributes:
         shares: How it is dealt out.
@@ -84,7 +84,7 @@ class TaskMemory:
         with self._lock:
             self._count(holder)
             self.peak_bytes = max(self.peak_bytes, self._total_bytes)
-            # Some more than needed: many small partitions are not looked through at every write.
+            # Some more than needed: many small partitions are not searched at every write.
             wanted_bytes = self.shares.kept_bytes // 4 * 3
             if self._total_bytes <= self.shares.kept_bytes:
                 return

@@ -1,8 +1,8 @@
-"""Writing behind the reading: a thread writes files while the task fetches and decodes on.
+"""Writing after reading: a thread writes files while the task fetches and decodes on.
 
-A write that is slow holds nobody up until a few writes, or so many bytes, wait for it. Encoding,
-compression and the store release the interpreter, so one thread beside the task's own is enough to
-keep both busy.
+A slow write blocks no thread until a few writes, or so many bytes, wait for it. Encoding,
+compression and the store release the interpreter, so one further thread is enough to keep both
+busy.
 """
 
 import threading
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sluiceway.worker.task_memory import TaskMemory
 
 MAX_WAITING_WRITES = 2
-"""What waits at the deadline is written behind it, so small writes must not pile up."""
+"""What waits at the deadline is written after it, so small writes must not pile up."""
 
 Act = Callable[[], None]
 
@@ -30,7 +30,7 @@ class WriteBehind:
 
     Args:
         memory: The task's; None is that of a task without a word in the job file.
-        max_writes: That may wait.
+        max_writes: Writes that may wait.
 
     Attributes:
         memory: What all that is written counts its memory in.
@@ -125,7 +125,7 @@ class WriteLane:
     """Writes of one route, in order. Used by the task's thread.
 
     Attributes:
-        error: Of the first write that failed; none after it is made.
+        error: Error of the first write that failed; later writes are not made. None while all work.
         memory: The task's.
     """
 
@@ -138,11 +138,11 @@ class WriteLane:
         """Have something written after all that was submitted before.
 
         Args:
-            size_bytes: That it keeps in memory until then.
+            size_bytes: Bytes that it keeps in memory until then.
             act: Writes it.
 
         Raises:
-            BaseException: That of an earlier write; nothing more is written.
+            BaseException: An earlier write has failed with it; nothing more is written.
         """
         self._behind.put(self, size_bytes, act)
         self._raise()
@@ -151,7 +151,7 @@ class WriteLane:
         """Wait until all is written.
 
         Raises:
-            BaseException: That of the first write that failed.
+            BaseException: The first write that failed has raised it.
         """
         self._behind.wait_for(self)
         self._raise()

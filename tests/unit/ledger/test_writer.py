@@ -202,7 +202,7 @@ def test_writer_puts_nothing_into_a_log_of_equal_length_that_was_made_anew(tmp_p
     made.commit(sources(0))
     made.commit(data(1, 0, span(0, 0, 4)))
     _swap(log, _made_anew(tmp_path))
-    with pytest.raises(LedgerCorruptError, match=r"slot 2 holds another record.*anew") as caught:
+    with pytest.raises(LedgerCorruptError, match=r"slot 2 holds another record.*again") as caught:
         made.commit(data(1, 1, span(0, 4, 9)))
     assert caught.value.where == log.layout.record(2)
     assert not Path(log.layout.record(3)).exists()
@@ -232,7 +232,7 @@ class FailsOnce(LocalStorage):
         return super().put_if_absent(path, content, tmp_folder=tmp_folder)
 
 
-@pytest.mark.parametrize("change", ["made anew", "gone"])
+@pytest.mark.parametrize("change", ["created again", "gone"])
 def test_put_that_is_repeated_reads_what_it_follows_again(tmp_path: Path, change: str) -> None:
     storage = FailsOnce()
     log = ledger(tmp_path, storage)

@@ -1,7 +1,7 @@
 """The state that all records up to the tail add up to.
 
-The fold tests the same preconditions when it reads as a writer tests before it puts (commit
-rule 2), so a record that could not lawfully be written cannot be read either: it halts.
+The fold tests the same preconditions when it reads as a writer tests before it puts (commit rule
+2). So a record that could not lawfully be written cannot be read either: it halts.
 """
 
 from collections.abc import Callable

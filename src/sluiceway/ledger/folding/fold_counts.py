@@ -1,6 +1,6 @@
 """Audited counts: what was counted elsewhere, and closings that say that it is there.
 
-A prefix that is closed by its count has as many committed rows at least; the fold looks itself.
+A prefix that is closed by its count has as many committed rows at least; the fold checks it.
 """
 
 from sluiceway.ledger.counts_records import CountsRecord
@@ -11,7 +11,7 @@ from sluiceway.ledger.places import prefixes
 from sluiceway.ledger.records import DataRecord, Record
 
 MAX_COUNTED = 10_000
-"""Counts of open prefixes that are kept: those with the greatest names."""
+"""Counts of open prefixes that are kept: the prefixes with the greatest names."""
 
 
 def check_counts(fold: FoldState, body: CountsRecord, record: Record) -> None:
@@ -44,7 +44,7 @@ def apply_counts(fold: FoldState, body: CountsRecord, record: Record) -> None:
 
 
 def check_counted(fold: FoldState, body: DataRecord, record: Record) -> None:
-    """Refuse to close by a count what nobody has counted, or what is not all there."""
+    """Refuse to close by a count that is unknown, or while rows of the count are missing."""
     slot = f"slot {record.seq}"
     counted = set(body.counted)
     closing = len(counted) == len(body.counted) and counted <= set(body.closed)
@@ -55,7 +55,7 @@ def check_counted(fold: FoldState, body: DataRecord, record: Record) -> None:
 
 
 def apply_closed(fold: FoldState, body: DataRecord) -> None:
-    """What is closed needs no count any more."""
+    """A closed prefix needs no count any more."""
     for prefix in body.closed:
         fold.counted.rows.pop(prefix, None)
 

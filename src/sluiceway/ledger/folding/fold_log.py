@@ -61,7 +61,7 @@ def check_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> Non
 
 
 def apply_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
-    """What is below it need not be read again, and what nobody needs is forgotten."""
+    """No start reads slots below it again; the fold forgets what no later record needs."""
     fold.snapshot_through = body.through
     fold.bytes_since_snapshot = 0
     seal(fold, body.sealed)

@@ -1,6 +1,6 @@
 """Partitions of the table: where each is, which files are live in it, what is closed or announced.
 
-The fold keeps sums of the live files, not their names: a REPLACE names them, and its list has to
+The fold keeps sums of the live files, not their names. A REPLACE names them, and its list has to
 add up to the sum (docs/contributors/promises.md, Partitions that move).
 """
 
@@ -178,7 +178,7 @@ class _Total:
 
 
 def check_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
-    """Refuse a move that would leave a row behind, or that goes where somebody has been."""
+    """Refuse a move that would leave a row out, or that goes to a folder that was used before."""
     slot = f"slot {record.seq}"
     intent = fold.intents.get(body.intent)
     if intent is None or intent.partition != body.partition:
@@ -259,11 +259,11 @@ def check_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
     require((body.rows, body.files) == totals, "I7", f"{where} adds up to {totals}")
     require(body.whole == fold.knows_all_below(body.prefix), "I7", f"{where} is not all known")
     last = max((each.last_seq for each in below), default=closed.closed_seq)
-    require(body.as_of_seq == max(last, closed.closed_seq), "I7", f"{where} is as of slot {last}")
+    require(body.as_of_seq == max(last, closed.closed_seq), "I7", f"{where} ends at slot {last}")
 
 
 def closed_prefix(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
-    """What is known of a prefix; refuses one that is open (commit rule 6)."""
+    """The closed prefix of this name; refuses one that is open (commit rule 6)."""
     closed = fold.closed.get(prefix)
     if closed is None:
         raise violation("rule 6", f"{where} is not closed")
@@ -307,7 +307,7 @@ def check_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
 
 
 def apply_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
-    """They are gone; rows that still come for them begin anew, elsewhere."""
+    """The partitions are gone; rows that still come for them start a new folder."""
     for each in body.partitions:
         state = fold.partitions[each.partition]
         if each.removed:

@@ -35,7 +35,7 @@ class ReadSpan(Protocol):
 
     @property
     def end(self) -> int:
-        """First offset behind what was read."""
+        """First offset after what was read."""
 
     @property
     def rows(self) -> int:
@@ -111,7 +111,7 @@ class WatermarkState:
         us: The watermark; None before there is one.
         by: `all_idle` when no row has moved it last.
         read_at_us: When log ends were read last.
-        held_by: Source partitions that held it then, the one furthest behind first.
+        held_by: Source partitions that held it then, the one with the earliest time first.
     """
 
     us: int | None = None
@@ -146,7 +146,7 @@ class PartitionState:
         moved_seq: Slot from which on records name its live files.
         placed_seq: Slot that last changed what the catalog has to show.
         last_seq: Slot that last touched it.
-        file_sum: Of the live files (`places.file_sum`).
+        file_sum: Sum over the live files (`places.file_sum`).
         whole: Whether rows, files and sum count all live files. Not so when it may have been
             forgotten before it came again.
         expired: Dropped by its owner, and no rows have come since.
@@ -199,7 +199,7 @@ class ClosedPrefix:
 
     Attributes:
         closed_seq: Slot of the DATA that was planned with it closed.
-        version: Of the last READY, in slot `ready_seq`; 0 when there is none.
+        version: Version of the last READY, in slot `ready_seq`; 0 when there is none.
         ready_at_us: When that was put, as it says itself.
         late_rows: Rows that have come since it was closed, into it or aside.
     """
@@ -225,20 +225,20 @@ class FoldState:
 
     Attributes:
         fence_seq: Slot of the latest FENCE.
-        last_epoch: Of the latest DATA since then, in slot `data_seq`; -1 when there is none.
-        counts: Of what was read from source partitions; lanes have their own.
-        late_rows: Of the same, those that were late.
+        last_epoch: Number of the latest DATA's epoch, in slot `data_seq`; -1 when there is none.
+        counts: Rows that were read from source partitions; lanes have their own counts.
+        late_rows: The late rows among these.
         clock_us: Up to when rows were dated by the clock; 0 when none were.
-        partitions: By name; those that nothing is owed to are forgotten now and then.
+        partitions: Partitions by name; a SNAPSHOT forgets partitions to which nothing is owed.
         forgotten_up_to: Greatest name of a forgotten partition.
-        forgotten: Where forgotten partitions go when somebody wants them; None drops them.
+        forgotten: Where forgotten partitions go on request; None drops them.
         moved: Location -> name, of partitions that have moved.
-        intents: By slot.
-        closed: By prefix.
+        intents: Open intents by slot.
+        closed: Closed prefixes by name.
         sealed: Name of what is closed for ever -> slot of its last READY; -1 without one. Prefixes,
             and of tables that close nothing partitions. No row goes there any more.
         left: Folders that may be there still. Nothing is decided by them but what may be removed.
-        bytes_since_snapshot: Of the records behind the last SNAPSHOT, as a start reads them.
+        bytes_since_snapshot: Size of the records after the last SNAPSHOT, as a start reads them.
     """
 
     next_seq: int = 0
@@ -287,7 +287,7 @@ class FoldState:
         return prefix in self.closed or prefix in self.sealed
 
     def sealed_above(self, partition: str) -> str | None:
-        """What is sealed and stands for a partition; None when rows may still go there."""
+        """The sealed prefix or partition above a partition; None when rows may still go there."""
         if not self.sealed:
             return None
         return next((prefix for prefix in prefixes(partition) if prefix in self.sealed), None)

@@ -1,7 +1,7 @@
 """The route's watermark: it never falls, and no row or log end that could hold it is left out.
 
-What the fold tests needs none of the job file's settings: whatever those are, no source partition
-that holds the watermark may be behind it (commit rules 6, 11, 12, 23).
+The fold needs none of the job file's settings for its tests. Whatever those are, no source
+partition that holds the watermark may be below it (commit rules 6, 11, 12, 23).
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def check_watermark(fold: FoldState, body: DataRecord, record: Record) -> None:
 
 
 def _check_closing(fold: FoldState, body: DataRecord, slot: str) -> None:
-    """What is closed has to lie below the watermark that was committed before (commit rule 6)."""
+    """A closed prefix has to lie below the watermark committed before it (commit rule 6)."""
     bound = None if body.watermark is None else body.watermark.bound_us
     known = fold.watermark.us
     by_watermark = set(body.closed) - set(body.counted)
@@ -120,7 +120,7 @@ def apply_watermark(fold: FoldState, body: DataRecord, record: Record) -> None:
     if mark is None:
         return
     state = fold.watermark
-    # A record that only closes repeats the last look, which has not seen what was pinned since.
+    # A record that only closes repeats the last reading of log ends, which lacks later pins.
     has_looked = state.read_at_us != mark.read_at_us
     state.read_at_us = int(mark.read_at_us)
     state.held_by = mark.held_by

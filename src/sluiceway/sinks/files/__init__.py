@@ -1,1 +1,1 @@
-"""Data files of tables: one module a file format, all behind one contract."""
+"""Data files of tables: one module a file format, all with one contract."""

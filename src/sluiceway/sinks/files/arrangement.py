@@ -17,7 +17,7 @@ class ColumnMapping:
 
     Args:
         rows: Schema of the rows to be written.
-        columns: The table's; None: those of the rows, as they are.
+        columns: The table's; None: the rows' columns, as they are.
         lower: Fields inside of these columns get lower-case names, as Hive's readers ask for them.
     """
 

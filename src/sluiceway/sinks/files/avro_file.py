@@ -51,7 +51,7 @@ class AvroFileFormat(TableFormat):
     """Avro, by the schema that the table's readers use.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: Compression, the table's columns and name, and the schema that it names.
 
     Raises:
@@ -211,11 +211,11 @@ class AvroContainer:
         """Write a block; without rows only the heading, if it is not there yet.
 
         Args:
-            rows: In the block.
+            rows: Rows in the block.
             raw: Their bytes, one after the other.
 
         Raises:
-            StorageUnavailableError: The store failed; throw the file away.
+            StorageUnavailableError: The store failed; discard the file.
         """
         if not self._begun:
             self._begun = True
@@ -358,7 +358,7 @@ def avro_blocks(
     """Heading of an Avro file, and its blocks: number of rows and packed content.
 
     Args:
-        handle: On the file.
+        handle: Handle on the file.
         skip: Leave the content out.
 
     Raises:

@@ -50,7 +50,7 @@ def schema_from_columns(columns: Schema, table: str) -> dict[str, Any]:
     """The schema that readers make of a table's columns; names of records matter to them.
 
     Args:
-        columns: Of the table.
+        columns: Columns of the table.
         table: `database.table`.
     """
     database, _, name = table.rpartition(".")
@@ -124,7 +124,7 @@ def takes_null(field_type: Any) -> bool:
 
 
 def not_null(field_type: Any) -> Any:
-    """A field's type without the null beside it."""
+    """A field's type without the null in its union."""
     if isinstance(field_type, list):
         others = [one for one in field_type if one != "null"]
         return others[0] if len(others) == 1 else field_type

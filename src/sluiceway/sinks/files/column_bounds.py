@@ -1,4 +1,4 @@
-"""Least and greatest values of columns, for formats whose footers do not tell them."""
+"""Least and greatest values of columns, for formats whose footers do not hold them."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -13,7 +13,7 @@ class ColumnBounds:
     """Bounds over all batches of a file.
 
     Args:
-        schema: Of the batches.
+        schema: Schema of the batches.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -25,7 +25,7 @@ class ColumnBounds:
         self._found: dict[str, tuple[Any, Any]] = {}
 
     def widen(self, rows: pa.RecordBatch) -> None:
-        """Take note of a batch."""
+        """Take in a batch."""
         for index, field in self._columns:
             values = rows.column(index)
             if pa.types.is_timestamp(field.type):
@@ -61,7 +61,7 @@ def has_bounds(kind: pa.DataType) -> bool:
 
 
 def widest_bounds(files: Iterable[Mapping[str, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
-    """Bounds of all rows of several files, from those of each.
+    """Bounds of all rows of several files, from the bounds of each.
 
     A column whose bounds are of different types in two files has none.
     """

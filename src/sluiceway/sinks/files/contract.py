@@ -31,7 +31,7 @@ class FileChoice:
 
     Attributes:
         format: Which format.
-        compression: One that the format allows.
+        compression: Compression that the format allows.
         columns: The table's, in its order, under its names; None where files say by themselves
             which column is which.
         settings: What the table's own properties say of the format, names and values in order.
@@ -48,7 +48,7 @@ class FileChoice:
 
 
 PARQUET_FILES = FileChoice()
-"""Parquet as it is written when nobody says anything: dirty rows, tables of plug-ins."""
+"""Parquet as it is written where nothing else is said: dirty rows, tables of plug-ins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class WrittenFile:
 
     Attributes:
         path: Where it is staged.
-        rows: In it.
+        rows: Rows in it.
         seal: Size and checksum.
         column_bounds: Least and greatest value, as text, of top-level columns of integer,
             float, decimal, date or timestamp type; columns of nulls only are left out.
@@ -77,8 +77,8 @@ class TableFile(ABC):
         writer: Where it goes; owned from here on.
 
     Attributes:
-        keeps_batches: What `flush` frees are batches as they were handed over, which keep all
-            that lies in their memory; else it is a copy of the file's own.
+        keeps_batches: Whether `flush` frees batches as they were handed over, which keep all that
+            lies in their memory; else it frees a copy of the file's own.
     """
 
     keeps_batches: bool = False
@@ -104,7 +104,7 @@ class TableFile(ABC):
 
     @property
     def flushable_bytes(self) -> int:
-        """Those of `buffered_bytes` that `flush` frees."""
+        """The part of `buffered_bytes` that `flush` frees."""
         return self.buffered_bytes
 
     @property
@@ -117,8 +117,8 @@ class TableFile(ABC):
         """Take a batch, in which `TableFormat.unfit_rows` found nothing.
 
         Raises:
-            TaskFailedError: The batch cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The batch cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
 
     @abstractmethod
@@ -126,8 +126,8 @@ class TableFile(ABC):
         """Write what is buffered, to free memory.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
 
     @abstractmethod
@@ -135,8 +135,8 @@ class TableFile(ABC):
         """Write the rest, end the file and make it durable. Called once.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
 
     @abstractmethod
@@ -148,7 +148,7 @@ class TableFormat(ABC):
     """A format as one table wants it. Made once a task; used by one thread at a time.
 
     Attributes:
-        extension: How names of files end, with the dot: readers tell compression by it.
+        extension: How names of files end, with the dot: readers know the compression by it.
     """
 
     extension: str
@@ -184,15 +184,15 @@ class TableFormat(ABC):
 
         Raises:
             pa.ArrowException: It is no such file.
-            ValueError: The same.
+            ValueError: It is no such file.
             OSError: It cannot be read.
         """
 
     def check(self, storage: Storage, path: str, *, size_bytes: int, rows: int) -> None:
-        """Look at a closed file through a fresh handle. Called by the task that wrote it.
+        """Read a closed file through a fresh handle. Called by the task that wrote it.
 
         Raises:
-            TaskFailedError: The file is not as it was written; throw the attempt away.
+            TaskFailedError: The file is not as it was written; discard the attempt.
             StorageUnavailableError: The store failed.
         """
         import pyarrow as pa  # noqa: PLC0415 - slow, and others want the names alone

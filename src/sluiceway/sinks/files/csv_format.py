@@ -39,7 +39,7 @@ def csv_rules(settings: Mapping[str, str]) -> CsvRules:
     """Read the SerDe's properties as Hive does.
 
     Raises:
-        ValueError: Values could not be told apart; says why.
+        ValueError: Values could not be kept apart; says why.
     """
     separator = (settings.get(SEPARATOR) or ",")[0]
     quote = (settings.get(QUOTE) or '"')[0]
@@ -61,11 +61,11 @@ class CsvFileFormat(TableFormat):
     """CSV; all columns are strings.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: Compression, the table's columns, and its SerDe's properties.
 
     Raises:
-        ValueError: The properties allow no rows that can be told apart.
+        ValueError: The properties allow no rows that can be kept apart.
     """
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:

@@ -1,4 +1,4 @@
-"""Parquet files whose columns are found by ids instead of names: those of lake tables."""
+"""Parquet files whose columns are found by ids instead of names, as in lake tables."""
 
 import json
 from collections.abc import Mapping
@@ -57,9 +57,9 @@ def with_field_ids(schema: pa.Schema, ids_text: str, instants_text: str) -> pa.S
     """The schema of a file: each column with its id, integers of 32 bits at least.
 
     Args:
-        schema: Of the rows.
-        ids_text: As `ids_setting` makes it.
-        instants_text: As `instants_setting` makes it.
+        schema: Schema of the rows.
+        ids_text: Setting as `ids_setting` makes it.
+        instants_text: Setting as `instants_setting` makes it.
 
     Raises:
         ValueError: A column has no id.

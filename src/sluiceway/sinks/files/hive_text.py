@@ -58,7 +58,7 @@ _JAVA_BYTE = re.compile(r"[+-]?\d{1,3}")
 _ASCII = 128
 _LINE_ENDS = "\n\r"
 _IN_PLAIN_VALUES = frozenset("0123456789+-./=: " + ascii_letters)
-# Read back as a line's end when they stand behind the escape.
+# Read back as a line's end when they stand after the escape.
 _LINE_ESCAPES = "nr"
 
 
@@ -81,7 +81,7 @@ def text_rules(settings: Mapping[str, str]) -> TextRules:
     """Read the SerDe's properties as Hive does.
 
     Raises:
-        ValueError: Rows could not be told apart; says which property is to blame.
+        ValueError: Rows could not be kept apart; says which property is to blame.
     """
     old, new = settings.get(OLD_COLLECTION_DELIM), settings.get(COLLECTION_DELIM)
     if old is not None and new is not None and old != new:
@@ -122,7 +122,7 @@ def _check(rules: TextRules) -> None:
         raise ValueError("two of its delimiters are the same character")
     for one in named:
         if one in _LINE_ENDS or (rules.escape and one in _LINE_ESCAPES):
-            raise ValueError(f"the delimiter {one!r} cannot be told from a line's end")
+            raise ValueError(f"the delimiter {one!r} reads like a line's end")
     if any(one in rules.null for one in (*rules.separators, *_LINE_ENDS)):
         raise ValueError(f"{NULL_FORMAT} is {rules.null!r}, which holds a delimiter")
 
@@ -131,8 +131,8 @@ def levels_of(data_type: DataType, level: int = 1) -> int:
     """Separators that a column of a type needs, with that of the columns.
 
     Args:
-        data_type: Of the column.
-        level: Of separators that are used around it.
+        data_type: Type of the column.
+        level: Level of the separators that are used around it.
     """
     match data_type:
         case ListType(element):
@@ -149,7 +149,7 @@ class HiveText:
     """Encodes columns by the rules of a table.
 
     Args:
-        rules: Of the table.
+        rules: Rules of the table.
     """
 
     def __init__(self, rules: TextRules) -> None:
@@ -170,7 +170,7 @@ class HiveText:
 
         Args:
             values: A column, or what is inside of one.
-            level: Of the separators around it.
+            level: Level of the separators around it.
         """
         kind = values.type
         if pa.types.is_list(kind):
@@ -209,7 +209,7 @@ class HiveText:
     def _unfit_list(self, values: Any, level: int) -> Mask | None:
         lengths = list_lengths(values)
         found = any_inside(self.unfit(values.flatten(), level + 1), lengths)
-        # One empty text and no text at all look alike.
+        # One empty text and no text at all are written alike.
         alone = self._is_empty(values, level)
         if alone is not None:
             found = either([found, alone & (lengths == 1)])

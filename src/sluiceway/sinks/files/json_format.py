@@ -33,7 +33,7 @@ class JsonFileFormat(TableFormat):
     """JSON lines, keys as the table's columns; nulls are written.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: Compression, and the table's columns.
     """
 

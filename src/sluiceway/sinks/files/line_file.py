@@ -19,8 +19,8 @@ CODEC_ENDINGS = {"none": "", "gzip": ".gz", "snappy": ".snappy", "lz4": ".lz4"}
 _GZIP_LEVEL = 4
 _GZIP_WINDOW = 31
 _BLOCK_BYTES = 64 << 10
-# Lines are kept until so many can be written at once: until then a file is neither begun, nor is
-# there a codec for it, and partitions may be many.
+# Lines are kept until so many can be written at once. Until then a file is not begun and has no
+# codec, so partitions may be many.
 _PUT_BYTES = 1 << 20
 _GZIP_STATE_BYTES = 300 << 10
 _HADOOP_CODECS = {"snappy": "snappy", "lz4": "lz4_raw"}
@@ -33,7 +33,7 @@ class LineStagedFile(TableFile):
     """One file of lines being written inside a task, by one thread.
 
     Each batch is encoded at once, and handed to the storage when enough lines have come. There
-    is no footer to look at later, so rows are counted as lines while they are written.
+    is no footer to read later, so rows are counted as lines while they are written.
 
     Args:
         writer: Where it goes; owned from here on.

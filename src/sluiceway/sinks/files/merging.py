@@ -50,24 +50,24 @@ class MergedFile(Protocol):
         """Write what is buffered.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
 
     def write(self, piece: Any, /) -> None:
         """Take a piece of a closed file of the kind that this one was made for.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
 
     def close(self) -> WrittenFile:
         """End the file and make it durable. Called once.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
 
     def abort(self) -> None:
@@ -79,8 +79,8 @@ class ClosedFile(ABC):
 
     Attributes:
         kind: Files of one kind may follow each other in one merged file.
-        encoded: Whether its rows are copied as they are encoded. Bounds of columns are then those
-            that its record has, so that a merged file holds whole files.
+        encoded: Whether its rows are copied as they are encoded. Bounds of columns then come from
+            its record, so that a merged file holds whole files.
     """
 
     kind: object
@@ -88,7 +88,7 @@ class ClosedFile(ABC):
 
     @abstractmethod
     def new_file(self, writer: StagedWriter) -> MergedFile:
-        """Begin a file for this one's rows and those of others of its kind.
+        """Begin a file for the rows of this one and of others of its kind.
 
         Args:
             writer: Where it goes; owned by the file from here on.
@@ -112,9 +112,9 @@ def open_closed(
 
     Args:
         path: Its ending says how it is written.
-        handle: On it.
-        choice: Of the table: how merged files are written.
-        bounds: Of its columns, as its record has them.
+        handle: Handle on it.
+        choice: The table's choice: how merged files are written.
+        bounds: Bounds of its columns, as its record has them.
 
     Raises:
         ValueError: It is not of the table's format, is damaged, or cannot be read exactly.
@@ -190,7 +190,7 @@ def _in_micros(field: pa.Field) -> pa.Field:
 
 
 def _refuse_unreadable_times(schema: pa.Schema, bounds: dict[str, tuple[str, ...]]) -> None:
-    """Refuse a file whose timestamps may be read as others: bounds tell, where there are any."""
+    """Refuse a file whose timestamps may be read as others, going by its bounds if it has any."""
     least, greatest = _ORC_TIMES
     for field in schema:
         if pa.types.is_timestamp(field.type):
@@ -202,7 +202,7 @@ def _refuse_unreadable_times(schema: pa.Schema, bounds: dict[str, tuple[str, ...
                 )
         elif _has_times(field.type):
             raise ValueError(
-                f"column {field.name} has timestamps inside, and nothing tells whether all of "
+                f"column {field.name} has timestamps inside, and it is unknown whether all of "
                 "them can be read back from ORC here"
             )
 

@@ -1,8 +1,8 @@
 """Days and moments of the Julian calendar, which some readers take for others.
 
-Readers in Java count days before 1582-10-15 by the Julian calendar in files that do not say by
-which they were written: ORC and Avro of Hive. Where days are text, they find each day again but
-the ten that lie between the two calendars: of 1582-10-10 they make 1582-10-20.
+Readers in Java count days before 1582-10-15 by the Julian calendar in files that do not name their
+calendar: ORC and Avro of Hive. Where days are text, they find each day again but the ten that lie
+between the two calendars: of 1582-10-10 they make 1582-10-20.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ def before_gregorian(values: Any) -> Mask | None:
 
 
 def between_calendars(values: Any) -> Mask | None:
-    """Which days or moments lie from 1582-10-05 to 1582-10-14; None as of `before_gregorian`."""
+    """Which days or moments lie from 1582-10-05 to 1582-10-14; None as in `before_gregorian`."""
     old = before_gregorian(values)
     if old is None:
         return None

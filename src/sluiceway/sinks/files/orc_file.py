@@ -33,7 +33,7 @@ class OrcFormat(TableFormat):
     """ORC. Columns lie in the table's order, since older readers find them by their place.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: Compression, and the table's columns.
     """
 

@@ -27,7 +27,7 @@ from sluiceway.storage.contract import StagedWriter
 ROW_GROUP_BYTES = 64 << 20
 _ZSTD_LEVEL = 1
 _SAMPLE_ROWS = 2_000
-# Fewer rows say too little for the files behind them.
+# Fewer rows say too little for later files.
 _FEW_ROWS = 50
 # Above this share of distinct values a dictionary is built only to be given up.
 _DICTIONARY_SHARE = 0.5
@@ -37,7 +37,7 @@ class ParquetFormat(TableFormat):
     """Parquet.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: Compression, and with the setting `timestamps` as `micros` INT64 timestamps.
     """
 
@@ -76,14 +76,14 @@ class ParquetStagedFile(TableFile):
 
     Args:
         writer: Where it goes; owned from here on.
-        schema: Of every batch.
+        schema: Schema of every batch.
         compression: `zstd`, `snappy` or `gzip`.
         row_group_bytes: Arrow bytes of a row group, before encoding.
-        int96: Timestamps as INT96, which Hive, Spark and Presto of all ages read alike; else
-            as INT64 of microseconds in UTC, which Hive reads from version 4 on.
-        columns: Of the files of one task; may be shared by its threads.
-        stored: Schema of the file where its columns have ids, which lake tables go by; decimals
-            are stored as integers then, and timestamps never as INT96.
+        int96: Whether timestamps are INT96, which Hive, Spark and Presto of all ages read alike;
+            else INT64 of microseconds in UTC, which Hive reads from version 4 on.
+        columns: Columns of the files of one task; may be shared by its threads.
+        stored: Schema of the file where its columns have ids, which lake tables go by. Decimals are
+            stored as integers then, and timestamps never as INT96.
     """
 
     def __init__(  # noqa: PLR0913 - a file says all of itself
@@ -123,8 +123,8 @@ class ParquetStagedFile(TableFile):
         """Take a batch; writes a row group when enough has come.
 
         Raises:
-            TaskFailedError: The batch cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The batch cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
         if batch.num_rows == 0:
             return
@@ -138,8 +138,8 @@ class ParquetStagedFile(TableFile):
         """Write what is buffered as a row group, to free memory.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
         if not self._batches:
             return
@@ -159,8 +159,8 @@ class ParquetStagedFile(TableFile):
         """Write the rest and the footer, make the file durable. Called once.
 
         Raises:
-            TaskFailedError: The rows cannot be written; throw the file away.
-            StorageUnavailableError: The store failed; throw the file away.
+            TaskFailedError: The rows cannot be written; discard the file.
+            StorageUnavailableError: The store failed; discard the file.
         """
         self.flush()
         try:
@@ -229,13 +229,13 @@ class ParquetStagedFile(TableFile):
 
 
 class FileColumns:
-    """What is found out of the columns once, for many small files.
+    """What is learned of the columns once, for many small files.
 
-    Which get a dictionary: a look costs as much as a quarter of the writing of a few hundred rows.
-    Two threads that look at the same time come to a choice each; either is good.
+    Which get a dictionary: finding out costs a quarter of the writing of a few hundred rows. Two
+    threads that find out at the same time come to a choice each; either is good.
 
     Args:
-        schema: Of the rows.
+        schema: Schema of the rows.
 
     Attributes:
         bounded: Column chunks of a footer that hold bounds of a simple top-level column, and its
@@ -275,7 +275,7 @@ def dictionary_columns(sample: pa.Table) -> list[str]:
     """Parquet paths of the columns for which a dictionary pays, by the first rows of a file.
 
     Args:
-        sample: Rows; the first 2,000 are looked at. Empty: no column.
+        sample: Rows; the first 2,000 are used. Empty: no column.
     """
     rows = sample.slice(0, _SAMPLE_ROWS)
     found = []

@@ -13,8 +13,8 @@ from sluiceway.sinks.files.row_masks import where_true
 def plain_text(values: Any) -> Any:
     """Texts of values that are not nested, as an array of strings; nulls stay null.
 
-    Decimals and fractions of a second without exponents and needless zeros, floats in their
-    shortest form, `Infinity` and `NaN` as Java has them, bytes in base64, moments as
+    Decimals and fractions of a second have no exponents and no needless zeros, and floats their
+    shortest form. `Infinity` and `NaN` are as Java has them, bytes are in base64, and moments like
     `2026-11-20 08:09:10.5`.
     """
     kind = values.type

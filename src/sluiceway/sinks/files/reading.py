@@ -1,6 +1,6 @@
 """Closed files of a table, read back: how many rows they have, and columns of plain values.
 
-For checks of what is there (`verify`), not for speed. What a file is, its name's ending says.
+For checks of stored files (`verify`), not for speed. The ending of a file's name says its format.
 """
 
 import json
@@ -51,7 +51,7 @@ def file_ending(choice: FileChoice) -> str:
 
 
 def has_footer(path: str) -> bool:
-    """Whether a file's own footer or block heads tell how many rows it has."""
+    """Whether a file's own footer or block heads say how many rows it has."""
     return format_by_name(path) in (FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO)
 
 
@@ -84,9 +84,9 @@ def read_columns(
 
     Args:
         path: Its ending says the format.
-        handle: On the file.
-        names: Of the columns.
-        choice: Of the table: text finds columns by their place.
+        handle: Handle on the file.
+        names: Names of the columns.
+        choice: The table's choice: text finds columns by their place.
 
     Raises:
         ValueError: It is no such file, or has no such column.

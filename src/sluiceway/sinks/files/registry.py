@@ -22,7 +22,7 @@ def open_format(schema: pa.Schema, choice: FileChoice) -> TableFormat:
     """A table's format, for batches of one schema. Called once a task, and at a route's start.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: What the table wants.
 
     Raises:

@@ -66,7 +66,7 @@ def map_lengths(values: Any) -> NDArray[np.int64]:
 
 
 def map_parts(values: Any) -> tuple[Any, Any]:
-    """Keys and items of all entries in order, without what may lie behind nulls."""
+    """Keys and items of all entries in order, without what null maps may hold."""
     offsets = values.offsets.to_numpy()
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     keys, items = values.keys.slice(first, count), values.items.slice(first, count)

@@ -24,9 +24,9 @@ class RowSpan:
     """Rows `[first_row, first_row + rows)` of a file.
 
     Attributes:
-        path: Of the file.
-        file_rows: That it has in all, by the ledger.
-        bounds: Of its columns, as the ledger has them.
+        path: Path of the file.
+        file_rows: Rows that it has in all, by the ledger.
+        bounds: Bounds of its columns, as the ledger has them.
     """
 
     path: str
@@ -40,9 +40,9 @@ def span_batches(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator
     """Read rows of a file; columns are found by name, whatever its letter case.
 
     Args:
-        handle: On the file.
+        handle: Handle on the file.
         span: Which rows.
-        schema: Of the batches. A column that the file does not have is null, as for Hive.
+        schema: Schema of the batches. A column that the file lacks is null, as for Hive.
 
     Raises:
         FileLostError: The file has another number of rows than the ledger says.
@@ -112,7 +112,7 @@ def _orc_pieces(handle: BinaryIO, span: RowSpan) -> Iterator[_Columns]:
 
 
 def _cut(batches: Iterator[pa.RecordBatch], at: int, span: RowSpan) -> Iterator[_Columns]:
-    """Of batches that begin at row `at`, the rows that are wanted."""
+    """The wanted rows of batches that begin at row `at`."""
     stop = span.first_row + span.rows
     for batch in batches:
         skipped = max(span.first_row - at, 0)

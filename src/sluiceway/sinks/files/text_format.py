@@ -21,11 +21,11 @@ class TextFormat(TableFormat):
     """`STORED AS TEXTFILE`: delimited lines of LazySimpleSerDe.
 
     Args:
-        schema: Of every batch.
+        schema: Schema of every batch.
         choice: Compression, the table's columns, and its SerDe's properties.
 
     Raises:
-        ValueError: The properties allow no rows that can be told apart.
+        ValueError: The properties allow no rows that can be kept apart.
     """
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:

@@ -42,7 +42,7 @@ def name_problem(file_format: FileFormat, columns: Schema, *, in_metastore: bool
     Called where `format_problem` is.
 
     Args:
-        file_format: Of the files.
+        file_format: Format of the files.
         columns: The columns that are written.
         in_metastore: The types are kept as text, which Hive's parser reads.
     """

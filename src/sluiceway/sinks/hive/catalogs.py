@@ -27,7 +27,7 @@ def open_catalog(
         uris: `thrift://host:port`, several separated by commas; or `folder:` and a place.
         timeout_s: Longest wait for an answer of a metastore.
         stores: How the store of a folder is reached.
-        options: How a metastore is reached, besides its address.
+        options: How a metastore is reached, in addition to its address.
 
     Raises:
         JobFileError: It is no such address.
@@ -64,7 +64,7 @@ def identity_of(uris: str, table: MetastoreTable) -> TableIdentity:
 
     Args:
         uris: Address of its catalog.
-        table: As the catalog has it.
+        table: The table as the catalog has it.
     """
     return TableIdentity(
         catalog=uris,

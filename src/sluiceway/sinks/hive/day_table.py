@@ -1,4 +1,4 @@
-"""A Hive table of Parquet files in a folder for each day, which several may fill side by side."""
+"""A Hive table of Parquet files in a folder for each day, which several may fill at once."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ class DayTable(DayFolders):
     Args:
         metastore: `thrift://host:port`, several separated by commas.
         name: `database.table`.
-        columns: Of the files, without the day.
+        columns: Columns of the files, without the day.
         timeout_s: Longest wait for an answer of the metastore.
         stores: How the store that it lies on is reached.
     """
@@ -143,7 +143,7 @@ class DayTable(DayFolders):
                 hint="drop the partition; it is made again",
             )
         if STATS_ACCURATE in found.parameters:
-            # Hive would answer count(*) from them without looking at new files.
+            # Hive would answer count(*) from them without reading new files.
             change = PartitionChange(f"{_DAY}={day}", (day,))
             self._client.alter_partitions(table.database, table.name, [change])
         self._shown.add(day)

@@ -1,4 +1,4 @@
-"""Statements of Hive SQL that say what a route does to its table. For people: nobody runs them."""
+"""Statements of Hive SQL that say what a route does to its table. For people: none is run."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ def create_statement(table: MetastoreTable) -> str:
     """`CREATE EXTERNAL TABLE`, as it would make the same table.
 
     Args:
-        table: As it would be created, with its location.
+        table: The table as it would be created, with its location.
     """
     layout = table.layout
     lines = [

@@ -4,7 +4,7 @@
     <folder>/_catalog/<database>/<table>/<id>/dt=20261120/hr=08/<number>.json
 
 An entry is a file with a number. A change puts the next number if it is absent: of two writers one
-goes first, and the other looks again. The entry with the highest number holds. Some
+goes first, and the other reads again. The entry with the highest number holds. Some
 before it stay: a folder's listing is made while others write, and must not miss them all.
 """
 
@@ -50,7 +50,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _TableEntry:
-    """A table as its entry has it; `id` tells it from an earlier one of its name."""
+    """A table as its entry has it; an earlier table of its name has another `id`."""
 
     id: str
     created_at_s: int
@@ -97,7 +97,7 @@ class FolderCatalog:
         return None if found is None else _as_table(database, table, found)
 
     def major_version(self) -> int:
-        """Of a metastore whose readers understand all that we write."""
+        """Version of a metastore whose readers understand all that we write."""
         return _READS_LIKE
 
     def database_location(self, database: str) -> str | None:
@@ -278,7 +278,7 @@ class FolderCatalog:
 
 
 class _Entry:
-    """What is kept under one name, by numbered files in a folder of its own."""
+    """The entry under one name, by numbered files in a folder of its own."""
 
     def __init__(self, storage: Storage, folder: str, staging: str) -> None:
         self._storage = storage
@@ -331,7 +331,7 @@ class _Entry:
         self._storage.remove(self.folder)
 
     def _numbers(self) -> list[int]:
-        """What is there, in order. An empty folder is looked at again: it is being written to."""
+        """All numbers, in order. An empty folder is listed again: it is being written to."""
         for _ in range(_LOOKS):
             names = (each.path.rpartition("/")[2] for each in self._storage.list(self.folder))
             stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))

@@ -18,7 +18,7 @@ class FoundTable:
     Attributes:
         columns: Its data columns, with Hive's type texts.
         partition_columns: Names, in path order.
-        values: Of one of its partitions, by the partition column; empty when it has none.
+        values: Values of one of its partitions, by the partition column; empty when it has none.
     """
 
     columns: Mapping[str, str]
@@ -60,7 +60,7 @@ class ObservedMetastore:
     """A metastore that answers.
 
     Attributes:
-        version: Major; 0 when it does not tell.
+        version: Major version; 0 when it reports none.
         default_location: Where new tables lie; None when it has no database `default`.
     """
 

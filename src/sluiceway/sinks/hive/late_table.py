@@ -1,7 +1,7 @@
 """A Hive table over a route's late place: the files where they lie, the columns of the route's.
 
 No row is copied. The late place has a folder for each partition, and a file gets there after its
-commit only; so each folder can be a partition as it is.
+commit only. So each folder can be a partition as it is.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from sluiceway.storage.locations import qualify_location, same_location
 
 _PURGE = "external.table.purge"
 _OTHER_NAME = "name another table for late rows, or one that does not exist: it is made"
-_MAKE_ANEW = "drop it: it is made anew with all that came late, and the files stay"
+_MAKE_ANEW = "drop it: it is created again with all that came late, and the files stay"
 
 
 class LateTable(LateRowsTable):
     """The table; used by one thread.
 
     Args:
-        client: Of the metastore of both tables; closed here.
+        client: Client of the metastore of both tables; closed here.
         main: The route's own table, `database.table`.
         name: The table over its late place.
         ledger: Value of the property `sluiceway.ledger` of both.
@@ -77,7 +77,7 @@ class LateTable(LateRowsTable):
             columns = self._own_layout.columns
             table = self._client.alter_columns(table.database, table.name, columns, put={})
         if STATS_ACCURATE in table.parameters:
-            # Hive would answer count(*) from them without looking at new files.
+            # Hive would answer count(*) from them without reading new files.
             table = self._client.alter_table_parameters(
                 table.database, table.name, put={}, remove=(STATS_ACCURATE,)
             )
@@ -131,7 +131,7 @@ class LateTable(LateRowsTable):
                 input_format=layout.input_format,
                 output_format=layout.output_format,
                 columns=layout.columns,
-                # Wherever the route's own table has them: readers look in both places.
+                # Wherever the route's own table has them: readers read both places.
                 serde_parameters=dict(settings_of(layout, main.parameters)),
             ),
             partition_columns=main.partition_columns,

@@ -33,12 +33,12 @@ def apply_partitions(
 ) -> tuple[ParkedPartition, ...]:
     """Compare, and apply the difference in batches; safe to repeat. No file is touched.
 
-    Folders that do not exist are made here, never by the metastore: it would remove one
-    that it made, with all files in it, when its own transaction fails.
+    Folders that do not exist are made here, never by the metastore. When its own transaction fails,
+    it would remove one that it made, with all files in it.
 
     Args:
-        client: Of the table's metastore.
-        table: As it is now.
+        client: Client of the table's metastore.
+        table: The table as it is now.
         partitions: How they must be.
         stores: How the stores of their folders are reached.
 
@@ -121,7 +121,7 @@ def _add(
         for item in outcome.rejected
     )
     if outcome.existed:
-        # Someone else was faster: theirs has to be looked at like any other.
+        # Another process was faster: its partition has to be checked like any other.
         wanted = {item.values: DesiredPartition(item.values, item.location) for item in missing}
         _compare(client, table, {values: wanted[values] for values in outcome.existed}, parked)
 

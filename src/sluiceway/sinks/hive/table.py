@@ -66,10 +66,10 @@ class InspectedHiveTable(InspectedTable):
     """See `InspectedTable`.
 
     Args:
-        client: That the table was read with; the sink closes it.
-        table: As it was read.
+        client: Client that the table was read with; the sink closes it.
+        table: The table as it was read.
         options: What the job file says of it.
-        identity: Of the table.
+        identity: Identity of the table.
         ledger: Its property `sluiceway.ledger`.
         state: Gives the table as a start would take it.
     """
@@ -125,14 +125,14 @@ class InspectedHiveTable(InspectedTable):
 def columns_with(
     table: MetastoreTable, wanted: Sequence[ColumnToHave]
 ) -> tuple[tuple[HiveColumn, ...], dict[str, str]]:
-    """The table's columns with those that it shall have.
+    """The table's columns and the desired ones.
 
     Returns:
         All columns, new ones last; and properties that say how the changed ones are read.
 
     Raises:
         TableMismatchError: A column is there with a type that the wanted one does not extend, or
-            it is not the metastore that says which columns there are.
+            the metastore does not hold the columns.
     """
     provider = table.parameters.get("spark.sql.sources.provider", "")
     if provider.lower() not in ("", "hive"):
@@ -167,7 +167,7 @@ def lacking_columns(table: MetastoreTable, expected: Schema) -> tuple[ColumnToHa
     A column that is there with a type which cannot be extended to the expected one is left out.
 
     Args:
-        table: As the metastore has it.
+        table: The table as the metastore has it.
         expected: Columns of the job file.
     """
     held = {column.name.lower(): column.type for column in table.layout.columns}
@@ -188,7 +188,7 @@ _READS_MICROS = 4
 
 
 def open_hive_table(table: TableOptions, options: Mapping[str, str]) -> TableSink:
-    """A table of the metastore, as `OpenSink` has it; the connection has no options besides."""
+    """A table of the metastore, as `OpenSink` has it; the connection has no further options."""
     del options
     return HiveTableSink(table)
 
@@ -308,7 +308,7 @@ class HiveTableSink(TableSink):
         return replace(self._state_of(replace(table, layout=layout)), lacking=lacking)
 
     def _state_of(self, table: MetastoreTable) -> TableState:
-        """The table as a route sees it, when it is one that can be written."""
+        """The table as a route sees it, when it can be written."""
         check_writable(table)
         check_definition(table, self._options)
         columns = filled_columns(table, self._options)
@@ -328,7 +328,7 @@ class HiveTableSink(TableSink):
         """See `TableSink.mark_ledger`.
 
         Takes the trust from the table's statistics in the same step: Hive would answer
-        count(*) from them without looking at new files.
+        count(*) from them without reading new files.
         """
         table = self._same_table(state.identity)
         held = table.parameters.get(LEDGER_PROPERTY)
@@ -402,7 +402,7 @@ class HiveTableSink(TableSink):
         options = self._options
         where = f"{options.database}.{options.table}"
         if self._identity is not None:
-            # It was there: somebody has dropped it, and would not want it back unasked.
+            # It was there: a user has dropped it, and would not want it back unasked.
             raise TableMismatchError(
                 "the table was dropped",
                 where=where,
@@ -484,7 +484,7 @@ def format_iso_us(us: int) -> str:
 
 
 def _is_as_late(held: str, until_us: int) -> bool:
-    """Whether a table says so much already; what is no time was written by somebody else."""
+    """Whether a table says so much already; what is no time was written by another program."""
     try:
         return parse_iso_timestamp(held) >= until_us
     except ValueError:

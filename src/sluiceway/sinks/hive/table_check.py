@@ -75,8 +75,8 @@ def refused_property(
     """Which property of a table changes what readers make of its files, and what to do.
 
     Args:
-        table: As the metastore has it.
-        file_format: Of its files.
+        table: The table as the metastore has it.
+        file_format: Format of its files.
 
     Returns:
         None when there is no such property.
@@ -96,7 +96,7 @@ def refused_property(
 def _refused_by_spark(
     table: MetastoreTable, file_format: FileFormat | None, said: Mapping[str, str]
 ) -> tuple[str, str] | None:
-    """What Spark's own tables say besides their columns."""
+    """What Spark's own tables say in addition to their columns."""
     provider = said.get(_PROVIDER, "").lower()
     if provider not in _SPARK_FORMATS:
         return None
@@ -245,8 +245,8 @@ class FilledColumns:
     """Columns of a table, by what a route does about them.
 
     Attributes:
-        schema: Those of the job file, or all when it takes them from the table.
-        further: Those that it takes up besides.
+        schema: Columns of the job file, or all when it takes them from the table.
+        further: Columns that it takes up in addition.
         null: Names of the others.
     """
 
@@ -315,7 +315,7 @@ def match_schema(
     and further columns of the table do not matter.
 
     Args:
-        table: As the metastore has it.
+        table: The table as the metastore has it.
         expected: Columns of the job file.
         follows: Structs of the table may have further fields, which the columns then get too.
 

@@ -149,7 +149,7 @@ def files_of(
     """How new files of a table are written: by its own properties, else as the job file says.
 
     Args:
-        table: One that `check_writable` has passed.
+        table: A table that `check_writable` has passed.
         options: What the job file says.
         written: Columns that rows have.
         columns: All columns of the table, in order.

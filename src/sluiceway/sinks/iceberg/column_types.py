@@ -1,4 +1,4 @@
-"""Column types <-> Iceberg types; columns of a table compared with those of a route.
+"""Column types <-> Iceberg types; columns of a table compared with a route's columns.
 
 Source: Iceberg table spec, "Schemas and Data Types" and "Schema Evolution".
 """
@@ -134,10 +134,10 @@ def to_iceberg(data_type: DataType, ids: Iterator[int] | None = None) -> Iceberg
 
 
 def iceberg_schema(fields: tuple[Field, ...], *, key: tuple[str, ...] = ()) -> IcebergSchema:
-    """A schema for a new table: every column optional but those of its key, ids in order.
+    """A schema for a new table: every column optional except its key's, ids in order.
 
-    `required` is a rule for input, which the decoder holds; a column that is required in the
-    table could never be filled with null by anybody else.
+    `required` is a rule for input, which the decoder holds. Another writer could never fill a
+    column with null that the table requires.
     """
     ids = count(1)
     named = {name.lower() for name in key}
@@ -186,7 +186,7 @@ def type_problem(  # noqa: PLR0911 - one answer a kind of type
     Args:
         data_type: What the route makes.
         held: What the table has.
-        name: Of the column, for the answer; inside of it with dots.
+        name: Name of the column, for the answer; inside of it with dots.
     """
     match data_type, held:
         case ListType(element), IcebergList():
@@ -244,8 +244,8 @@ def own_columns(
     """Columns of a table by name in lower case; of two that differ in case, the one of the name.
 
     Args:
-        schema: Of the table.
-        names: That the route fills, as it spells them.
+        schema: Schema of the table.
+        names: Names that the route fills, as it spells them.
 
     Returns:
         The columns; and pairs of which none is spelt as a name, where the first one is taken.
@@ -281,8 +281,8 @@ def field_ids(schema: IcebergSchema, names: Collection[str] = ()) -> dict[str, i
     The items of a list are `.element`, keys and values of a map `.key` and `.value`.
 
     Args:
-        schema: Of the table.
-        names: That the route fills, see `own_columns`.
+        schema: Schema of the table.
+        names: Names that the route fills, see `own_columns`.
     """
     found: dict[str, int] = {}
     for field in own_columns(schema, names)[0].values():

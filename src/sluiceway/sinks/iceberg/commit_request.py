@@ -1,7 +1,7 @@
 """One request to a catalog: a snapshot, the branch that it moves and the property, all or nothing.
 
-Built from what pyiceberg has for metadata and manifests; its own commits, retries and clean-ups
-are not used: only looking at the table afterwards tells what became of a request.
+It uses what pyiceberg has for metadata and manifests, but not its commits, retries and clean-ups.
+Only the table shows afterwards what became of a request.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,10 +60,10 @@ class SlotBatch:
         ledger: Uuid.
         first: First slot.
         last: Last slot; all between are in it, with rows or without.
-        record_hash: Of the last slot's record.
-        properties: To be set by the same request, besides ours.
+        record_hash: Hash of the last slot's record.
+        properties: Table properties that the same request sets, in addition to ours.
         notes: For the snapshot's summary: offsets and watermark.
-        tags: That are to name the snapshot, each with how long it is kept, in ms.
+        tags: Tags that are to name the snapshot, each with how long it is kept, in ms.
     """
 
     ledger: str
@@ -77,7 +77,7 @@ class SlotBatch:
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """What is sent, once.
+    """The one request, as it is sent.
 
     Attributes:
         through: What the table will say when it lands; None for one that brings no slots.
@@ -92,7 +92,7 @@ def append_request(table: Table, batch: SlotBatch, files: Sequence[DataFile]) ->
     """The request that appends a batch to a table as it was loaded. Writes the manifests.
 
     Args:
-        table: As the catalog has it now: what it holds is what the request asserts.
+        table: The table as the catalog has it now: what it holds is what the request asserts.
         batch: The slots.
         files: Placed; each under the spec that its partition is of. May be none.
     """
@@ -117,9 +117,9 @@ def batch_request(
     """The request that makes these manifests the table's, with a batch's slots. Writes their list.
 
     Args:
-        table: As the catalog has it now.
+        table: The table as the catalog has it now.
         batch: The slots.
-        writer: That wrote them.
+        writer: The writer that wrote them.
         manifests: All of the new snapshot.
         told: What is done, and the counts of what was added and removed.
     """
@@ -180,10 +180,10 @@ def requirements_of(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
 
 
 class Manifests:
-    """Writes the manifests of one snapshot, under names that nobody else has.
+    """Writes the manifests of one snapshot, under unique names.
 
     Attributes:
-        snapshot_id: Of the snapshot.
+        snapshot_id: Id of the snapshot.
     """
 
     def __init__(self, table: Table, snapshot_id: int) -> None:

@@ -35,9 +35,9 @@ class PlacedFile:
     """A data file where the table has it.
 
     Attributes:
-        uri: As manifests name it: below the table's location, in the location's own spelling.
-        path: As the storage names it.
-        texts: Of its partition, as the ledger has them.
+        uri: URI as manifests name it: below the table's location, in the location's own spelling.
+        path: Path as the storage names it.
+        texts: Values of its partition, as the ledger has them.
         seqs: Slots whose rows are in it.
     """
 
@@ -77,8 +77,8 @@ def data_file(
     Args:
         file: Placed.
         footer: Its own.
-        metadata: Of the table as it was loaded: column modes, types.
-        spec: That the file's partition is of.
+        metadata: Metadata of the table as it was loaded: column modes, types.
+        spec: Spec of the file's partition.
         partition: Typed.
     """
     ids = dict(_leaf_ids(footer.schema.to_arrow_schema()))
@@ -115,7 +115,7 @@ def data_file(
 def _statistics_plan(
     metadata: TableMetadata, ids: Mapping[str, int]
 ) -> dict[int, StatisticsCollector]:
-    """Which statistics of which column; of those that the table has dropped since, none."""
+    """Which statistics of which column; none of columns that the table has dropped since."""
     plan: dict[int, StatisticsCollector] = compute_statistics_plan(
         metadata.schema(), metadata.properties
     )
@@ -168,7 +168,7 @@ def _id_of(field: pa.Field) -> int:
 
 
 def missing_files(storage: Storage, files: Sequence[PlacedFile]) -> list[PlacedFile]:
-    """Those that are not where they were placed, or of another size."""
+    """Files that are not where they were placed, or have another size."""
     lost = []
     for file in files:
         status = storage.status(file.path)

@@ -12,8 +12,8 @@ def held_key(table: TableOptions, options: Mapping[str, str]) -> tuple[str, ...]
     """Identifier fields of a table, by name; none where it does not exist, or has none.
 
     Args:
-        table: As the job file says.
-        options: Of the catalog's connection.
+        table: The table as the job file says.
+        options: Options of the catalog's connection.
 
     Raises:
         MetastoreUnavailableError: The catalog does not answer.

@@ -20,13 +20,13 @@ def lineage(metadata: TableMetadata, through: LastSnapshot) -> Lineage:
     """Walk back from the head of main.
 
     Args:
-        metadata: As it was loaded.
+        metadata: Metadata as it was loaded.
         through: Our last snapshot, as the same metadata names it.
 
     Returns:
-        `good` when the walk meets our snapshot; `lost` when it meets the table's first snapshot,
-        or another one that is as old as ours: the table was rolled back or replaced; `unproven`
-        when a snapshot on the way was expired.
+        `good` when the walk meets our snapshot. `lost` when it meets the table's first snapshot, or
+        another as old as ours: the table was rolled back or replaced. `unproven` when a snapshot on
+        the way was expired.
     """
     snapshot = metadata.snapshot_by_name(MAIN_BRANCH)
     if snapshot is None:

@@ -97,9 +97,9 @@ def partition_record(
     """A file's partition as a manifest of `spec` holds it.
 
     Args:
-        texts: As the ledger's record has them, one for each of `fields`.
-        fields: Of the route.
-        spec: One that `find_spec` has found for them, in whatever order of its own.
+        texts: Values as the ledger's record has them, one for each of `fields`.
+        fields: Fields of the route.
+        spec: Spec that `find_spec` has found for them, in whatever order of its own.
         schema: A schema of the table that has the source columns.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Statements of Spark SQL that say what a route does to a lake table. For people: nobody runs them.
+"""Statements of Spark SQL that say what a route does to a lake table. For people: none is run.
 
 Source: Iceberg's documentation, "Spark DDL".
 """
@@ -34,10 +34,10 @@ def create_lake_statement(
 
     Args:
         name: `namespace.table`.
-        schema: Of the table.
-        fields: Of its partition spec.
+        schema: Schema of the table.
+        fields: Fields of its partition spec.
         location: None where the catalog chooses it.
-        properties: Of the table.
+        properties: Properties of the table.
     """
     columns = ",\n".join(f"  {_name(f.name)} {_type(f.field_type)}" for f in schema.fields)
     quoted = ".".join(map(_name, name.split(".")))

@@ -26,8 +26,8 @@ class LastSnapshot:
 
     Attributes:
         slot: All records up to this one, with it, are in the table.
-        snapshot_id: That brought it.
-        sequence_number: Of that snapshot.
+        snapshot_id: Id of the snapshot that brought it.
+        sequence_number: Sequence number of that snapshot.
         record_hash: First digits of the hash of the slot's record.
     """
 

@@ -140,7 +140,7 @@ class KafkaSourceClient(SourceClient):
         )
 
     def list_topics(self) -> tuple[str, ...]:
-        """Names of all topics but those that begin with `__`; see the contract.
+        """Names of all topics except those beginning with `__`; see the contract.
 
         Raises:
             SourceUnavailableError: No broker answers.
@@ -149,10 +149,10 @@ class KafkaSourceClient(SourceClient):
         return tuple(sorted(name for name in self._topic_names() if not name.startswith("__")))
 
     def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
-        """Those of topics that a broker has denied by name, twice; see the contract.
+        """The topics that a broker has denied by name, twice; see the contract.
 
-        A list of topics says too little: it leaves out what the login may not see, and what the
-        broker that was asked does not know yet.
+        A list of topics says too little. It leaves out topics that the login may not see, or that
+        the broker asked does not know yet.
 
         Raises:
             SourceUnavailableError: No broker answers.
@@ -180,7 +180,7 @@ class KafkaSourceClient(SourceClient):
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets; three requests a leader, however many partitions.
 
-        Leaders are asked side by side. One that did not answer the last time is waited for a
+        Leaders are asked at the same time. One that did not answer the last time gets a
         quarter of the time-out, until it answers again.
 
         Raises:
@@ -192,7 +192,7 @@ class KafkaSourceClient(SourceClient):
         leaders: dict[int | None, list[SourcePartition]] = {}
         for one in partitions:
             leaders.setdefault(self._leaders.get(one), []).append(one)
-        # The library would look for their leader until the time is over, and then fail all.
+        # The library would search for their leader until the time is over, and then fail all.
         homeless = leaders.pop(_NO_LEADER, [])
         asked = [self._ask_leader(leader, own) for leader, own in leaders.items()]
         self._wait_for(asked)
@@ -220,7 +220,7 @@ class KafkaSourceClient(SourceClient):
             SourceUnavailableError: A leader does not answer.
             UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
         """
-        # The end is asked for first: a row that comes in between is then found or lies behind it.
+        # The end is asked for first: a row that comes in between is then found or lies after it.
         end, found = self._list_offsets(
             partitions,
             (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
@@ -244,7 +244,7 @@ class KafkaSourceClient(SourceClient):
         return group_offsets(access, group, partitions, self._timeout_s)
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
-        """Tell lag tools how far the ledger is, without joining the group.
+        """Report to lag tools how far the ledger is, without joining the group.
 
         Offsets that do not rise over what this object reported are left out.
 
@@ -371,7 +371,7 @@ class KafkaSourceClient(SourceClient):
             self._wait([first], patience_s)
             failure = first.exception(timeout=0) if first.done() else None
             if first.done() and not _is_late(failure):
-                # Also a refusal comes from a broker; what is asked next tells it in its words.
+                # Also a refusal comes from a broker; the next request reports it in its words.
                 return
             if self._is_unreachable():
                 raise unreachable(self._trouble, self._where)
@@ -428,7 +428,7 @@ class KafkaSourceClient(SourceClient):
     def _topic_names(self) -> list[str]:
         admin = self._open_admin()
         with self._asking("kafka.list_topics", self._where):
-            # The list is asked for in one call, which tells nothing until its time is over.
+            # The list is asked for in one call, which says nothing until its time is over.
             self._meet(self._timeout_s)
             names = list(admin.list_topics(timeout=self._timeout_s).topics)
         self._answered = True
@@ -453,8 +453,8 @@ def _topic_id_text(topic: str, topic_id: object) -> str:
     text = str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
     if set(text) <= {"A"}:
         raise UnhealthyEnvironmentError(
-            "its brokers give topics no ids, so a topic that is created again could not be told "
-            "from the one that was read",
+            "its brokers give topics no ids, so a topic that is created again would look like the "
+            "one that was read",
             where=topic,
             hint="Kafka 2.8 or newer is needed, with inter.broker.protocol.version 2.8 or newer",
         )

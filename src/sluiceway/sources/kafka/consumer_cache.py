@@ -1,7 +1,7 @@
 """Keeps consumers between epochs: a new one costs connections and the prefetched data.
 
-A consumer is used again only when what it will deliver next is known. One that is ahead of the
-ledger (its epoch was thrown away) is closed, never sought: what it holds is not to be trusted.
+A consumer is used again only when what it will deliver next is known. A consumer ahead of the
+ledger (its epoch was discarded) is closed, never sought: what it holds is not to be trusted.
 """
 
 import os
@@ -43,7 +43,7 @@ class ConsumerKey:
         return f"ConsumerKey({self.bootstrap_servers!r}, {sorted(self.partitions)}, {self.owner!r})"
 
     def same_place(self, other: "ConsumerKey") -> bool:
-        """Tell whether the other key differs at most in its owner."""
+        """Whether the other key differs at most in its owner."""
         return (self.bootstrap_servers, self.properties, self.partitions) == (
             other.bootstrap_servers,
             other.properties,
@@ -57,9 +57,9 @@ class ReuseCounts:
 
     Attributes:
         reused: By a kept consumer as it was.
-        reassigned: By a kept consumer that was behind and got new offsets.
+        reassigned: By a kept consumer that lagged and got new offsets.
         created: By a new consumer, for any reason; the next three are the reasons that matter.
-        closed_ahead: Kept consumers closed because an epoch of theirs was thrown away.
+        closed_ahead: Kept consumers closed because an epoch of theirs was discarded.
         closed_owner: Kept consumers closed because the ledger or its term is another.
         closed_behind: Kept consumers closed because others have read on, and a new leader's log is
             to be held against a leader epoch.
@@ -116,7 +116,7 @@ class ConsumerCache:
         """Lend a consumer that delivers each split from its start. Called once a reader.
 
         Args:
-            key: Its partitions are those of the splits.
+            key: Its partitions are the splits' partitions.
             splits: What will be read.
 
         Raises:
@@ -260,8 +260,8 @@ def _is_ahead(leased: LeasedConsumer, wanted: Mapping[SourcePartition, Split]) -
 def _has_to_check(leased: LeasedConsumer, wanted: Mapping[SourcePartition, Split]) -> bool:
     """Whether a leader epoch has to be held against a log at another offset than it stands.
 
-    The library does so when it meets a log and when its leader changes, and not when it is
-    assigned another offset of a log that it knows.
+    The library does so when it meets a log and when its leader changes. It does not when it is
+    assigned another offset of a known log.
     """
     return any(
         split.new_leader and leased.next_offsets.get(partition) != split.start_offset

@@ -54,7 +54,7 @@ class BrokerTrouble:
     """What the library last said about its connections; its error callback.
 
     The library retries for ever and answers a call only with a time-out. Why it failed, a wrong
-    password above all, is told to this callback alone.
+    password above all, goes to this callback alone.
 
     Attributes:
         login: The last refused login or TLS handshake; empty when there was none.
@@ -93,7 +93,7 @@ def kafka_error(failure: KafkaException) -> KafkaError:
 
 
 def is_retried_by_library(error: KafkaError) -> bool:
-    """Tell whether an error event of a consumer needs no reaction."""
+    """Whether an error event of a consumer needs no reaction."""
     return error.name() in _LIBRARY_RETRIES or error.retriable()
 
 

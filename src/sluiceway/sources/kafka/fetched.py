@@ -17,7 +17,7 @@ class LogRows(ABC):
     """Rows of one log from one fetch, in the order in which they came.
 
     Attributes:
-        offsets: Of the rows.
+        offsets: Offsets of the rows.
     """
 
     offsets: Offsets
@@ -28,7 +28,7 @@ class LogRows(ABC):
 
     @abstractmethod
     def leader_epoch(self) -> int | None:
-        """Of the last row; None when unknown."""
+        """Epoch of the last row; None when unknown."""
 
     @abstractmethod
     def mean_bytes(self) -> int:

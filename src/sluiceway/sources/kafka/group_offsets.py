@@ -29,15 +29,15 @@ def group_offsets(
 ) -> dict[SourcePartition, int]:
     """Ask the group's coordinator through a consumer that subscribes to nothing.
 
-    The library's admin client has a request for this too, and crashes the process when the
-    coordinator has just moved (librdkafka issue 5040): it has no group of its own to look for
-    the new one. Offsets that an open transaction is about to replace are waited for, because the
-    consumer reads committed rows only.
+    The library's admin client has a request for this too. It crashes the process when the
+    coordinator has just moved (librdkafka issue 5040): it has no group of its own to find the new
+    one. Offsets that an open transaction is about to replace are waited for, because the consumer
+    reads committed rows only.
 
     Args:
         access: The brokers and the user's client properties.
         group: The group to take over.
-        partitions: Those to ask for.
+        partitions: Partitions to ask for.
         timeout_s: Longest wait.
 
     Returns:
@@ -76,11 +76,11 @@ def group_offsets(
 
 
 class GroupReporter:
-    """Stores offsets of groups that nobody joins, for lag tools.
+    """Stores offsets of groups without members, for lag tools.
 
-    Through consumers that subscribe to nothing, one a group: the admin client's request for it
-    crashes the process when the coordinator has just moved, as in `group_offsets`. At most
-    `MAX_REPORTERS` stay open; used under the lock, since routes report from several threads.
+    It uses consumers that subscribe to nothing, one a group. The admin client's request crashes the
+    process when the coordinator has just moved, as in `group_offsets`. At most `MAX_REPORTERS` stay
+    open; used under the lock, since routes report from several threads.
     """
 
     def __init__(self, bootstrap_servers: str, properties: Mapping[str, str]) -> None:

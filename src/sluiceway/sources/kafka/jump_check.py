@@ -25,7 +25,7 @@ _TIMEOUT_S = 30.0
 _ASK_TIMEOUT_S = 5.0
 _POLL_S = 0.02
 _MESSAGES = 1_000
-# Little is wanted: one look into the hole, not a stream.
+# Little is wanted: one read inside the hole, not a stream.
 _SMALL_FETCH = {"fetch.message.max.bytes": "262144", "queued.min.messages": "1000"}
 
 
@@ -135,7 +135,7 @@ def _assert_still_there(consumer: Consumer, partition: SourcePartition, begin: i
 
 
 def log_bounds(consumer: Consumer | NativeConsumer, partition: SourcePartition) -> tuple[int, int]:
-    """The log's first offset and its high watermark or last stable offset, as of now.
+    """The log's first offset and its high watermark or last stable offset, now.
 
     Called when something is wrong with an offset.
 

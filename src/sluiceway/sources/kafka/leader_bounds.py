@@ -78,7 +78,7 @@ class LeaderBounds:
         return False
 
     def bounds(self) -> dict[SourcePartition, LogBounds]:
-        """Of the partitions of which everything is known."""
+        """Bounds of the partitions of which everything is known."""
         if len(self.found) < _KINDS:
             return {}
         start, stable, high = self.found

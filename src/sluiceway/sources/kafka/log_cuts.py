@@ -46,7 +46,7 @@ def cut_failure(
     """Build the error for a log that was cut, by whether it lost anything that is committed."""
     where = str(split.partition)
     if cut.end >= split.start_offset:
-        # Only what this attempt has read and nobody has committed; another reads on from there.
+        # Only what this attempt has read and no epoch has committed; another reads on from there.
         return TaskFailedError(
             f"the log was truncated to offset {cut.end} while it was read at {cut.requested}",
             where=where,

@@ -14,7 +14,7 @@ class KafkaMessageSender:
     """See `MessageSender`. The producer is made with the first message.
 
     Args:
-        options: Of the connection, as the library takes them.
+        options: Options of the connection, as the library takes them.
         topic: Where messages go.
     """
 
@@ -40,7 +40,7 @@ class KafkaMessageSender:
         except (KafkaException, BufferError) as error:
             raise self._failed(str(error)) from None
         if not outcome:
-            # It may still arrive, and is sent again: its key tells.
+            # It may still arrive, and is sent again: its key identifies it.
             self.close()
             raise self._failed("no broker has answered")
         if outcome[0] is not None:

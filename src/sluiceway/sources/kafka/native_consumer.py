@@ -1,7 +1,7 @@
 """A consumer through the native module: fetches as buffers, no object per message.
 
 It drives the librdkafka that confluent-kafka brings along, with the same settings; errors are
-those of confluent-kafka. Only what reading needs is there.
+confluent-kafka's. Only what reading needs is there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +107,7 @@ class NativeConsumer:
     Args:
         module: The native module.
         library: Path of librdkafka.
-        settings: As `consumer_settings` makes them.
+        settings: Settings as `consumer_settings` makes them.
 
     Raises:
         KafkaException: The library refuses a setting.

@@ -27,7 +27,7 @@ OWN_KAFKA_OPTIONS: Final[Mapping[str, str]] = {
     "enable.gapless.guarantee": _FED,
     "enable.idempotence": _FED,
     "enabled_events": _EVENTS,
-    "enable.partition.eof": "the end of a range is told by this event",
+    "enable.partition.eof": "this event marks the end of a range",
     "group.id": "no group is joined; the name for lag tools has a field of its own",
     "group.instance.id": "no group is joined",
     "group.protocol": "no group is joined",

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from sluiceway.errors import TaskFailedError
 from sluiceway.sources.contract import Split, SplitEnd
 
-# Longer holes than this are rare but for compaction, and worth a second look.
+# Longer holes than this are rare except for compaction, and worth a second read.
 TRUSTED_JUMP_OFFSETS = 1_000
-"""A log that is known to have holes may have them up to here without a second look."""
+"""A log that is known to have holes may have them up to here without a second read."""
 Offsets = npt.NDArray[np.int64]
 
 
@@ -28,8 +28,8 @@ class SplitProgress:
 
     Args:
         split: What is to be read.
-        has_holes: Whether a second look has found a hole in this log before. In a log that nobody
-            writes in transactions or compacts there is none, so the first one is looked at.
+        has_holes: Whether a second read has found a hole in this log before. A log without
+            transactions and compaction has none, so the first hole is checked.
     """
 
     __slots__ = ("_jumps", "has_holes", "leader_epoch", "next_offset", "overran", "rows", "split")
@@ -53,7 +53,7 @@ class SplitProgress:
         """Count the rows of one fetch. Called with every fetch that holds rows of the split.
 
         Args:
-            offsets: Of all rows of the fetch, in the order in which they came; not empty.
+            offsets: Offsets of all rows of the fetch, in the order in which they came; not empty.
 
         Returns:
             How many of them belong to the range, from the first on; the others are at or after
@@ -83,7 +83,7 @@ class SplitProgress:
     def reach_end(self, offset: int) -> None:
         """Take the event that the log ends at `offset`. Called after the rows of the fetch.
 
-        An event from before the last row, or one that was told already, changes nothing.
+        An event from before the last row, or a repeated one, changes nothing.
         """
         stop = self.split.stop_offset
         end = offset if stop is None else min(offset, stop)
@@ -94,14 +94,14 @@ class SplitProgress:
     def set_leader_epoch(self, offset: int, leader_epoch: int | None) -> None:
         """Take the leader epoch of the last row of the range so far. Called after `count`.
 
-        It is kept only beside the offset that it belongs to: markers and aborted records behind
+        It is kept only with the offset that it belongs to: markers and aborted records after
         the row may be of a newer epoch.
         """
         if offset + 1 == self.next_offset:
             self.leader_epoch = leader_epoch
 
     def pop_jumps(self) -> list[Jump]:
-        """Hand over the jumps since the last call that nobody but this consumer vouches for."""
+        """Hand over the jumps since the last call that only this consumer vouches for."""
         jumps, self._jumps = self._jumps, []
         return jumps
 
@@ -132,7 +132,7 @@ class SplitProgress:
             )
 
     def _note_jumps(self, ends: Offsets) -> None:
-        """Note the holes before each of `ends`: offsets of rows, or the stop behind them."""
+        """Note the holes before each of `ends`: offsets of rows, or the stop after them."""
         self._note_jump(self.next_offset, int(ends[0]))
         steps = np.diff(ends)
         rows = np.flatnonzero(steps > TRUSTED_JUMP_OFFSETS).tolist()

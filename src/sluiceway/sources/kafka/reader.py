@@ -65,7 +65,7 @@ class KafkaBatch(SourceBatch):
         return [_timestamp_ms(message) for message in self._messages]
 
     def sampled_times_ms(self, step: int) -> list[int | None]:
-        """See `SourceBatch`; only the messages asked for are looked into."""
+        """See `SourceBatch`; only the messages asked for are read."""
         return [_timestamp_ms(message) for message in self._messages[::step]]
 
     def records(self, rows: Sequence[int]) -> RawRecords:
@@ -198,11 +198,11 @@ _FIRST_FETCH_ROWS: Final = 1_000
 class KafkaSplitReader(SplitReader):
     """One consumer for all splits of a task, lent by the process's cache.
 
-    A split with a stop offset ends there when a row at or behind the stop, or the end of the log
-    at or behind it, was met; so it never waits for a row that a transaction marker replaced.
+    A split with a stop offset ends when a row at or above the stop was met, or the log's end at or
+    above it. So it never waits for a row that a transaction marker replaced.
 
     Args:
-        splits: At most one per source partition; of any topics.
+        splits: Splits, at most one per source partition; of any topics.
         bootstrap_servers: The brokers, `host:port` with commas between.
         properties: The user's client properties, checked by `check_properties`.
         owner: Ledger uuid and term of the driver that planned the splits.
@@ -253,7 +253,7 @@ class KafkaSplitReader(SplitReader):
 
         Raises:
             SourceUnavailableError: The broker refused the login, or the end of a log could not
-                be looked up.
+                be read.
             OffsetsLostError: The wanted offset is out of range, truncated or of another log.
             TaskFailedError: Offsets came that cannot be, or the topic is not there any more.
         """
@@ -277,7 +277,7 @@ class KafkaSplitReader(SplitReader):
     def close(self, *, reusable: bool) -> None:
         """Give the consumer back to the cache, or close it. Safe to repeat.
 
-        One that held rows behind a stop offset is closed in any case: they came off its queue
+        A consumer that held rows after a stop offset is closed in any case: they came off its queue
         and were not returned.
         """
         leased, self._leased = self._leased, None

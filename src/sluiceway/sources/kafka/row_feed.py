@@ -1,7 +1,7 @@
-"""Feeds a topic exactly once: rows and the place behind them in one transaction.
+"""Feeds a topic exactly once: rows and the place after them in one transaction.
 
 The place is kept as the committed offset of a consumer group on the topic's partition 0: a number,
-and a text beside it. Nobody joins the group; its offset says nothing about the topic's log.
+and a text with it. The group has no members; its offset says nothing about the topic's log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class KafkaRowFeed:
     Args:
         access: The brokers and the user's client properties.
         topic: Where rows go; it has to be there.
-        name: Of the feed: its group, and what its transactions are known by.
+        name: Name of the feed: its group, and what its transactions are known by.
         timeout_s: Longest wait for the brokers in one call.
     """
 
@@ -90,8 +90,8 @@ class KafkaRowFeed:
         After any error the feed has to be opened again: it says what became of the rows.
 
         Args:
-            rows: In the order that rows of one key keep.
-            place: Behind the last of them.
+            rows: Rows in the order that rows of one key keep.
+            place: Place after the last of them.
 
         Raises:
             RowsTooLargeError: A row is larger than client or broker take; nothing was sent.

@@ -10,8 +10,8 @@ from sluiceway.sources.kafka.own_options import OWN_KAFKA_OPTIONS
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-# librdkafka writes to stderr unless it is given a logger. Of a broker that is away it would tell
-# many times a second, beside what the log of the product says once; who wants it adds a handler.
+# librdkafka writes to stderr unless it is given a logger. It would report a broker that is away
+# many times a second, and the product's log says it once; who wants it adds a handler.
 LIBRARY_LOG: Final = logging.getLogger("sluiceway.sources.kafka.librdkafka")
 LIBRARY_LOG.addHandler(logging.NullHandler())
 LIBRARY_LOG.propagate = False
@@ -60,10 +60,10 @@ def wrong_properties(properties: Mapping[str, str]) -> dict[str, str]:
     login or a certificate, is found when a client is made.
 
     Args:
-        properties: librdkafka's names and values; those that are refused anyway are left out.
+        properties: librdkafka's names and values; refused ones are left out.
 
     Returns:
-        What is wrong, by name.
+        The problems, by name.
     """
     wrong: dict[str, str] = {}
     names = properties.keys() - REFUSED.keys()
@@ -73,7 +73,7 @@ def wrong_properties(properties: Mapping[str, str]) -> dict[str, str]:
     from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415
 
     for name in names:
-        # Without brokers the client has nobody to talk to.
+        # Without brokers the client has no peer to talk to.
         settings = {"group.id": _UNUSED_GROUP, "logger": LIBRARY_LOG, name: properties[name]}
         try:
             Consumer(settings).close()
@@ -152,7 +152,7 @@ _FEED: Final[Mapping[str, str | int | bool]] = {
 }
 
 _TUNING: Final[Mapping[str, str | int | bool]] = {
-    # A full queue is looked at again after this pause; the default of a second stalls a reader.
+    # A full queue is checked again after this pause; the default of a second stalls a reader.
     "fetch.queue.backoff.ms": 5,
     # How long an idle broker keeps a question; one with rows answers at once. A consumer that
     # gets other partitions waits for the answer under way.
@@ -164,7 +164,7 @@ _TUNING: Final[Mapping[str, str | int | bool]] = {
     # First request per partition; a larger record makes the library ask for more by itself, up
     # to fetch.max.bytes. Requests of 2 MiB cost the least CPU per record.
     "fetch.message.max.bytes": 2_097_152,
-    # Brokers check a batch when it is appended, and nobody does on the way from their disks to
+    # Brokers check a batch when it is appended, and nothing does on the way from their disks to
     # here. `python -m bench.crc_cost` measures what it costs; a user may set it to false.
     "check.crcs": True,
     "reconnect.backoff.ms": 50,

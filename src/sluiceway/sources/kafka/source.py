@@ -11,7 +11,7 @@ from sluiceway.sources.kafka.settings import check_properties, wants_kerberos
 
 
 def logged_in(options: Mapping[str, str]) -> dict[str, str]:
-    """A connection's options for the library; behind a login, where they ask for one.
+    """A connection's options for the library; after a login, where they ask for one.
 
     Called before a client is made, on the driver and in tasks.
 

@@ -1,6 +1,6 @@
-"""Reads a small topic to its end, and on as messages come: what other systems tell a driver.
+"""Reads a small topic to its end, and on as messages come: what other systems send a driver.
 
-Beside the routes' own reading, which lives in tasks. Where it goes on is the caller's: offsets
+Apart from the routes' own reading, which lives in tasks. The caller keeps where it goes on: offsets
 that the log does not have any more begin at its earliest one.
 """
 
@@ -97,7 +97,7 @@ class KafkaTopicTail:
         return not self._behind
 
     def read(self, most: int, wait_s: float) -> list[TailMessage]:
-        """Messages that have come; whether others stand behind them, `at_end` tells.
+        """Messages that have come; `at_end` says whether others come after them.
 
         Args:
             most: Not more are given out at once.
@@ -134,7 +134,7 @@ class KafkaTopicTail:
             consumer.close()
 
     def _message(self, message: Message) -> TailMessage | None:
-        """What is given out; None for a word about a partition."""
+        """The message to give out; None for an event of a partition."""
         error = message.error()
         number, offset = message.partition(), message.offset()
         if error is None and number is not None and offset is not None:

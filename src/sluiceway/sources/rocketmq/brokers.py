@@ -86,7 +86,7 @@ class Brokers:
         return ",".join(self._options.name_servers)
 
     def addresses(self, broker: str) -> dict[int, str]:
-        """Addresses of a broker's replicas as they were told last; the master's number is 0."""
+        """Addresses of a broker's replicas as last received; the master's number is 0."""
         place = self._places.get(broker)
         return {} if place is None else dict(place.addresses)
 
@@ -113,12 +113,12 @@ class Brokers:
         return self.connection(address)
 
     def replicas(self, broker: str) -> tuple[str, ...]:
-        """Addresses of a broker's replicas as they were told last, the lowest number first."""
+        """Addresses of a broker's replicas as last received, the lowest number first."""
         rest = sorted(item for item in self.addresses(broker).items() if item[0] != MASTER)
         return tuple(address for _, address in rest)
 
     def connection(self, address: str) -> Connection:
-        """A connection, made anew if there is none."""
+        """A connection; opened if there is none."""
         found = self._connections.get(address)
         if found is None:
             found = Connection(
@@ -136,7 +136,7 @@ class Brokers:
         connection.close()
 
     def call_broker(self, broker: str, code: Ask, fields: Mapping[str, object]) -> Reply:
-        """Ask a broker's master one thing; a connection that was lost is made anew once.
+        """Ask a broker's master one thing; a connection that was lost is opened again once.
 
         Raises:
             SourceUnavailableError: It does not answer.
@@ -179,7 +179,7 @@ class Brokers:
     def try_brokers(
         self, asked: Sequence[tuple[str, Ask, Mapping[str, object]]]
     ) -> tuple[dict[int, Reply], dict[str, SourceUnavailableError]]:
-        """Ask brokers' masters many things at once; side by side, so that none waits for another.
+        """Ask brokers' masters many things at once, so that none waits for another.
 
         Returns:
             Answers by the question's place, and failures by broker.
@@ -207,11 +207,11 @@ class Brokers:
     def _send_all(
         self, broker: str, asked: Sequence[tuple[int, Ask, Mapping[str, object]]]
     ) -> tuple[Connection, dict[int, int]]:
-        """Send on the connection that is there; one that died meanwhile is made anew."""
+        """Send on the connection that exists; one that died meanwhile is opened again."""
         for last in (False, True):
             connection = self.master(broker)
             try:
-                # Answers that nobody waits for any more; and whether it was closed meanwhile.
+                # Answers that no call waits for any more; and whether it was closed meanwhile.
                 while connection.receive(0) is not None:
                     pass
                 sent = {connection.send(code, fields): index for index, code, fields in asked}

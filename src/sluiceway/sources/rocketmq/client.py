@@ -23,14 +23,14 @@ from sluiceway.sources.rocketmq.routes import MASTER, queue_of
 
 _ENDS: Final = (Ask.MIN_OFFSET, Ask.MAX_OFFSET)
 _REPORT_TIMEOUT_S: Final = 5.0
-# What took longer is not asked again at once: it would hold up those that answer.
+# What took longer is not asked again at once: it would hold up brokers that answer.
 _SLOW_S: Final = 1.0
 _SHUN_TIMES: Final = 10
 _LONGEST_SHUN_S: Final = 10.0
 
 
 class RocketMqSourceClient(SourceClient):
-    """The driver's view of one cluster. Used by one thread, but for `report`.
+    """The driver's view of one cluster. Used by one thread, except `report`.
 
     Args:
         options: How it is reached.
@@ -39,7 +39,7 @@ class RocketMqSourceClient(SourceClient):
 
     def __init__(self, options: RocketMqOptions, request_timeout_s: float) -> None:
         self._brokers = Brokers(options, request_timeout_s)
-        # Reports of several routes come at once, beside all else.
+        # Reports of several routes come at once, while all else goes on.
         self._report_lock = Lock()
         self._reporting = Brokers(options, min(request_timeout_s, _REPORT_TIMEOUT_S))
         self._reported: dict[tuple[str, SourcePartition], int] = {}
@@ -49,7 +49,7 @@ class RocketMqSourceClient(SourceClient):
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
         """Describe all queues of the topics that can be read; see the contract.
 
-        RocketMQ gives topics no ids. One that was deleted and created again is told by its rows:
+        RocketMQ gives topics no ids. The rows show that one was deleted and created again:
         `SplitEnd.leader_epoch` is a mark of the last row, which the next reader compares.
 
         Raises:
@@ -81,7 +81,7 @@ class RocketMqSourceClient(SourceClient):
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets of queues from their masters, all at once.
 
-        Of a broker whose master does not answer there are none: how far a replica is says nothing
+        Queues whose master does not answer have none: how far a replica is says nothing
         about what was committed. A master for which that took long is left alone for a while.
 
         Raises:
@@ -107,7 +107,7 @@ class RocketMqSourceClient(SourceClient):
         return found
 
     def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
-        """Read what replicas have, of those that let themselves be read; see the contract."""
+        """Read what replicas have, as far as they let themselves be read; see the contract."""
         by_broker: dict[str, list[SourcePartition]] = {}
         for one in partitions:
             by_broker.setdefault(queue_of(one)[0], []).append(one)
@@ -124,7 +124,7 @@ class RocketMqSourceClient(SourceClient):
         return found
 
     def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
-        """Those of which a master says that it has no such topic; see the contract.
+        """The partitions whose topic a master says it does not have; see the contract.
 
         With a broker its topics leave the list, and a list that was read before it came back says
         nothing: only the broker itself knows.
@@ -171,7 +171,7 @@ class RocketMqSourceClient(SourceClient):
         }
         for one, place in places.items():
             if place.start_offset < place.end_offset:
-                # One that is not to be read tells its offsets all the same.
+                # A replica that is not to be read returns its offsets all the same.
                 asked = pull_fields(one, place.end_offset - 1, wait_ms=0, messages=1)
                 (reply,) = self._brokers.call_address(address, [(Ask.PULL, asked)])
                 check_answer(reply, address)
@@ -240,7 +240,7 @@ class RocketMqSourceClient(SourceClient):
         return found
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
-        """Tell RocketMQ's tools how far the ledger is, without joining the group.
+        """Report to RocketMQ's tools how far the ledger is, without joining the group.
 
         Offsets that do not rise over what this object reported are left out.
 
@@ -269,7 +269,7 @@ class RocketMqSourceClient(SourceClient):
     def _in_turns(
         self, group: str, risen: Mapping[SourcePartition, int]
     ) -> Iterator[Mapping[SourcePartition, int]]:
-        """Of what a broker has never heard of one group and topic, one queue before the others.
+        """For groups and topics that a broker does not know, send one queue before the others.
 
         Brokers make the table of a group's offsets with the first of them. Of two that come at
         once each makes one, and the offset in the other is lost.
@@ -328,7 +328,7 @@ class RocketMqSourceClient(SourceClient):
     def _first_not_before(
         self, partition: SourcePartition, place: LogBounds, guess: int, timestamp_ms: int
     ) -> int:
-        """The first row that is not older, by looking at rows from the broker's guess on."""
+        """The first row that is not older, by reading rows from the broker's guess on."""
         low, high = place.start_offset, place.end_offset
         probe = min(max(guess, low), high - 1)
         while low < high:

@@ -47,7 +47,7 @@ PULL_SUSPEND = 2
 PULL_SUBSCRIPTION = 4
 """The pull says itself what it wants."""
 
-# Flags of a stored message (`MessageSysFlag.java`); plain numbers, they are looked at for each.
+# Flags of a stored message (`MessageSysFlag.java`); plain numbers, they are read for each.
 COMPRESSED = 1
 BORN_HOST_V6 = 1 << 4
 STORE_HOST_V6 = 1 << 5

@@ -45,7 +45,7 @@ class Tls:
     Attributes:
         ca_file: PEM file of the authorities to trust; empty takes the machine's.
         cert_file: PEM file of a certificate of our own, with `key_file`; empty without.
-        verify: Whether a server's certificate is looked at. Brokers come with one that nobody
+        verify: Whether a server's certificate is checked. Brokers come with one that no authority
             has signed; there it has to be False.
     """
 
@@ -90,7 +90,7 @@ class Connection:
         timeout_s: Longest time that connecting takes.
 
     Raises:
-        SourceUnavailableError: Nobody listens there.
+        SourceUnavailableError: No server listens there.
         UnhealthyEnvironmentError: Its certificate is not to be trusted.
     """
 
@@ -202,7 +202,7 @@ class Connection:
                 wait_for_any([self], 0.1, writable=True)
 
     def _fill(self) -> bool:
-        """Read what is there; False when there is nothing now."""
+        """Read what has come; False when there is nothing now."""
         try:
             with edge("rocketmq.receive", self.address):
                 part = self._socket.recv(_RECEIVE_BYTES)
@@ -237,7 +237,7 @@ def wait_for_any(
     """Wait until one of the connections can be read, or written; without any, the whole time."""
     poll = select.poll()
     for each in connections:
-        # A closed one is looked at next, and says so.
+        # A closed one is read next, and says so.
         if each.fileno() >= 0:
             poll.register(each.fileno(), select.POLLOUT if writable else select.POLLIN)
     poll.poll(max(0.0, timeout_s) * 1000)

@@ -25,7 +25,7 @@ UNREADABLE_BODY: Final = (("sluiceway.body", b"unreadable: kept as it is stored"
 """Header of a message whose body says to be compressed and cannot be unpacked."""
 MAX_BODY_BYTES: Final = 64 << 20
 MOST_UNPACKED_BYTES: Final = 16 << 20
-"""Of a pull no more messages are unpacked behind so many bytes; they are pulled again."""
+"""A pull's messages are unpacked up to so many bytes; later ones are pulled again."""
 # size, magic, crc, queue, flag, queue offset, physical offset, system flag, born time
 _HEAD: Final = struct.Struct(">iIIiiqqiq")
 _INNER_HEAD: Final = struct.Struct(">iIIii")
@@ -41,10 +41,10 @@ class StoredMessage(NamedTuple):
     """One message.
 
     Attributes:
-        offset: In its queue.
-        physical: In the broker's commit log.
-        born_ms: By the producer's clock.
-        stored_ms: By the broker's clock.
+        offset: Offset in its queue.
+        physical: Offset in the broker's commit log.
+        born_ms: Creation time by the producer's clock.
+        stored_ms: Storage time by the broker's clock.
         body: Unpacked.
         properties: As they lie: name, 1, value, 2, and so on.
         readable: False where the body could not be unpacked, and is as it is stored.
@@ -62,7 +62,7 @@ class StoredMessage(NamedTuple):
 
     @property
     def mark(self) -> int:
-        """What tells it from another message at its offset."""
+        """A mark that another message at its offset does not have."""
         return mark_of(self.stored_ms, self.physical)
 
     def property_bytes(self, name: str) -> bytes | None:
@@ -78,7 +78,7 @@ class StoredMessage(NamedTuple):
 
 
 def mark_of(stored_ms: int, physical: int) -> int:
-    """What tells a message from another at its offset: store time and place, in 52 bits."""
+    """A mark that differs between messages at one offset: store time and place, in 52 bits."""
     place = crc32(struct.pack(">q", physical)) & 0x7FF
     return ((stored_ms & 0x1FFFFFFFFFF) << 11) | place
 
@@ -136,7 +136,7 @@ def _message(raw: bytes, place: int, end: int) -> tuple[StoredMessage, int]:
     _, magic, crc, queue, _, offset, physical, flag, born_ms = _HEAD.unpack_from(raw, place)
     at = place + _HEAD.size + (20 if flag & BORN_HOST_V6 else 8)
     (stored_ms,) = _TIME.unpack_from(raw, at)
-    # Behind the store's host come two numbers of redelivery and transactions.
+    # After the store's host come two numbers of redelivery and transactions.
     at += 20 + (20 if flag & STORE_HOST_V6 else 8)
     (length,) = _SIZE.unpack_from(raw, at)
     at += 4

@@ -1,7 +1,7 @@
 """Pulls of one queue through the native module: rows as buffers, no object per message.
 
-It takes pulls of plain messages only, whole and without holes; the others are read by
-`messages.read_messages`, with the same outcome for what both can take.
+It takes pulls of plain messages only, whole and without holes. `messages.read_messages` reads the
+others, with the same outcome for what both can take.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class PulledRows:
         return int(self._pulls.body_bytes)
 
     def read(self, pull: bytes, first: int, stop: int | None) -> tuple[int, int] | None:
-        """Take a pull's messages from an offset on, those below `stop`.
+        """Take a pull's messages from an offset on, as far as they are below `stop`.
 
         Returns:
             How many were taken, and the mark of the last; None when the pull is in doubt, and
@@ -103,7 +103,7 @@ class PulledBatch(SourceBatch):
     Args:
         split_index: Which of the reader's splits.
         partition: The queue.
-        records: Of the native module; the key of each is its properties.
+        records: Records of the native module; the key of each is its properties.
         born: The producers' times as int64, when they are the rows' times.
     """
 
@@ -152,7 +152,7 @@ class PulledBatch(SourceBatch):
 
 
 READER_GROUP: Final = "SLUICEWAY_READER"
-"""Brokers want a group's name in each pull. Nothing is stored under it and nobody joins it."""
+"""Brokers want a group's name in each pull. Nothing is stored under it; it has no members."""
 MAX_MESSAGES: Final = 1024
 
 
@@ -167,8 +167,8 @@ def pull_fields(
 ) -> dict[str, object]:
     """A pull of a queue from an offset on.
 
-    All messages are asked for, whatever tags are wanted: a broker compares hashes of tags only,
-    and what it leaves out cannot be told from what is gone.
+    All messages are asked for, whatever tags are wanted. A broker compares hashes of tags only, and
+    what it leaves out looks like what is gone.
 
     Args:
         partition: The queue.

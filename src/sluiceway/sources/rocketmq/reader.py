@@ -87,11 +87,11 @@ class QueueBatch(SourceBatch):
 
 
 _TIMEOUT_S: Final = 5.0
-# A broker looks at requests that it keeps every five seconds.
+# A broker checks requests that it keeps every five seconds.
 _WAIT_MS: Final = 5_000
 _SILENT_S: Final = 20.0
 _GATHER_S: Final = 0.05
-# Of a backlog nobody waits for single rows, and what a read costs does not depend on its rows.
+# In a backlog no reader waits for single rows, and what a read costs does not depend on its rows.
 _GATHER_BACKLOG_S: Final = 0.5
 _MAX_ROWS: Final = 10_000
 _MAX_BYTES: Final = 16 << 20
@@ -109,15 +109,15 @@ class _Queue:
 
     Attributes:
         next_offset: First offset that was not returned or gathered.
-        rows: That were returned or gathered.
-        last_mark: Of the row below `next_offset`; None when there was none, or a hole lies there.
+        rows: Rows that were returned or gathered.
+        last_mark: Mark of the row below `next_offset`; None without one, or where a hole lies.
         check: Mark that the row below the next has to have; None when it is checked.
         requested: Where the pull under way begins; None when none is.
         sent_s: When it was sent.
         pause_s: How long to wait before the next one, and until when.
         pulled: Takes plain pulls where the native module is there; rows that `read` has not
             returned yet.
-        gathered: The same, where a pull was in doubt: behind those of `pulled`, which has none.
+        gathered: Rows of pulls that were in doubt: after the rows of `pulled`, which has none.
         behind: The broker has more than was returned or gathered, as it last said.
         hole_end: A hole was met up to here, and is to be met again by a connection of its own.
     """
@@ -161,7 +161,7 @@ class RocketMqSplitReader(SplitReader):
     """Pulls from masters; from a replica while its master is gone. Owned by one thread.
 
     Args:
-        splits: At most one per source partition; of any topics.
+        splits: Splits, at most one per source partition; of any topics.
         options: How the cluster is reached.
     """
 
@@ -175,7 +175,7 @@ class RocketMqSplitReader(SplitReader):
                 queue_of(split.partition)[0],
                 split.start_offset,
                 check=split.leader_epoch if split.start_offset > 0 else None,
-                # Tags are properties, which the native module does not look at.
+                # Tags are properties, which the native module does not read.
                 pulled=None if options.tags else pulled_rows(split.partition),
             )
             for index, split in enumerate(splits)
@@ -191,7 +191,7 @@ class RocketMqSplitReader(SplitReader):
     def read(self, timeout_s: float) -> list[SourceBatch]:
         """Return what has arrived; see the contract.
 
-        A broker that is lost is looked for again; until it is found there is just nothing.
+        A broker that is lost is searched for; until it is found no rows come.
 
         Raises:
             SourceUnavailableError: What a broker sends is not its protocol.
@@ -297,7 +297,7 @@ class RocketMqSplitReader(SplitReader):
                 found = (self._brokers.connection(addresses[number]), number)
             except SourceUnavailableError as error:
                 failure = error
-                # One that swallows connections must not take the time of healthy brokers.
+                # A broker that swallows connections must not take the time of healthy brokers.
                 ended_s = time.monotonic()
                 shun_s = min(_SHUN_TIMES * (ended_s - began_s), _LONGEST_SHUN_S)
                 self._shunned[addresses[number]] = ended_s + shun_s
@@ -308,7 +308,7 @@ class RocketMqSplitReader(SplitReader):
         raise failure
 
     def _check_again(self, broker: str) -> None:
-        """Behind a lost connection may be another log: compare the last row that was read of it.
+        """After a lost connection it may be another log: compare the last row that was read of it.
 
         Where this task has read none yet, that is the row below its start.
         """
@@ -322,7 +322,7 @@ class RocketMqSplitReader(SplitReader):
     def _look_up(self) -> None:
         """Ask the name servers where brokers are, at most once a second.
 
-        Those that are silent are asked more seldom, and what they told before goes on to count.
+        Silent brokers are asked more seldom, and their last answers go on to count.
         """
         now_s = time.monotonic()
         if now_s < self._route_again_s:
@@ -438,7 +438,7 @@ class RocketMqSplitReader(SplitReader):
                         "committed_end": start,
                         "leader_epoch": wanted,
                         "found": rows[0].mark,
-                        # Nobody knows where the other rows begin: all that is there is read.
+                        # It is unknown where the other rows begin: all that exists is read.
                         "cut_at": first,
                         "log_start": first,
                         "log_end": last,
@@ -466,7 +466,7 @@ class RocketMqSplitReader(SplitReader):
         """The broker does not have the offset: by its bounds it is gone, or comes later."""
         queue.pause(time.monotonic())
         if self._is_replica(queue.broker):
-            # It is behind its master, which says nothing about the log.
+            # It lags its master, which says nothing about the log.
             self._shun(queue.broker)
             return
         first, last = self._bounds(queue)
@@ -519,7 +519,7 @@ class RocketMqSplitReader(SplitReader):
 
 
 def _take_plain(queue: _Queue, asked: int, pull: bytes) -> bool:
-    """Have the native module take a pull; False where the messages are to be looked at singly."""
+    """Have the native module take a pull; False where messages have to be read one by one."""
     if queue.pulled is None or queue.gathered or asked != queue.next_offset:
         return False
     found = queue.pulled.read(pull, asked, queue.split.stop_offset)
@@ -533,7 +533,7 @@ def _take_plain(queue: _Queue, asked: int, pull: bytes) -> bool:
 
 
 def _from_offset(asked: int, messages: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """The messages without those before an offset inside of a batch: it comes as it is stored."""
+    """The messages from an offset on; a batch comes as it is stored, with earlier ones."""
     first = next((each for each in messages if each.offset >= asked), None)
     if first is None:
         return list(messages)

@@ -1,4 +1,4 @@
-"""What name servers tell: brokers, their addresses, and the queues of topics."""
+"""What name servers answer: brokers, their addresses, and the queues of topics."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ class TopicRoute:
 
     Attributes:
         queues: Number of queues that can be read, by broker.
-        brokers: By name.
+        brokers: Brokers by name.
     """
 
     queues: Mapping[str, int]

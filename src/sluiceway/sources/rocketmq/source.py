@@ -9,7 +9,7 @@ from sluiceway.sources.rocketmq.reader import RocketMqSplitReader
 
 
 class RocketMqSource(Source):
-    """Options are those of the job file's block, as texts; see `options.RocketMqOptions`."""
+    """Options are the keys of the job file's block, as texts; see `options.RocketMqOptions`."""
 
     text_keys = True
     servers_option = "name_servers"
@@ -25,6 +25,6 @@ class RocketMqSource(Source):
     def open_reader(
         self, splits: Sequence[Split], options: Mapping[str, str], *, owner: str
     ) -> SplitReader:
-        """See `Source.open_reader`. Connections are made anew for each task."""
+        """See `Source.open_reader`. Connections are opened again for each task."""
         del owner
         return RocketMqSplitReader(splits, read_options(options))

@@ -12,7 +12,7 @@ from sluiceway.host.hdfs_tokens import holds_tokens
 from sluiceway.host.kerberos import log_in, login_of
 from sluiceway.storage.access import StoreAccess
 
-# Of a name node that is dead: the protocol's own patience begins behind these seconds.
+# For a dead name node: the protocol's own wait begins after these seconds.
 _SETTINGS = {
     "dfs.client.failover.max.attempts": "4",
     "dfs.client.failover.sleep.base.millis": "200",
@@ -21,7 +21,7 @@ _SETTINGS = {
 FOREIGN = (OSError, RuntimeError, ValueError)
 """What the client raises."""
 PROXY_VARIABLE = "HADOOP_PROXY_USER"
-"""By which the client would act for somebody else."""
+"""Variable by which the client would act for another user."""
 _making = threading.Lock()
 
 

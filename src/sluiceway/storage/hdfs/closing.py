@@ -1,7 +1,7 @@
 """The end of a file of HDFS, as soon as the name node knows that its last block is kept.
 
-A name node closes a file once a data node has reported its last block, some milliseconds after the
-writer was told that it has it. The library asks at once, is refused, and asks again half a second
+A name node closes a file once a data node has reported its last block. The writer has heard of that
+block some milliseconds before. The library asks at once, is refused, and asks again half a second
 later: each file would take that long (ADR 97).
 """
 
@@ -18,7 +18,7 @@ from sluiceway.storage.hdfs.in_time import LONGEST_S, begun, in_time, waited_for
 _FIRST_LOOK_S = 0.004
 _LONGEST_PAUSE_S = 0.1
 _PAUSE_GROWS = 1.5
-# The library's own question goes on beside; these many files may be left to it at one time.
+# The library's own question goes on meanwhile; these many files may be left to it at one time.
 _MOST_WAITING = 64
 _waiting = threading.BoundedSemaphore(_MOST_WAITING)
 
@@ -29,10 +29,10 @@ def close_file(
     """End a file: the name node has written down that it is whole, and how long it is.
 
     Args:
-        client: That the file was begun with.
+        client: Client that the file was begun with.
         file: Was written whole, and synced.
-        path: Of the file, without the service.
-        size_bytes: That were written.
+        path: Path of the file, without the service.
+        size_bytes: Bytes that were written.
         longest_s: How long it may take.
 
     Raises:

@@ -1,7 +1,7 @@
 """Calls of the HDFS library that are waited for no longer than they may take.
 
 The library waits for data nodes by itself, and a writer was seen that waited for ever for one that
-had died. Nobody can end such a call, so it is made in a thread that may be left behind.
+had died. Such a call cannot be ended, so it is made in a thread that may be left behind.
 """
 
 import queue
@@ -51,7 +51,7 @@ def waited_for(answer: "Future[T]", longest_s: float = LONGEST_S, *, over_s: flo
     """What a call has given; raises as `in_time`.
 
     Args:
-        answer: Of `begun`.
+        answer: Answer of `begun`.
         longest_s: How long it may take.
         over_s: What of that is over.
     """

@@ -67,7 +67,7 @@ class RawFile(RawIOBase):
     """A file being written, whose failures are errors of files.
 
     Args:
-        writer: Of the library.
+        writer: Writer of the library.
         longest_s: How long a write may take.
     """
 
@@ -121,7 +121,7 @@ class _StagedFile(StagedWriter):
 class HdfsStorage(Storage):
     """Storage contract over HDFS's own protocol; may be used by several threads.
 
-    New folders and files get the mode of the folder that they are put into, and with it group and
+    New folders and files get the mode of the folder that they are put into. With it come group and
     default ACL, which HDFS hands down by itself (commit rule 30b).
 
     Args:
@@ -169,7 +169,7 @@ class HdfsStorage(Storage):
         folder, _, name = path.rpartition("/")
         tmp = f"{folder}/.{name}.{uuid4().hex}.tmp"
         try:
-            # Nobody waits for advice.
+            # No caller waits for advice.
             self._write_file(tmp, content, hurried=False)
             self._ask("storage.hdfs.replace", path, lambda: self._renamed(tmp, path, replace=True))
         except StorageUnavailableError:
@@ -229,7 +229,7 @@ class HdfsStorage(Storage):
 
     def make_folders(self, folder: str) -> None:
         """See `Storage.make_folders`: they get the mode of the folder above them."""
-        # Looked at anew each time: somebody may have removed the table and made another.
+        # Read again each time: the table may have been removed and created again.
         above = folder
         while (mode := self._look_at_mode(above)) is None and above != self._service:
             above = above.rpartition("/")[0]
@@ -254,7 +254,7 @@ class HdfsStorage(Storage):
             self._rename_into(src, dst, whole=True)
         except StorageUnavailableError:
             # The rename may have been done by a request whose answer was lost, or by another; or
-            # it is done between the two looks. Only in this order one of them sees the file.
+            # it is done between the two requests. Only in this order one of them sees the file.
             staged = self.status(src)
             found = self.status(dst)
             if found is None and staged is not None:
@@ -331,7 +331,7 @@ class HdfsStorage(Storage):
         )
 
     def remove_quietly(self, path: str) -> None:
-        """Remove what nobody needs; what stays is garbage, never an error of the step itself."""
+        """Remove a file no longer needed; one that stays is garbage, never an error of the step."""
         try:
             self.remove(path)
         except StorageUnavailableError:

@@ -16,10 +16,10 @@ Ask = Callable[[ObjectName], Iterable[Rule]]
 
 
 class BucketRules:
-    """Those of the buckets that tables lie in. Safe for several threads.
+    """Lifecycle rules of the buckets that tables lie in. Safe for several threads.
 
     Args:
-        ask: Of a bucket.
+        ask: Returns a bucket's rules.
     """
 
     def __init__(self, ask: Ask) -> None:

@@ -77,7 +77,7 @@ def is_condition(error: Exception) -> bool:
 
 
 def failure(what: str, error: Exception) -> StorageUnavailableError:
-    """The error of ours. Of the store's answer only code and sentence are told: no signatures.
+    """The error of ours. It holds only code and sentence of the store's answer: no signatures.
 
     Args:
         what: What was tried: `cannot read s3a://b/k`.
@@ -100,7 +100,7 @@ def failure(what: str, error: Exception) -> StorageUnavailableError:
 
 
 def _code(error: ClientError) -> str:
-    """S3's name of an error; the status of an answer that has none, as of a gateway's page."""
+    """S3's name of an error; the status of an answer without one, for example a gateway's page."""
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
     return str(error.response.get("Error", {}).get("Code") or status)
 
@@ -145,7 +145,7 @@ class ObjectName:
 
 
 class ConditionFailedError(StorageUnavailableError):
-    """The store answers that the condition of a put does not hold: look what is there."""
+    """The store answers that the condition of a put does not hold: read the object."""
 
 
 class NotThereError(StorageUnavailableError):
@@ -156,7 +156,7 @@ class Requests:
     """Sends requests, and counts them. Safe for several threads.
 
     Args:
-        client: As `s3_client` gives it.
+        client: Client as `s3_client` gives it.
     """
 
     def __init__(self, client: Any) -> None:
@@ -225,7 +225,7 @@ def crc_header(crc32c: str) -> str:
 
 
 def crc_of(answer: Mapping[str, Any]) -> str | None:
-    """The checksum of the whole object that an answer tells, as eight hex digits; None if none."""
+    """The checksum of the whole object in an answer, as eight hex digits; None if none."""
     told = answer.get("ChecksumCRC32C")
     # That of an upload in parts may be one over the parts' own: `xxxx==-3`.
     if not told or "-" in told or answer.get("ChecksumType") == "COMPOSITE":

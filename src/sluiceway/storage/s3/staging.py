@@ -28,9 +28,9 @@ class StagedObject(StagedWriter):
     """Gathers what is written and sends it. One thread.
 
     Args:
-        requests: Of the store.
-        name: Of the object.
-        read_back: For a store that tells no checksum.
+        requests: Requests to the store.
+        name: Name of the object.
+        read_back: For a store that returns no checksum.
         on_end: Called once, when it is sealed or dropped.
     """
 
@@ -207,7 +207,7 @@ class _PartStream:
         return len(self._gathered)
 
     def pop(self) -> bytes:
-        """What is gathered and was not sent."""
+        """Gathered bytes that were not sent."""
         if self._failed:
             raise StorageUnavailableError("an earlier write has failed")
         rest = bytes(self._gathered)

@@ -137,7 +137,7 @@ def object_name(path: str) -> ObjectName:
 
 
 def _changed_ms(told: Mapping[str, Any]) -> int:
-    """When an object was last written, as an answer tells it."""
+    """When an object was last written, as an answer says."""
     return int(told["LastModified"].timestamp() * 1000)
 
 
@@ -237,7 +237,7 @@ class S3Storage(Storage):
         return FileStatus(path, 0, is_dir=True) if below.get("Contents") else None
 
     def has_file(self, path: str) -> bool:
-        """See `Storage.has_file`: one request, where `status` also looks for a folder."""
+        """See `Storage.has_file`: one request, where `status` also asks for a folder."""
         return self._size(path) is not None
 
     def list(self, folder: str) -> list[FileStatus]:
@@ -409,7 +409,7 @@ class S3Storage(Storage):
         try:
             self._ask("copy_object", dst, CopySource=given, IfNoneMatch="*")
         except ConditionFailedError:
-            # Another publisher was faster; the caller looks at what is there.
+            # Another publisher was faster; the caller reads the object.
             return
 
     def _copy_in_parts(self, source: Mapping[str, str], dst: str, size_bytes: int) -> None:

@@ -1,6 +1,6 @@
-"""Catalogs of Iceberg tables, each behind three calls: load, create, send one request.
+"""Catalogs of Iceberg tables, each with three calls: load, create, send one request.
 
-No answer of `send` decides what has happened: whoever sent it loads the table and looks.
+No answer of `send` decides what has happened: its caller loads the table and reads it.
 """
 
 from abc import ABC, abstractmethod
@@ -64,7 +64,7 @@ class LakeCatalog(ABC):
         """A table whose name differs from one that is not there in letter case only, if any.
 
         Args:
-            name: Of a table that the catalog does not have.
+            name: Name of a table that the catalog does not have.
 
         Raises:
             MetastoreUnavailableError: The catalog does not answer.
@@ -79,7 +79,7 @@ class LakeCatalog(ABC):
         """Create the table, and its namespace when that is missing.
 
         Returns:
-            The table; the other one where somebody was faster.
+            The table; the other one where another process was faster.
 
         Raises:
             MetastoreUnavailableError: The catalog does not answer.
@@ -88,7 +88,7 @@ class LakeCatalog(ABC):
 
     @abstractmethod
     def send(self, table: Table, request: CommitRequest) -> str:
-        """Send one request, once. Whatever comes back, look at the table.
+        """Send one request, once. Whatever comes back, load the table afterwards.
 
         Returns:
             Empty when the catalog says that it landed; else what it said.
@@ -96,12 +96,12 @@ class LakeCatalog(ABC):
 
     @abstractmethod
     def probe(self, name: Identifier) -> None:
-        """See that a request is refused whose assertion about a table is wrong.
+        """Check that a request is refused whose assertion about a table is wrong.
 
         Called once a process and table, before anything is written.
 
         Args:
-            name: Of a table that exists.
+            name: Name of a table that exists.
 
         Raises:
             UnhealthyEnvironmentError: It is not, so rows could be doubled.
@@ -114,11 +114,11 @@ class LakeCatalog(ABC):
 
 
 class NewTable:
-    """What a new table has besides its columns.
+    """What a new table has in addition to its columns.
 
     Args:
         location: Where it lies; None: where the catalog puts it.
-        properties: Of the table.
+        properties: Properties of the table.
     """
 
     __slots__ = ("location", "properties")
@@ -132,7 +132,7 @@ class LibraryCatalog(LakeCatalog):
     """A catalog whose single request pyiceberg sends: REST, SQL, Glue.
 
     Args:
-        catalog: Of this route alone: such an object keeps headers that threads would share.
+        catalog: Used by this route alone: such an object keeps headers that threads would share.
         place: Its address.
     """
 
@@ -183,7 +183,7 @@ class LibraryCatalog(LakeCatalog):
             try:
                 self._catalog.create_namespace(path)
             except NoSuchNamespaceError:
-                # Some catalogs want those above first.
+                # Some catalogs want the namespaces above first.
                 self._make_namespace(path[:-1])
                 self._catalog.create_namespace(path)
 
@@ -238,12 +238,12 @@ def _alike(one: str, other: str) -> bool:
 
 
 def said_by(call: Callable[[], object]) -> str:
-    """Make a call whose outcome only looking tells; what the catalog said, empty when it agreed."""
+    """Make a call whose outcome only the table shows; the catalog's words, empty when it agreed."""
     try:
         call()
     except CommitFailedException as error:
         return f"refused: {error}"
-    except Exception as error:  # noqa: BLE001 - any client error: the table is looked at
+    except Exception as error:  # noqa: BLE001 - any client error: the table is loaded
         return f"{type(error).__name__}: {error}"
     return ""
 

@@ -44,7 +44,7 @@ class HiveLakeCatalog(LakeCatalog):
     """Iceberg tables of a Hive Metastore.
 
     Args:
-        settings: `uri`, `warehouse`, `metastore.*` that say how it is reached besides, and
+        settings: `uri`, `warehouse`, further `metastore.*` that say how it is reached, and
             settings of the client's file access.
         timeout_s: Longest wait for an answer.
     """
@@ -92,7 +92,7 @@ class HiveLakeCatalog(LakeCatalog):
         try:
             self._client.create_table(self._hive_table(name, metadata, written))
         except TableMismatchError:
-            # Somebody was faster; whether it fits is looked at as with any table that exists.
+            # Another process was faster; its table is checked like any that exists.
             if self._client.get_table(*name) is None:
                 raise
         found = self.load(name)
@@ -107,7 +107,7 @@ class HiveLakeCatalog(LakeCatalog):
             return self._send((database, name), request)
         except SluicewayError as error:
             return str(error)
-        except Exception as error:  # noqa: BLE001 - any client error: the table is looked at
+        except Exception as error:  # noqa: BLE001 - any client error: the table is loaded
             return f"{type(error).__name__}: {error}"
 
     def _send(self, name: Identifier, request: CommitRequest) -> str:

@@ -1,9 +1,8 @@
 """The few clients of a catalog that a process has, however many tables it fills.
 
 A client is used by one thread at a time: it keeps headers that threads would share. So each call
-borrows one and gives it back. Four at most are made of a connection, when they are needed: so
-many requests of this process are on their way to a catalog at once, and so many connections are
-open.
+borrows one and gives it back. A connection gets four at most, when they are needed. So many
+requests of this process are on their way to a catalog at once, and so many connections are open.
 """
 
 import threading
@@ -22,7 +21,7 @@ from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 
 MOST_CLIENTS: Final = 4
-"""Of one connection, and so requests at once."""
+"""Clients of one connection, and so requests at once."""
 
 ConnectionKey = tuple[tuple[tuple[str, str], ...], float]
 """Options of a connection, and how long an answer is waited for."""
@@ -32,13 +31,13 @@ Opener = Callable[[Mapping[str, str], float], LakeCatalog]
 
 @dataclass(slots=True)
 class _Clients:
-    """Those of one connection.
+    """The clients of one connection.
 
     Attributes:
-        users: Routes and followers that hold it open; none while the last calls of those that
-            have closed still go on.
+        users: Routes and followers that hold it open; zero while the last calls of closed ones
+            still go on.
         made: Clients that exist or are being made; no more than `MOST_CLIENTS`.
-        idle: Of these the ones that nobody uses.
+        idle: Existing clients that no call uses.
     """
 
     users: int = 0
@@ -75,8 +74,8 @@ class CatalogPool:
         """A client for one call.
 
         Raises:
-            MetastoreUnavailableError: Others have used all of them for too long, or nobody uses
-                this connection any more.
+            MetastoreUnavailableError: Others have used all of them for too long, or this connection
+                has no user any more.
         """
         clients, client = self._taken(key, name)
         try:
@@ -137,8 +136,8 @@ class CatalogPool:
     def _gone(self, key: ConnectionKey, clients: _Clients, count: int) -> None:
         """Clients less; called with the lock held.
 
-        Those that are on loan count on behind the last user: whoever opens the connection anew
-        then shares their number.
+        Clients on loan still count after the last user has closed. Whoever opens the connection
+        again then shares their number.
         """
         clients.made -= count
         if not clients.made and not clients.users:

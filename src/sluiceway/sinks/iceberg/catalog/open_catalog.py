@@ -15,7 +15,7 @@ _TIMES_OPENED = 3
 
 
 def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
-    """The catalog of a connection. Called once a route; asks nobody but a REST catalog's config.
+    """The catalog of a connection. Called once a route; asks only for a REST catalog's config.
 
     Args:
         options: `kind`, and the settings of that kind as the client names them.
@@ -56,7 +56,7 @@ def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
 
 
 def _without_login(place: str) -> str:
-    """An address without name and password, which may stand behind a `?` too."""
+    """An address without name and password, which may stand after a `?` too."""
     head, at, tail = place.rpartition("@")
     scheme = head.partition("//")[0]
     return (f"{scheme}//{tail}" if at else place).partition("?")[0]
@@ -65,7 +65,7 @@ def _without_login(place: str) -> str:
 def _checked_database(uri: str) -> Path | None:
     """The file of an SQLite database; None for one of a server.
 
-    What is no database's address is refused in words of ours: the library's may hold a password.
+    A wrong address is refused in words of ours: the library's words may hold a password.
 
     Raises:
         JobFileError: It is none.

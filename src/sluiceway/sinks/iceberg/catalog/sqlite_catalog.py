@@ -1,4 +1,4 @@
-"""A catalog in an SQLite file, which is made with its first table and not by who only looks."""
+"""A catalog in an SQLite file, which is made with its first table and not by reading."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,12 +1,12 @@
-"""Compaction of an append lake table: small files of many snapshots become few, beside publishing.
+"""Compaction of an append lake table, while publishing goes on: many small files become few.
 
-A process writes the new files, as long as that takes; one request with a snapshot of the kind
-`replace` puts them in the place of the old ones. It loses to whatever lands meanwhile, and is
-built again from the same new files: what it replaces has to be live still, and rows that others
-have deleted since are deleted in the new file by their places. Only looking tells what became of
-a request, so a file that was ever named in one is never removed here.
+A process writes the new files, as long as that takes. One request with a snapshot of the kind
+`replace` puts them in the place of the old ones. The request loses to whatever lands meanwhile, and
+is built again from the same new files. The files that it replaces have to be live still. Rows that
+others have deleted since are deleted in the new file by their places. Only the table shows what
+became of a request, so a file that was ever named in one is never removed here.
 
-Groups of files stand for themselves: one that cannot be written anew is told and put off, and the
+Each group of files stands alone. A group that cannot be rewritten is logged and put off, and the
 others go into the table.
 """
 
@@ -58,7 +58,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class Rewriting(Protocol):
-    """A process that writes files anew; see `UnattendedProcess`."""
+    """A process that rewrites files; see `UnattendedProcess`."""
 
     def is_over(self) -> bool:
         """Whether `answers` returns at once."""
@@ -77,10 +77,10 @@ class Compacted:
     Attributes:
         partition: Its name.
         files: How many there were.
-        size_bytes: Of these.
-        after_bytes: Of what stands for them.
+        size_bytes: Size of these together.
+        after_bytes: Size of the files in their place.
         left: Why they are as they were; empty when they are not.
-        failed: Why they could not be written anew: a person should look.
+        failed: Why they could not be rewritten; empty when they could. A person should look.
     """
 
     partition: str
@@ -96,9 +96,9 @@ class _Made:
     """A new file on its way into the table.
 
     Attributes:
-        uri: As manifests name it; empty when none of its sources has a living row.
-        path: As the storage names it.
-        sources: Old files with what was dead in each when it was written anew, in order.
+        uri: URI as manifests name it; empty when none of its sources has a living row.
+        path: Path as the storage names it.
+        sources: Old files with what was dead in each when it was rewritten, in order.
         like: Spec and partition of the first of them, as a manifest entry has it.
         sent: Whether a request has named it.
     """
@@ -130,12 +130,12 @@ class _Ready:
 
 @dataclass(slots=True)
 class _Run:
-    """What is being written.
+    """A process and what it writes.
 
     Attributes:
-        process: That does it.
-        groups: In the plan's order.
-        plan: That it was told.
+        process: Process that does it.
+        groups: Groups in the plan's order.
+        plan: Plan that it was given.
         like: Manifest entry of each group's first file.
     """
 
@@ -147,7 +147,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Kept:
-    """Between looks.
+    """What is kept between looks.
 
     Attributes:
         put_off: Files that failed.
@@ -161,17 +161,17 @@ class _Kept:
 
 
 class LakeCompaction:
-    """Of one table. One thread at a time; safe beside any number of publishers and of its like.
+    """Compacts one table. One thread at a time; safe next to publishers and other compactions.
 
     Args:
         table: By a catalog object of its own.
         place: Where its files lie.
         ledger: Uuid of the ledger.
-        hash_of: Of the ledger's records.
+        hash_of: Returns the hash of a ledger's record.
         target_bytes: What a file should weigh.
-        events: To tell a person.
+        events: Log for people.
         begin: Begins a process.
-        clock: Tells when files are tried again.
+        clock: Says when files are tried again.
     """
 
     def __init__(  # noqa: PLR0913 - what it works on, and how
@@ -205,7 +205,7 @@ class LakeCompaction:
     # Looking
 
     def plan(self, *, all_of_them: bool) -> tuple[list[SmallFiles], str]:
-        """What is worth being compacted now, and else why the whole table is left alone.
+        """The files that are worth compacting now, else why the whole table is left alone.
 
         Files that failed are no part of it until their time has come; then their groups are last.
 
@@ -251,7 +251,7 @@ class LakeCompaction:
         return self._table.read(self._hash_of)
 
     def _head(self, look: TableLook) -> tuple[Head, str]:
-        """The head, and why nothing of it may be written anew."""
+        """The head, and why none of its files may be rewritten."""
         try:
             head = self._heads.read(look.table)
         except TableMismatchError as error:
@@ -260,7 +260,7 @@ class LakeCompaction:
             raise StorageUnavailableError(
                 f"a file of the table's metadata is gone: {error}",
                 where=self._table.where,
-                hint="others have expired the snapshot in this moment; the next look tells",
+                hint="others have expired the snapshot in this moment; the next look shows it",
             ) from error
         return head, why_left(look.table.metadata, head)
 
@@ -272,10 +272,10 @@ class LakeCompaction:
         return self._kept.run is not None
 
     def begin(self, groups: Sequence[SmallFiles]) -> None:
-        """Have files written anew, as many as fit into one go. Returns at once.
+        """Have files rewritten, as many as fit into one go. Returns at once.
 
         Args:
-            groups: Of the last look.
+            groups: Groups of the last look.
 
         Raises:
             TaskFailedError: No process can be begun.
@@ -317,7 +317,7 @@ class LakeCompaction:
         return self._kept.run is None or self._kept.run.process.is_over()
 
     def finish(self) -> list[Compacted]:
-        """Put what was written into the table; of groups that have failed nothing stays behind.
+        """Put what was written into the table; groups that have failed leave nothing.
 
         Raises:
             SluicewayError: As `plan`; or the process has failed. What no request has named is
@@ -367,7 +367,7 @@ class LakeCompaction:
         )
 
     def _answers(self, run: _Run) -> list[GroupAnswer]:
-        """Of each group that the process has come to. It is over, so nobody writes any more.
+        """Answers of each group that the process has come to. It is over and writes nothing more.
 
         Raises:
             SluicewayError: It cannot do its work, whatever the groups are.
@@ -379,7 +379,7 @@ class LakeCompaction:
             raise
         found: list[GroupAnswer] = list(answers)
         if ended is not None:
-            # It was in the midst of this one; those behind it are chosen again.
+            # It was in the midst of this one; all later ones are chosen again.
             self._clear(run.plan.groups[len(found) : len(found) + 1])
             found.append(GroupAnswer(failure=ended))
         return found

@@ -28,7 +28,7 @@ from sluiceway.sinks.iceberg.publish.publisher import LakePlace
 from sluiceway.sinks.iceberg.through import SUMMARY_THROUGH, LastSnapshot
 
 LEAST_KEPT = 100
-"""Of the newest snapshots so many stay, however old they are."""
+"""So many of the newest snapshots stay, however old they are."""
 _COLLECTED = "gc.enabled"
 
 
@@ -54,16 +54,16 @@ def due_expiry(
     least: int,
     slowest: int | None = None,
 ) -> Expiry:
-    """What is old enough to go. Decides only.
+    """The snapshots that are old enough to go. Decides only.
 
     Args:
-        metadata: As it was loaded.
+        metadata: Metadata as it was loaded.
         through: Our last snapshot, as the same metadata names it.
         now_ms: Since 1970.
         keep_ms: For how long snapshots stay.
         least: How many of the newest of main stay.
         slowest: Slot up to which all queries are through; snapshots stay from the one that they
-            have read last. None where nobody reads by the ledger.
+            have read last. None where no query reads by the ledger.
     """
     if metadata.properties.get(_COLLECTED, "true").lower() == "false":
         # Its owner shares files with other tables, or wants every snapshot for ever.
@@ -153,7 +153,7 @@ def unnamed_files(
     Args:
         before: As the expiry was decided for.
         after: As the catalog has it now, without these snapshots.
-        expiry: That has landed.
+        expiry: Expiry that has landed.
         over: Whether to end as soon as it can; then nothing is known to be unnamed.
     """
     try:
@@ -163,7 +163,7 @@ def unnamed_files(
 
 
 class _EndedError(Exception):
-    """What is known so far is not enough to remove anything."""
+    """Too little is known so far to remove anything."""
 
 
 def _unless(over: Callable[[], bool], items: Iterable[Any]) -> Iterator[Any]:
@@ -231,16 +231,16 @@ class Expired:
 
 
 class LakeExpiry:
-    """Of one table. One thread at a time; safe beside publishers, compactions and its like.
+    """Expires snapshots of one table. One thread at a time; safe next to publishers and others.
 
     Args:
         table: By a catalog object of its own.
         place: Where its files lie.
-        hash_of: Of the ledger's records.
-        events: To tell a person.
+        hash_of: Returns the hash of a ledger's record.
+        events: Log for people.
         least: How many of the newest snapshots always stay.
-        slowest: Asked for the slot up to which all queries are through that read by the ledger, at
-            a time in milliseconds; None where there is none.
+        slowest: Called with a time in milliseconds; returns the slot up to which all queries that
+            read by the ledger are through, None without such a query.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class LakeExpiry:
             TableHistoryError: The table was rolled back or replaced.
             TableMismatchError: It was dropped, or dropped and created again.
             MetastoreUnavailableError: The catalog does not answer.
-            StorageUnavailableError: Nobody knows what queries need.
+            StorageUnavailableError: It is unknown what queries need.
         """
         look = self._table.read(self._hash_of)
         if look.through is None:
@@ -290,7 +290,7 @@ class LakeExpiry:
         Raises as `due`.
 
         Args:
-            keep_s: For how long snapshots stay; the newest hundred always do.
+            keep_s: How long snapshots stay, in seconds; the newest hundred always do.
             over: Whether to end as soon as it can; asked before each file.
         """
         said = ""

@@ -1,4 +1,4 @@
-"""Upkeep of a lake table while its job runs: a follower that looks now and then."""
+"""Upkeep of a lake table while its job runs: a follower that checks it now and then."""
 
 import time
 from collections.abc import Callable
@@ -18,13 +18,13 @@ class LakeUpkeep(Follower):
     """Keeps files few, and snapshots as long as the job says.
 
     It follows no slot: its place is the log's end always, whatever it does or waits for. What fails
-    is told and tried at the next look, and is never in the way of a row, an announcement or a stop.
+    is logged and tried at the next look, and never blocks a row, an announcement or a stop.
 
     Args:
         connection: What its calls go to.
         compaction: Opens that of the table, when it is due for the first time; None leaves files.
         expiry: Opens that of the table, likewise; None keeps all snapshots.
-        keep_s: For how long snapshots stay.
+        keep_s: How long snapshots stay, in seconds.
     """
 
     name = "upkeep"

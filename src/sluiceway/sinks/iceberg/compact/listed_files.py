@@ -1,4 +1,4 @@
-"""Files that lie in a lake table's own folders, but for what is another table's."""
+"""Files that lie in a lake table's own folders, except files of other tables."""
 
 import gzip
 import re
@@ -21,7 +21,7 @@ class ListedFile:
 
     Attributes:
         inside: Its name below the table's location.
-        changed_ms: Since 1970, by the store's clock; None where the store does not tell.
+        changed_ms: Since 1970, by the store's clock; None where the store has none.
     """
 
     inside: str
@@ -46,7 +46,7 @@ def list_files(storage: Storage, root: str) -> Listing:
     """List the folders of a table whole. Engines' hidden files are left out, as engines do.
 
     Args:
-        storage: Of the table.
+        storage: The table's storage.
         root: Its location, as the storage names it.
 
     Raises:

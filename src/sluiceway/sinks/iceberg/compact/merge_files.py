@@ -31,7 +31,7 @@ class MergeGroup:
 
     Attributes:
         target: Name of the new file, as the storage has it.
-        sources: In the order that their rows keep.
+        sources: Files in the order that their rows keep.
     """
 
     target: str
@@ -40,12 +40,12 @@ class MergeGroup:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What the process is told.
+    """What the process gets.
 
     Attributes:
-        location: Of the table.
+        location: Location of the table.
         stores: How its store is reached.
-        compression: Of new files.
+        compression: Compression of new files.
     """
 
     location: str
@@ -64,7 +64,7 @@ class MergedOne:
 
 
 def merge_in_table(plan: MergePlan, attempt: str) -> tuple[MergedOne | None, ...]:
-    """`merge_files` as work for a process of its own, whose new names nobody else has."""
+    """`merge_files` as work for a process of its own, with unique new names."""
     del attempt
     storage, _ = open_storage(plan.location, plan.stores)
     return merge_files(plan, storage)

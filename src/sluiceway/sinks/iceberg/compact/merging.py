@@ -1,4 +1,4 @@
-"""Which files of a batch are merged before anybody sees them, and having it done."""
+"""Which files of a batch are merged before readers see them, and having it done."""
 
 from collections.abc import Sequence
 from uuid import uuid4
@@ -12,9 +12,9 @@ SMALL_SHARE = 4
 """A file below a quarter of the target is small."""
 _WORTH_FILES = 4
 _CHEAP_BYTES = 1 << 20
-"""Fewer files than that are merged before a snapshot only where they weigh less than this together:
-writing megabytes anew for a file or two less costs a job that catches up a third of its CPU, and
-the upkeep of the table merges them with others of their size."""
+"""Fewer files than that are merged before a snapshot only where they weigh less than this together.
+Rewriting megabytes for a file or two less costs a job that catches up a third of its CPU. The
+upkeep of the table merges the others with files of their size."""
 _TIMEOUT_S = 600.0
 _MOST_ROWS_KEPT_WARM = 200_000
 
@@ -25,7 +25,7 @@ def merge_groups(files: Sequence[SlotFile], target_bytes: int) -> list[list[Slot
     """Small files that become one, by partition, in the order of their slots.
 
     Args:
-        files: Of a batch, in the order of slots.
+        files: Files of a batch, in the order of slots.
         target_bytes: What a file should weigh: a group weighs no more.
 
     Returns:
@@ -54,7 +54,7 @@ def _worth_it(group: Sequence[SlotFile]) -> bool:
 
 
 def merged_name(group: Sequence[SlotFile]) -> str:
-    """Name of a group's file, relative to the table's data; nobody else ever has it."""
+    """Name of a group's file, relative to the table's data; no other file ever has it."""
     folder, _, name = group[0][1].final.rpartition("/")
     stem = name.rpartition(".")[0]
     new = f"{stem}-{group[-1][0]}-{uuid4().hex[:8]}.parquet"

@@ -1,8 +1,8 @@
-"""Orphans of a lake table: files in its folders that nobody names. They are found, and removed.
+"""Orphans of a lake table: files in its folders that nothing names. They are found, and removed.
 
 Whoever writes to a table places its files first, and names them by a request then. So a file that
-nothing names may be on its way. It is left alone while it is young by the store's own clock, and
-while the ledger has a slot with it that the table does not have yet, however old it is.
+nothing names may be on its way. It is left alone while it is young by the store's own clock.
+However old it is, it also stays while the ledger has a slot with it that the table lacks.
 """
 
 import time
@@ -38,10 +38,10 @@ from sluiceway.storage.locations import path_below
 
 
 class TableNames:
-    """What a table names, told apart by where it lies.
+    """What a table names, by where it lies.
 
     Args:
-        location: Of the table, in any spelling.
+        location: Location of the table, in any spelling.
         named: Files as the table names them.
 
     Attributes:
@@ -147,10 +147,10 @@ class Orphans:
 
     Attributes:
         files: How many.
-        size_bytes: Of all of them.
+        size_bytes: Size of all of them.
         failed: How many the store did not remove; they stay.
         others: Folders below the table's that were left alone: of another table, or links.
-        left: Why nothing was looked for; empty when all is well.
+        left: Why no search was made; empty when all is well.
     """
 
     files: int = 0
@@ -162,11 +162,11 @@ class Orphans:
 
 @dataclass(slots=True)
 class _Known:
-    """What keeps a file, as of one look at the table.
+    """What keeps a file, at one look at the table.
 
     Attributes:
         look: The look.
-        names: That the table names.
+        names: Names that the table has.
         waiting: Beginnings of names of files of slots that the table does not have, in order.
     """
 
@@ -185,13 +185,13 @@ class _Known:
 
 
 class LakeOrphans:
-    """Of one table. One thread at a time; safe beside publishers, compactions and its like.
+    """Removes orphans of one table. One thread at a time; safe next to publishers and others.
 
     Args:
         table: By a catalog object of its own.
         place: Where its files lie.
-        log: Of its ledger.
-        events: To tell a person.
+        log: Log of its ledger.
+        events: Log for people.
     """
 
     def __init__(self, table: LakeTable, place: LakePlace, log: LedgerLog, events: Log) -> None:
@@ -218,7 +218,7 @@ class LakeOrphans:
         return self._find(int(time.time() * 1000), age_s)[0]
 
     def remove(self, age_s: float) -> Orphans:
-        """Remove what nobody names. Safe to end anywhere and to repeat. Raises as `find`.
+        """Remove unnamed files. Safe to end anywhere and to repeat. Raises as `find`.
 
         Args:
             age_s: Files that are younger stay.
@@ -245,7 +245,7 @@ class LakeOrphans:
         storage, path = self._place.storage, f"{self._place.root}/{each.inside}"
         try:
             now = storage.status(path)
-            # Whoever places a file anew sets its time anew.
+            # Whoever places a file again sets its time again.
             if now is None or not _is_same(now, each):
                 return gone
             storage.remove(path)
@@ -275,7 +275,7 @@ class LakeOrphans:
         return Orphans(len(due), sum(each.size_bytes for each in due), others=others), due
 
     def _why_not(self, listing: Listing, known: _Known) -> str:
-        """Why nothing can be told of this table; empty when it can."""
+        """Why nothing can be known of this table; empty when it can."""
         table = known.look.table
         if known.look.through is None:
             return "nothing of the route was ever published into it"
@@ -314,7 +314,7 @@ class LakeOrphans:
         return self._known
 
     def _store_ms(self) -> int:
-        """The store's own clock, by a file beside the ledger.
+        """The store's own clock, by a file next to the ledger.
 
         A driver's garbage collection may take it at any moment: then by another.
         """
@@ -326,7 +326,7 @@ class LakeOrphans:
                     raise
             else:
                 if found is not None:
-                    # One that does not tell is refused before any age matters.
+                    # A store without times is refused before any age matters.
                     return found.changed_ms or 0
         return 0
 
@@ -346,7 +346,7 @@ def is_old(each: ListedFile, now_ms: int, age_s: float) -> bool:
 
 
 def _is_same(now: FileStatus, each: ListedFile) -> bool:
-    """Whether a file is as it was listed; some stores tell a single file's time in seconds."""
+    """Whether a file is as it was listed; some stores give a single file's time in seconds."""
     if now.changed_ms is None or each.changed_ms is None or now.size_bytes != each.size_bytes:
         return False
     return abs(now.changed_ms - each.changed_ms) < _TOLD_MS
@@ -355,10 +355,10 @@ def _is_same(now: FileStatus, each: ListedFile) -> bool:
 def unpublished(log: LedgerLog, next_slot: int) -> Iterator[str]:
     """How names begin, below the table's location, of files of slots that the table lacks.
 
-    A file that was merged or made of several bears the name of the first, with more behind it.
+    A file that was merged or made of several bears the name of the first, with more after it.
 
     Args:
-        log: Of the ledger.
+        log: Log of the ledger.
         next_slot: First slot that the table does not have.
 
     Raises:

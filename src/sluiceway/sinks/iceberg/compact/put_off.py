@@ -1,4 +1,4 @@
-"""Files that could not be written anew are left alone for a while, so that all others go on.
+"""Files that could not be rewritten are left alone for a while, so that all others go on.
 
 A pause doubles each time. What has gone from the table is forgotten.
 """
@@ -12,7 +12,7 @@ LONGEST_PAUSE_S = 6 * 3_600.0
 
 @dataclass(slots=True)
 class _Pause:
-    """Of one file.
+    """The pause of one file.
 
     Attributes:
         until_s: On the clock.
@@ -26,7 +26,7 @@ class _Pause:
 
 
 class CompactionBackoff:
-    """Of one table. One thread at a time, save `said`.
+    """Pauses of one table. One thread at a time, except `said`.
 
     Args:
         clock: In seconds, never back.
@@ -41,7 +41,7 @@ class CompactionBackoff:
         self._pauses: dict[str, _Pause] = {}
 
     def paths(self) -> frozenset[str]:
-        """Those whose time has not come."""
+        """The files whose time has not come."""
         now_s = self._clock()
         return frozenset(path for path, each in self._pauses.items() if each.until_s > now_s)
 
@@ -50,7 +50,7 @@ class CompactionBackoff:
         return any(path in self._pauses for path in paths)
 
     def add(self, paths: Collection[str], why: str) -> bool:
-        """They have failed; whether a person has not been told of any of them yet."""
+        """They have failed; whether none of them was logged yet."""
         is_new = not self.is_known(paths)
         now_s = self._clock()
         for path in paths:
@@ -62,7 +62,7 @@ class CompactionBackoff:
         return is_new
 
     def forget_others(self, live: Collection[str]) -> None:
-        """Keep those only that the table still has."""
+        """Keep only files that the table still has."""
         gone = self._pauses.keys() - set(live)
         for path in gone:
             del self._pauses[path]

@@ -32,9 +32,9 @@ def replace_request(
     """The request that puts new files in the place of old ones. Writes the manifests.
 
     Args:
-        table: As the catalog has it now: its head is what `change` was made for.
+        table: The table as the catalog has it now: its head is what `change` was made for.
         change: Files that come and go.
-        entries: Of the table's head.
+        entries: Entries of the table's head.
         ledger: Uuid, for the summary.
     """
     metadata = table.metadata

@@ -1,7 +1,7 @@
-"""Writes live files of one partition anew as one, without their dead rows; in a process of its own.
+"""Rewrites live files of one partition as one, without their dead rows; in a process of its own.
 
 A row keeps its order: file by file as the plan names them, in each as it lies there. So the place
-of each row in the new file is known without reading it. A group that fails leaves nothing behind,
+of each row in the new file is known without reading it. A group that fails leaves no file,
 and is not in the way of the others.
 """
 
@@ -42,9 +42,9 @@ class LiveFile:
     """A file that the table has.
 
     Attributes:
-        path: As the storage names it.
-        rows: In it, dead ones too.
-        dead: Rows that nobody reads, rising.
+        path: Path as the storage names it.
+        rows: Rows in it, dead ones too.
+        dead: Rows that no reader sees, rising.
     """
 
     path: str
@@ -57,9 +57,9 @@ class RewriteGroup:
     """Files of one partition that become one, or one for each set of columns.
 
     Attributes:
-        stem: Of the new files' names, as the storage has them; nobody else has it. A number
+        stem: Beginning of the new files' names, as the storage has them; unique. A number
             follows, from 0 on without a gap.
-        sources: In the order that their rows keep.
+        sources: Files in the order that their rows keep.
     """
 
     stem: str
@@ -68,7 +68,7 @@ class RewriteGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LakeRewritePlan:
-    """What the process is told; see `MergePlan`."""
+    """What the process gets; see `MergePlan`."""
 
     location: str
     stores: Stores
@@ -128,13 +128,13 @@ def rewrite_in_table(plan: LakeRewritePlan, attempt: str) -> Iterator[GroupAnswe
     """`rewrite_live` as work for a process of its own, with little priority."""
     del attempt
     storage, _ = open_storage(plan.location, plan.stores)
-    # Nobody waits for it: rows that are merged before their snapshot are waited for.
+    # No caller waits for it: rows that are merged before their snapshot are waited for.
     os.nice(_NICER)
     yield from rewrite_live(plan, storage)
 
 
 def rewrite_live(plan: LakeRewritePlan, storage: Storage) -> Iterator[GroupAnswer]:
-    """Write each group anew, one when it is asked for. Never raises for what is in a group.
+    """Rewrite each group, one when it is asked for. Never raises for what is in a group.
 
     Files that no other of the group is like are left alone.
     """
@@ -210,7 +210,7 @@ def _reading(source: LiveFile, storage: Storage) -> Iterator[BinaryIO]:
     except OSError as error:
         failure = StorageUnavailableError(f"cannot be read: {error}", where=source.path)
     except (pa.ArrowException, ValueError) as error:
-        failure = TaskFailedError(f"it cannot be written anew: {error}", where=source.path)
+        failure = TaskFailedError(f"it cannot be rewritten: {error}", where=source.path)
     else:
         return
     raise _UnreadableError(source, failure)

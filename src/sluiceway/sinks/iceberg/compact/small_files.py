@@ -19,7 +19,7 @@ from sluiceway.storage.locations import path_below
 
 MOST_BYTES = 512 << 20
 MOST_GROUPS = 64
-"""What is written anew in one go: all of it is done again when its process dies."""
+"""What is rewritten in one go, in bytes and groups: all is done again when the process dies."""
 _VERSION = 2
 
 
@@ -29,8 +29,8 @@ class SmallFiles:
 
     Attributes:
         partition: Its name.
-        paths: As the table names them, the oldest first.
-        size_bytes: Of all of them.
+        paths: Paths as the table names them, the oldest first.
+        size_bytes: Size of all of them.
     """
 
     partition: str
@@ -39,7 +39,7 @@ class SmallFiles:
 
 
 def why_left(metadata: TableMetadata, head: Head) -> str:
-    """Why no file of a table is written anew; empty when they may be."""
+    """Why no file of a table is rewritten; empty when they may be."""
     if metadata.format_version != _VERSION:
         return f"it has the format version {metadata.format_version}"
     if head.equality:
@@ -56,15 +56,15 @@ def why_left(metadata: TableMetadata, head: Head) -> str:
 def small_files(
     metadata: TableMetadata, head: Head, location: str, target_bytes: int, *, all_of_them: bool
 ) -> list[SmallFiles]:
-    """What is worth being written anew at a head, those with most files first.
+    """Files that are worth rewriting at a head; partitions with most files come first.
 
     Args:
-        metadata: Of the same head.
-        head: As it was read.
-        location: Of the table; files elsewhere are left alone.
+        metadata: Metadata of the same head.
+        head: The head as it was read.
+        location: Location of the table; files elsewhere are left alone.
         target_bytes: What a file should weigh; below a quarter of it one is small.
-        all_of_them: Two small files of a partition are enough; else it takes eight of like size,
-            so that a row is written anew a handful of times, however often it is looked at.
+        all_of_them: Whether two small files of a partition are enough. Else it takes eight of like
+            size, so that a row is rewritten a handful of times, however often the table is checked.
     """
     below = target_bytes // SMALL_SHARE
     small = {

@@ -1,8 +1,8 @@
-"""Whether a change that is read once more is still the last of its key: the committed ones tell.
+"""Whether a change that is read once more is still the last of its key, by the committed changes.
 
-Each change with a greater offset in its source partition was committed in the slot of the dirty
-row or behind it, so the files of changes from there on tell all of them, deletes too. Where such a
-file is gone, or the source partition was moved since, nobody knows, and the row stays dirty.
+Each change with a greater offset in its source partition was committed in the slot of the dirty row
+or later. So the files of changes from there on have all of them, deletes too. Where such a file is
+gone, or the source partition was moved since, it is unknown, and the row stays dirty.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _Source = tuple[str, Any]
 _Place = tuple[int, _Source, int]
 """Slot, source partition and offset of a change."""
 _WITHOUT_KEY = (RowKind.TRUNCATE, RowKind.FIRST_LOST)
-_GONE = "files of the changes behind it are gone, so nobody knows whether a later one deleted it"
+_GONE = "files of later changes are gone, so it is unknown whether one of them deleted it"
 _MOVED = "its source partition was moved since, so its offset does not compare with later ones"
 _ELSEWHERE = "another source partition has a change of its key, and no order with this one"
 
@@ -59,10 +59,10 @@ class ChangeHistory(ChangeJudge):
     """See `ChangeJudge`. Made for one lane, of the log as it is whenever it is asked.
 
     Args:
-        log: Of the route.
-        key: Columns of the key, as change files are told to have them.
+        log: The route's log.
+        key: Columns of the key, as change files have to have them.
         columns: The ones that decide.
-        names: Of the offset, the source partition and the topic; no topic where there is one.
+        names: Names of the offset, the source partition and the topic; no topic where there is one.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ChangeHistory(ChangeJudge):
 
     @property
     def next_slot(self) -> int:
-        """The slot behind the last one that was looked at."""
+        """The slot after the last one that was read."""
         return self._next
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class ChangeHistory(ChangeJudge):
         """Where a committed file lies now; None when it is gone."""
         layout, storage = self._log.layout, self._log.storage
         final = layout.final(file.final)
-        # Published between the two looks, it is under its final name.
+        # Published between the two reads, it is under its final name.
         for path in (final, layout.attempt(file.staged), final):
             if storage.has_file(path):
                 return path

@@ -1,9 +1,9 @@
 """Where the rows of a key lie: the keys of each data file, sorted by hash, cached on local disk.
 
-The cache is never truth. A file's part is made from the file itself when it is first asked for,
-lies in a folder of this process, mapped into memory, and goes with the file; a hit is confirmed
-by the key's own values. Eight bytes a row and the key itself, on disk. It is made in pieces of a
-million rows, so what it takes of memory meanwhile does not grow with the table or its files.
+The cache is never truth. A file's part is made from the file itself when it is first asked for. It
+lies in a folder of this process, mapped into memory, and goes with the file. The key's own values
+confirm a hit. Eight bytes a row and the key itself, on disk. It is made in pieces of a million
+rows, so what it takes of memory meanwhile does not grow with the table or its files.
 """
 
 import shutil
@@ -25,7 +25,7 @@ _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _POWER = 0x100000001B3
 _COLUMN = np.uint64(31)
 _AT_ONCE_BYTES = 1 << 22
-"""Of text that is hashed at once, about: some dozens of bytes are held for each of them."""
+"""Bytes of text that are hashed at once: each costs some dozens of bytes of memory."""
 _LEAST_BYTES = 16
 
 
@@ -33,7 +33,7 @@ def key_hashes(columns: Sequence[pa.ChunkedArray]) -> Hashes:
     """A hash of each key.
 
     Args:
-        columns: Of the key, as `canonical_keys` has them.
+        columns: Columns of the key, as `canonical_keys` has them.
     """
     with np.errstate(over="ignore"):
         total = np.zeros(len(columns[0]), np.uint64)
@@ -131,7 +131,7 @@ class _Piece:
         first: Position of the first one in the file.
         hashes: The upper bits of each row's hash, and its place in the piece in the lower ones;
             sorted.
-        keys: In the file's order.
+        keys: Keys in the file's order.
     """
 
     first: int
@@ -157,7 +157,7 @@ class KeyIndex:
     def __init__(self, read_keys: ReadKeys) -> None:
         self._read_keys = read_keys
         self._folder = Path(tempfile.mkdtemp(prefix="sluiceway-keys-"))
-        # Also when nobody closes it: at the end of the process, or when it is not used any more.
+        # Also without `close`: at the end of the process, or when it is not used any more.
         self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._files: dict[str, _FileKeys] = {}
         self._made = 0
@@ -218,7 +218,7 @@ class KeyIndex:
 
     def _forget(self, path: str) -> None:
         held = self._files.pop(path)
-        # What is mapped stays readable until nobody holds it.
+        # What is mapped stays readable as long as it is held.
         for each in self._folder.glob(f"{held.name}.*"):
             each.unlink(missing_ok=True)
 
@@ -256,7 +256,7 @@ def _packed(piece: pa.RecordBatch) -> Hashes:
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """Keys that are looked for: the upper bits of their hashes, sorted, and the row of each."""
+    """Keys that are searched for: the upper bits of their hashes, sorted, and the row of each."""
 
     hashes: Hashes
     rows: Positions

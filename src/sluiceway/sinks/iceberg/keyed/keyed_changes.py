@@ -1,6 +1,6 @@
 """What a batch of changes comes to: the last change of each key, by the log's order.
 
-Change files hold the rows as the table has them, and behind them what each change is
+Change files hold the rows as the table has them, and after them what each change is
 (`types.row_kinds`). The order is the log's alone: slot, then offset; a source's own positions
 decide nothing (L20). All changes of a key are in one source partition, so offsets compare.
 """
@@ -35,10 +35,10 @@ class ChangeColumns:
     """Columns of change files that decide, by their field ids.
 
     Attributes:
-        key: Of the row.
-        offset: Of the record that told the change.
-        partition: Of the same.
-        topic: Of the same; None where all are of one topic.
+        key: Ids of the key's columns.
+        offset: Id of the offset of the record with the change.
+        partition: Id of that record's source partition.
+        topic: Id of that record's topic; None where all are of one topic.
     """
 
     key: tuple[int, ...]
@@ -52,8 +52,8 @@ class NewRows:
     """Rows of one partition that go into one new file.
 
     Attributes:
-        texts: Of the partition, as the ledger has them.
-        rows: In the columns of the table, with field ids.
+        texts: Values of the partition, as the ledger has them.
+        rows: Rows in the columns of the table, with field ids.
     """
 
     texts: tuple[str | None, ...]
@@ -62,13 +62,13 @@ class NewRows:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What is to be done to the table.
+    """What a batch does to the table.
 
     Attributes:
-        keys: Of all rows that changed, each once: older rows of them go.
-        images: What they are from now on; nothing of those that were deleted.
-        changes: That were read.
-        begins_again: A snapshot begins behind other changes of its source partition in this batch.
+        keys: Keys of all rows that changed, each once: older rows of them go.
+        images: What they are from now on; deleted rows have none.
+        changes: Number of changes that were read.
+        begins_again: A snapshot begins after other changes of its source partition in this batch.
         begins: Topics and partitions of the records with which one begins at all; an empty name
             where all are of one topic.
         emptied: All rows that were in the table before this batch go, and none begins again.
@@ -91,9 +91,9 @@ def last_changes(
     """Read a batch's change files; the last change of each key.
 
     Args:
-        files: With the slot of each.
+        files: Files, each with its slot.
         columns: Which decide.
-        storage: Of the ledger.
+        storage: The ledger's storage.
         path_of: Where a committed file lies.
 
     Raises:
@@ -127,7 +127,7 @@ def last_changes(
 
 
 def _behind_truncates(control: pa.Table) -> NDArray[np.int64]:
-    """Rows that count: those behind the last truncate, of which one source partition tells."""
+    """Rows that count: the rows after the last truncate, which one source partition has."""
     truncates = np.flatnonzero(control[KIND].to_numpy() == RowKind.TRUNCATE)
     if not len(truncates):
         return np.arange(control.num_rows)

@@ -42,10 +42,10 @@ class FilePlace:
     """Where a table's files lie.
 
     Attributes:
-        storage: Of the table.
+        storage: The table's storage.
         root: The table's location as the storage names it.
-        uri: The same as the catalog spells it.
-        compression: Of new files.
+        uri: The location as the catalog spells it.
+        compression: Compression of new files.
     """
 
     storage: Storage
@@ -72,15 +72,14 @@ class FilePlace:
         """Columns of the key in a data file, in the order of their ids, some rows at once.
 
         Raises:
-            TableMismatchError: The file lacks one. Told with the first rows, as all else.
+            TableMismatchError: The file lacks one. Raised with the first rows, as all else.
         """
         with self.storage.open_read(self.path_of(uri)) as handle:
             file = pq.ParquetFile(handle)
             names = names_by_id(file.schema_arrow)
             if not set(ids) <= names.keys():
                 raise TableMismatchError(
-                    f"the file {uri} has no column of the key, so nobody can tell which rows it "
-                    "has",
+                    f"the file {uri} has no column of the key, so it is unknown which rows it has",
                     hint="another writer brought it: rewrite it with the key's columns",
                 )
             wanted = [names[each] for each in ids]
@@ -103,12 +102,12 @@ class FilePlace:
         return table.filter(pa.array(kept))
 
     def place_rows(self, rows: pa.Table, texts: tuple[str | None, ...], begin: str) -> PlacedFile:
-        """Write a data file; nobody reads it before the commit.
+        """Write a data file; no reader sees it before the commit.
 
         Args:
-            rows: With field ids.
-            texts: Of its partition.
-            begin: Of its name below `data`: the partition's folder, and what else is to be told.
+            rows: Rows with field ids.
+            texts: Values of its partition.
+            begin: Beginning of its name below `data`: the partition's folder, and what follows.
         """
         name = f"data/{begin}{uuid4().hex}.parquet"
         size_bytes = self._write(rows, name)
@@ -181,7 +180,7 @@ class FilePlace:
 
 
 def names_by_id(schema: Any) -> dict[int, str]:
-    """Names of a file's top columns by their field ids; those without one are left out."""
+    """Names of a file's top columns by their field ids; columns without an id are left out."""
     found = {}
     for field in schema:
         told = (field.metadata or {}).get(_FIELD_ID)

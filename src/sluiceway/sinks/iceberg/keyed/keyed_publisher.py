@@ -1,9 +1,9 @@
 """Makes a keyed lake table equal to its source: each key's last change, by positions, no MERGE.
 
-The older rows of a key are found among the keys of all files that are live at the very head that
-the request asserts; when the head has moved, they are found again. One snapshot brings the new
-rows and the position deletes of the old ones, so a reader sees the table as it was at one place of
-the log, and one key once.
+The older rows of a key are found among the keys of all files that are live at the head that the
+request asserts. When the head has moved, they are found again. One snapshot brings the new rows and
+the position deletes of the old ones. So a reader sees the table as it was at one place of the log,
+and one key once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ class _Made:
 
     Attributes:
         slots: First and last.
-        keys: Of all rows that changed.
+        keys: Keys of all rows that changed.
         placed: Files with the new rows.
         emptied: All that was in the table goes.
     """
@@ -63,7 +63,7 @@ class _Work:
     """What one try works on.
 
     Attributes:
-        metadata: Of the table as it was loaded.
+        metadata: Metadata of the table as it was loaded.
         head: Its head.
         heads: Knows which rows were dead there.
         fresh: Rows by data file that this batch deletes.
@@ -76,7 +76,7 @@ class _Work:
     fresh: dict[str, Positions]
 
     def dead(self, path: str) -> Positions:
-        """Rows of a data file that nobody reads after this publish."""
+        """Rows of a data file that no reader sees after this publish."""
         return np.union1d(self.heads.dead(path), self.fresh.get(path, _NONE))
 
     def dead_rows(self, path: str) -> int:
@@ -139,7 +139,7 @@ class KeyedPublisher(LakePublisher):
     ) -> _Made:
         """The batch's last changes and new files; made once, whatever becomes of requests.
 
-        Again where somebody has taken what was made for a request that never landed.
+        Again where files that were made for a request that never landed are gone.
         """
         slots, made = (batch.first, batch.last), self._batch
         if (
@@ -155,8 +155,8 @@ class KeyedPublisher(LakePublisher):
         outcome = last_changes(batch.files, self._columns, self._files.storage, path_of)
         if outcome.begins_again or self._was_told(outcome.begins, batch, view):
             raise SourceAgainError(
-                "the source began to tell all of its rows again, after changes that are in the "
-                "table: rows that were deleted meanwhile are never told",
+                "the source began to send all of its rows again, after changes that are in the "
+                "table: rows that were deleted meanwhile never come",
                 where=f"{self._table.where}, slots {batch.first} to {batch.last}",
                 hint="fill a new table from this snapshot on: docs/guides/keyed-tables.md, "
                 "A snapshot that begins again",
@@ -173,7 +173,7 @@ class KeyedPublisher(LakePublisher):
     ) -> bool:
         """Whether changes of one of these topics' partitions were committed before the batch.
 
-        The log is read for it: only where a snapshot begins behind other snapshots of the table.
+        The log is read for it: only where a snapshot begins after other snapshots of the table.
         """
         if not begins or not self._table.has_slots:
             return False
@@ -190,7 +190,7 @@ class KeyedPublisher(LakePublisher):
         return FilePlace(files.storage, files.root, files.uri, files.compression)
 
     def _change(self, work: _Work, made: _Made) -> TableChange:
-        """Files that come and go: the batch's own, and those that are made anew."""
+        """Files that come and go: the batch's own, and the rewritten ones."""
         metadata, head = work.metadata, work.head
         if made.emptied:
             gone = frozenset((*head.data, *head.deletes))
@@ -231,7 +231,7 @@ class KeyedPublisher(LakePublisher):
     ) -> tuple[str, ...]:
         """Write the living rows of data files as one; the files that it stands for.
 
-        Files whose columns are not those of the first stay as they are.
+        Files with other columns than the first stay as they are.
         """
         parts: list[pa.Table] = []
         taken: list[str] = []

@@ -1,11 +1,11 @@
-"""Which files of a keyed table a publish makes anew, so that reading it stays cheap. Decides only.
+"""Which files of a keyed table a publish rewrites, so that reading stays cheap. Decides only.
 
-A publish adds a data file and a delete file a partition. Files of like size become one when there
-are four of them, files of which a third is dead are written again, and a partition's delete files
-become one at eight: a scan pays for each file that it opens, and for each dead row. It is done
-within the publish and its snapshot: the positions are resolved at that head, so nothing can land in
-between that would have to be carried over (ADR 40). What one publish makes anew is bounded, so it
-is never much slower than the others.
+A publish adds a data file and a delete file a partition. A scan pays for each file that it opens,
+and for each dead row. So four files of like size become one, and a file of which a third is dead is
+written again. A partition's delete files become one at eight. It is done within the publish and its
+snapshot. The positions are resolved at that head, so nothing can land in between that would have to
+be carried over (ADR 40). What one publish rewrites is bounded, so it is never much slower than the
+others.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ Group = tuple[int, tuple[object, ...]]
 
 @dataclass(frozen=True, slots=True)
 class MakeAnew:
-    """What a publish makes anew besides what it brings.
+    """What a publish rewrites in addition to what it brings.
 
     Attributes:
         rows: Data files that become one, or one that is written without its dead rows.
@@ -49,11 +49,11 @@ def group_of(entry: ManifestEntry) -> Group:
 
 
 def due_work(head: Head, dead_rows: Callable[[str], int], target_bytes: int) -> MakeAnew:
-    """What a publish at this head makes anew.
+    """What a publish at this head rewrites.
 
     Args:
-        head: As it was loaded.
-        dead_rows: How many rows of a data file are dead, with those that this publish deletes.
+        head: The head as it was loaded.
+        dead_rows: Dead rows of a data file, rows that this publish deletes included.
         target_bytes: What a file should weigh.
     """
     counts: dict[Group, int] = {}
@@ -75,7 +75,7 @@ def due_work(head: Head, dead_rows: Callable[[str], int], target_bytes: int) -> 
 def like_files(head: Head, below_bytes: int, least: int) -> list[tuple[str, ...]]:
     """Files of one partition and of like size, `least` at least; none of `below_bytes`.
 
-    Each row is written anew as often as its file moves up a tier, a handful of times at most.
+    Each row is rewritten as often as its file moves up a tier, a handful of times at most.
     """
     tiers: dict[tuple[Group, int], list[str]] = {}
     for path, entry in head.data.items():

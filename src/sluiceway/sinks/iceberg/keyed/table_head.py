@@ -1,4 +1,4 @@
-"""What is live at the head of a keyed table: data files, delete files, rows that are dead.
+"""Live files at the head of a keyed table: data files, delete files, rows that are dead.
 
 All of it comes from the manifests and delete files of the very head that was loaded. What is kept
 between two looks never changes in the table: the entries of a manifest, the rows of a delete file.
@@ -54,7 +54,7 @@ class HeadReader:
         self._applied: dict[str, frozenset[str]] = {}
 
     def read(self, table: Table) -> Head:
-        """What is live at the head of `main`. Reads manifests and deletes that are new."""
+        """The live files at the head of `main`. Reads manifests and deletes that are new."""
         head = Head()
         snapshot = table.metadata.snapshot_by_name(MAIN_BRANCH)
         for manifest in [] if snapshot is None else snapshot.manifests(table.io):
@@ -81,7 +81,7 @@ class HeadReader:
 
     def _apply(self, head: Head) -> None:
         if self._applied.keys() - head.deletes.keys():
-            # Rows may live again whose deletes went: all of it is read anew.
+            # Rows may live again whose deletes went: all of it is read again.
             self._dead, self._applied = {}, {}
         for path in head.deletes:
             if path in self._applied:
@@ -107,7 +107,7 @@ class HeadReader:
 
 
 def living(rows: Positions, dead: Positions) -> Positions:
-    """Those of some rows of a data file that are not dead; both rising, each position once."""
+    """The living ones of some rows of a data file; both rising, each position once."""
     if not len(dead):
         return rows
     places = np.minimum(np.searchsorted(dead, rows), len(dead) - 1)

@@ -1,4 +1,4 @@
-"""The request of a keyed table: new rows, the positions of those they replace, files that go."""
+"""The request of a keyed table: new rows, positions of the rows they replace, files that go."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,11 +50,11 @@ def upsert_request(
     """The request that brings a batch into a table as it was loaded. Writes the manifests.
 
     Args:
-        table: As the catalog has it now: what it holds is what the request asserts, and what the
-            positions of `change` were found in.
+        table: The table as the catalog has it now: what it holds is what the request asserts, and
+            what the positions of `change` were found in.
         batch: The slots.
         change: What becomes of its files.
-        entries: Of the table's head.
+        entries: Entries of the table's head.
     """
     metadata = table.metadata
     head = metadata.snapshot_by_name(MAIN_BRANCH)

@@ -42,7 +42,7 @@ def further_fields(metadata: TableMetadata, declared: Collection[str]) -> tuple[
     """Columns that a route takes up which follows its table.
 
     Args:
-        metadata: Of the table.
+        metadata: Metadata of the table.
         declared: Names in lower case that the job file has, or the route makes itself.
     """
     found = []
@@ -62,7 +62,7 @@ def further_fields(metadata: TableMetadata, declared: Collection[str]) -> tuple[
 def missing_columns(
     metadata: TableMetadata, wanted: Sequence[ColumnToHave]
 ) -> tuple[list[ColumnToHave], str]:
-    """Those that the table does not have; and why it cannot have one of them, else empty."""
+    """Columns that the table lacks; and why it cannot have one of them, else empty."""
     held = {name.lower(): kind for name, kind in columns_of(metadata)}
     missing = []
     for each in wanted:
@@ -82,7 +82,7 @@ def add_columns_request(metadata: TableMetadata, missing: Sequence[ColumnToHave]
     """The request that gives a table columns; it asserts that no id was given out since.
 
     Args:
-        metadata: As it was loaded.
+        metadata: Metadata as it was loaded.
         missing: Columns that it does not have.
     """
     schema, ids = metadata.schema(), count(metadata.last_column_id + 1)

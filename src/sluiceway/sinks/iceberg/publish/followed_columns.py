@@ -1,8 +1,8 @@
-"""Columns that others add to a lake table while a route fills it, told by the looks of publishing.
+"""Columns that others add to a lake table while a route fills it, as publishing sees them.
 
-A column is the one with its id. So what is taken up are columns with new ids beside all of those
-that were there, each still of its name and type. A column that goes, gets another name or a wider
-type is left for the next start: files that were committed stay right, since readers go by ids.
+A column is identified by its id. So what is taken up are columns with new ids, when all old ones
+are still there, each of its name and type. A column that goes, gets another name or a wider type is
+left for the next start. Committed files stay right, since readers go by ids.
 """
 
 import threading
@@ -28,11 +28,11 @@ class FollowedColumns:
             self._held = metadata
 
     def update(self, metadata: TableMetadata, events: Log) -> None:
-        """The table was looked at.
+        """Take in the table as a look found it.
 
         Args:
-            metadata: As it was loaded, perhaps before a change that is known already.
-            events: Told once of each schema that is not taken up.
+            metadata: Metadata as it was loaded, perhaps before a change that is known already.
+            events: Gets each schema that is not taken up, once.
         """
         with self._lock:
             held, schema_id = self._held, metadata.current_schema_id
@@ -49,19 +49,19 @@ class FollowedColumns:
 
     @property
     def metadata(self) -> TableMetadata | None:
-        """Of the newest look whose columns are taken up; None before `begin`."""
+        """Metadata of the newest look whose columns are taken up; None before `begin`."""
         with self._lock:
             return self._held
 
     @property
     def columns(self) -> Columns | None:
-        """Of the same."""
+        """Columns of that metadata; None before `begin`."""
         held = self.metadata
         return None if held is None else columns_of(held)
 
 
 def _not_only_added(held: TableMetadata, now: TableMetadata) -> str:
-    """Why columns are not those that were there with further ones; empty when they are."""
+    """Why the columns are not the old ones and further ones; empty when they are."""
     found = {field.field_id: field for field in now.schema().fields}
     for field in held.schema().fields:
         same = found.get(field.field_id)

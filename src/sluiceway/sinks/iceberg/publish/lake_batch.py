@@ -22,9 +22,9 @@ class LakeBatch:
     Attributes:
         last: -1 when there is no slot at all.
         files: Clean files with the slot of each.
-        rows: Of the files.
+        rows: Rows of the files.
         ends: Offsets up to which they were read, by topic and partition.
-        watermark_us: Of the last record that has one.
+        watermark_us: Watermark of the last record that has one; None without such a record.
         ready: Prefixes that were announced, with the READY's version.
         more: Whether slots are left for the next batch.
     """
@@ -47,7 +47,7 @@ class LakeBatch:
         """Take in the record of the next slot.
 
         Raises:
-            InvariantError: It is one that a lake table's ledger never has.
+            InvariantError: A lake table's ledger never has such a record.
         """
         self.last = record.seq
         match record.body:

@@ -1,4 +1,4 @@
-"""One lake table as its catalog has it: found, told from others of its name, looked at."""
+"""One lake table as its catalog has it: found, kept apart from others of its name, read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ _WAYS_OUT = (
 )
 
 HashOf = Callable[[int], str | None]
-"""First digits of the hash of a slot's record; None behind the log's end."""
+"""First digits of the hash of a slot's record; None after the log's end."""
 
 
 def hashes_of(log: LedgerLog) -> HashOf:
-    """Of the records of a log."""
+    """Hashes of a log's records."""
 
     def hash_of(slot: int) -> str | None:
         raw = log.read_bytes(slot)
@@ -66,12 +66,12 @@ class LakeTable:
     """A table that was opened once, and is asked for again and again. One thread at a time.
 
     Args:
-        catalog: Of the route alone.
+        catalog: Used by the route alone.
         name: Namespace and name.
-        uuid: As it was opened.
+        uuid: UUID of the table when it was opened.
         ledger: Uuid of its ledger.
         ledger_property: What the table's property has to say.
-        on_look: Told of the metadata that each look has found.
+        on_look: Called with the metadata that each look has found.
     """
 
     def __init__(
@@ -141,10 +141,10 @@ class LakeTable:
         return self._greatest >= 0
 
     def read(self, hash_of: HashOf) -> TableLook:
-        """Where the table stands, and that nobody took away what it had.
+        """Where the table stands, and that it still has what it had.
 
         Args:
-            hash_of: Of the ledger's records.
+            hash_of: Returns the hash of a ledger's record.
 
         Raises:
             TableHistoryError: Rolled back, replaced, or ahead of the ledger.
@@ -200,9 +200,9 @@ class LakeTable:
         self._checked = through
 
     def send(self, table: Table, request: CommitRequest) -> str:
-        """Send a request once; what the catalog said. Only a look tells what became of it."""
+        """Send a request once; the catalog's words. Only the table shows what became of it."""
         try:
             with edge("lake.send", self.where):
                 return self.catalog.send(table, request)
-        except Exception as error:  # noqa: BLE001 - planted faults too: the table is looked at
+        except Exception as error:  # noqa: BLE001 - planted faults too: the table is loaded
             return f"{type(error).__name__}: {error}"

@@ -1,6 +1,6 @@
 """Makes a lake table equal to its log: a batch of slots, one snapshot, one request, one look.
 
-Any number of publishers may live, fenced ones too: all publish the same log, and a request lands
+Any number of publishers may live, fenced ones too. All publish the same log, and a request lands
 only on the very metadata that it was built from. Nothing that was sent is ever cleaned up here.
 """
 
@@ -56,11 +56,11 @@ from sluiceway.storage.contract import Storage
 
 @dataclass(slots=True)
 class _Commits:
-    """What is known of them.
+    """What is known of the route's commits.
 
     Attributes:
-        last_s: When the newest one was noted.
-        gap_s: From one to the next, as of late, and no more than an interval; None before there
+        last_s: When the newest one was seen, in monotonic seconds.
+        gap_s: From one to the next, lately, and no more than an interval; None before there
             were two.
     """
 
@@ -69,10 +69,10 @@ class _Commits:
 
 
 class PublishPace:
-    """Of one table. Any thread may call.
+    """Pace of one table. Any thread may call.
 
     Args:
-        interval_s: From one snapshot to the next.
+        interval_s: Seconds from one snapshot to the next.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -129,11 +129,11 @@ class LakePlace:
     """Where a table's data files lie.
 
     Attributes:
-        storage: Of the table and its ledger.
+        storage: Storage of the table and its ledger.
         root: The table's location as the storage names it.
-        uri: The same as the catalog spells it.
+        uri: The location as the catalog spells it.
         stores: How the store is reached by another process.
-        compression: Of files that are merged.
+        compression: Compression of files that are merged.
     """
 
     storage: Storage
@@ -148,10 +148,10 @@ class LakeRoute:
     """Whose rows are published.
 
     Attributes:
-        name: Of the route.
+        name: Name of the route.
         ledger: Uuid.
         effects_through: Slot below which the table had all rows, as the ledger says at START.
-        note_effects: Told of the slot below which the table has all rows.
+        note_effects: Called with the slot below which the table has all rows.
     """
 
     name: str
@@ -168,10 +168,10 @@ class LakePublisher(Follower):
         place: Where its files go.
         route: Whose rows.
         options: How.
-        events: To tell a person.
+        events: Log for people.
 
     Attributes:
-        most_rows: Of a batch, but for its last slot; None bounds nothing.
+        most_rows: Most rows of a batch, except its last slot; None bounds nothing.
     """
 
     name = "table"
@@ -201,12 +201,12 @@ class LakePublisher(Follower):
         self._clear = 0
         self._looked_s: float | None = None
         self._pace = PublishPace(options.publish_interval_s)
-        # Epochs as (next slot, seconds) that the pace was not told of: no snapshot may bring them
+        # Epochs as (next slot, seconds) that the pace has not got yet: no snapshot may bring them
         # yet.
         self._last_epoch: int | None = None
         self._commits: deque[tuple[int, float]] = deque(maxlen=_MOST_NOTED)
         self._told_unproven = False
-        # When slots were noted that the table may not have, as (next slot, seconds): a new driver
+        # When slots were seen that the table may not have, as (next slot, seconds): a new driver
         # counts from its own start. Used by the route's thread alone.
         self._noted: deque[tuple[int, float]] = deque()
         self._waits = ""
@@ -219,7 +219,7 @@ class LakePublisher(Follower):
         return max(self._place, self._clear)
 
     def rest_s(self) -> float | None:
-        """See `Follower.rest_s`: the table is looked at, and waiting rows are published."""
+        """See `Follower.rest_s`: then the table is read, and waiting rows are published."""
         if self._looked_s is None:
             return 0.0
         now_s = self._clock()
@@ -227,7 +227,7 @@ class LakePublisher(Follower):
         return min(rest_s, self._pace.wait_s(now_s)) if self._waits else rest_s
 
     def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.update`: the pace of commits, and when the table began to fall behind."""
+        """See `Follower.update`: the pace of commits, and since when the table lags."""
         del since, anew
         if fold.last_epoch != self._last_epoch:
             self._last_epoch = fold.last_epoch
@@ -266,7 +266,7 @@ class LakePublisher(Follower):
             view, self._place, view.over, clear=self._clear, most_rows=self.most_rows
         )
         if not batch.is_due:
-            # Behind so many slots that bring nothing there may be others that do.
+            # After so many slots that bring nothing there may be others that do.
             self._clear, self._waits = batch.last + 1 if batch.more else view.through, ""
             self._note_effects(view)
         elif self._is_time(now_s, batch, view):
@@ -304,7 +304,7 @@ class LakePublisher(Follower):
             try:
                 said = self._try(look.table, batch, view)
             except FileNotFoundError as error:
-                # Its snapshot was expired since it was looked at, files and all.
+                # Its snapshot was expired since it was read, files and all.
                 said = f"a file of the table's metadata is gone: {error}"
             after = self._look(view.log)
             if after.next_slot > batch.last:
@@ -349,7 +349,7 @@ class LakePublisher(Follower):
         return self._table.send(table, append_request(table, slots, added))
 
     def _placed(self, seq: int, file: FileRecord, view: LogView) -> PlacedFile:
-        """Put a committed file under its name in the table; nobody reads it before the commit."""
+        """Put a committed file under its name in the table; no reader sees it before the commit."""
         name = f"data/{file.final}"
         path = f"{self._files.root}/{name}"
         self._files.storage.share(
@@ -367,9 +367,9 @@ class LakePublisher(Follower):
     def _merged(
         self, batch: LakeBatch, view: LogView
     ) -> tuple[list[PlacedFile], list[tuple[int, FileRecord]]]:
-        """Merge small files of a partition; those that were, and the files that stay as they are.
+        """Merge small files of a partition; the merged ones, and the files that stay as they are.
 
-        What cannot be merged is linked: nobody waits for a nicer layout.
+        What cannot be merged is linked: no row waits for a nicer layout.
         """
         groups = merge_groups(batch.files, self._options.target_bytes)
         # Orphan removal may have taken what was made for a request that never landed.
@@ -424,7 +424,7 @@ class LakePublisher(Follower):
         """What the table says then of complete hours; an older one, announced again, changes none.
 
         Args:
-            batch: That is published.
+            batch: Batch that is published.
             held: The table's properties as they are.
         """
         found: dict[str, str] = {}
@@ -461,8 +461,8 @@ class LakePublisher(Follower):
         if not look.proven:
             if self._options.halt_unproven:
                 raise TableHistoryError(
-                    "snapshots between ours and the table's newest were expired, so nobody can "
-                    "tell whether it was rolled back meanwhile",
+                    "snapshots between ours and the table's newest were expired, so it is unknown "
+                    "whether the table was rolled back meanwhile",
                     where=self._table.where,
                     hint="compare with `sluiceway verify JOB`; on_unproven: warn goes on",
                 )
@@ -476,7 +476,7 @@ class LakePublisher(Follower):
         return look
 
     def _note(self, look: TableLook, view: LogView) -> None:
-        """Go on where the table stands, which may be behind what it was."""
+        """Go on where the table stands, which may be earlier than before."""
         if look.next_slot < self._place:
             self._events.warning(
                 "lake_table_rolled_back", slot=look.next_slot - 1, was=self._place - 1
@@ -489,7 +489,7 @@ class LakePublisher(Follower):
 
     def _note_effects(self, view: LogView) -> None:
         # Another publisher may know a longer log than this view shows: none of this one's records
-        # speaks of slots behind its own.
+        # speaks of later slots.
         if self._place <= view.through:
             self._route.note_effects(self.place())
 

@@ -1,10 +1,9 @@
-"""Names beside the ledger under which files waited for their snapshot: they go when it was seen.
+"""Names next to the ledger under which files waited for their snapshot: they go once it is seen.
 
-A name is a hard link of a file of the table, or a copy: one that stays keeps the file's bytes
-when others have compacted the table. Of a table with a key the files of changes also tell whether
-a dirty row that is replayed is still the last of its key, so they stay while one is open (L24).
-How far names were removed is kept beside the ledger, so that the next driver removes what this one
-has to leave.
+A name is a hard link of a file of the table, or a copy. A name that stays keeps the file's bytes
+when others have compacted the table. In a table with a key the files of changes also show whether a
+replayed dirty row is still the last of its key. So they stay while a dirty row is open (L24). A
+file next to the ledger says how far names were removed, so that the next driver removes the rest.
 """
 
 from collections import deque
@@ -24,7 +23,7 @@ _ADVICE = "lake-names"
 
 @dataclass(frozen=True, slots=True)
 class _Removed:
-    """Slot below which no name is left, as a driver has noted."""
+    """Slot below which no name is left, as a driver has written it."""
 
     through: int
 
@@ -33,7 +32,7 @@ class OpenDirty:
     """Dirty rows that may still be replayed, as the records say that were taken in, in order.
 
     Attributes:
-        next_slot: Of the first record that was not taken in.
+        next_slot: Slot of the first record that was not taken in.
     """
 
     def __init__(self) -> None:
@@ -42,7 +41,7 @@ class OpenDirty:
         self.next_slot = 0
 
     def apply(self, record: Record) -> None:
-        """Take in the next record. One that was taken in before changes nothing."""
+        """Take in the next record. A repeated one changes nothing."""
         body = record.body
         if record.seq < self.next_slot:
             return
@@ -59,7 +58,7 @@ class OpenDirty:
 
     def _consume(self, source: DirtySource, rows: int) -> int:
         at = source.seq, source.file
-        # One that is not known lies before all names that are left.
+        # An unknown one lies before all names that are left.
         origin, left = self._files.pop(at, (source.seq, rows))
         if left > rows:
             self._files[at] = origin, left - rows
@@ -71,11 +70,11 @@ class OpenDirty:
 
 
 class StagedLakeFiles:
-    """Of one route. One thread at a time.
+    """Staged names of one route. One thread at a time.
 
     Args:
-        storage: That the ledger and its table lie on.
-        for_replay: Whether names stay that lie behind open dirty rows.
+        storage: Storage of the ledger and its table.
+        for_replay: Whether names stay that are needed to replay open dirty rows.
     """
 
     def __init__(self, storage: Storage, *, for_replay: bool = False) -> None:
@@ -88,12 +87,12 @@ class StagedLakeFiles:
     def release(self, view: LogView, next_slot: int, now_s: float) -> None:
         """The table has all slots below `next_slot`: their names go in a while.
 
-        Called after each look. The first time those of drivers before are taken up.
+        Called after each look. The first time it takes up names that earlier drivers left.
 
         Args:
             view: The log as it may be followed now.
             next_slot: First slot that the table was not seen to have.
-            now_s: Of a clock that never steps, as in `remove`.
+            now_s: Seconds of a clock that never steps, as in `remove`.
 
         Raises:
             LedgerCorruptError: A record is damaged or gone.

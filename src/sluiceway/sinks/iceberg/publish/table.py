@@ -100,7 +100,7 @@ class IcebergTableSink(TableSink):
     Args:
         options: The table.
         lake: What it is as a lake table.
-        connection: Of its catalog.
+        connection: Connection of its catalog.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class IcebergTableSink(TableSink):
         return publisher, LakeUpkeep(publisher.connection, compaction, expiry, keep_s or 0.0)
 
     def compaction(self, ledger: str, log: LedgerLog, events: Log) -> LakeCompaction:
-        """Compaction of a table that exists, beside any driver. Call `close` of both at the end.
+        """Compaction of a table that exists, next to any driver. Call `close` of both at the end.
 
         Raises:
             TableNotFoundError: The catalog does not have it.
@@ -312,9 +312,9 @@ class IcebergTableSink(TableSink):
         """The table for one follower: its calls come from a thread of its own.
 
         Args:
-            state: As it was opened.
+            state: The table as it was opened.
             ledger: Uuid of its ledger.
-            events: Told of columns that are not taken up; without them nobody follows its looks.
+            events: Gets columns that are not taken up; without a log the table follows no columns.
         """
         on_look = None
         if self._options.follows and events is not None:
@@ -380,7 +380,7 @@ class IcebergTableSink(TableSink):
         return catalog.create(self._name, *wanted)
 
     def _refuse_other_case(self, catalog: LakeCatalog) -> None:
-        """Refuse to make a second table beside one that only letter case tells from it."""
+        """Refuse to make a second table whose name differs from another's in letter case only."""
         other = catalog.spelt_otherwise(self._name)
         if other is not None:
             raise TableMismatchError(
@@ -477,7 +477,7 @@ class IcebergTableSink(TableSink):
         return identity
 
     def _schema(self, metadata: TableMetadata) -> Schema:
-        """Columns of the files, without those that the route makes for its partitions."""
+        """Columns of the files, except columns that the route makes for its partitions."""
         held, twins = own_columns(metadata.schema(), self._names())
         others = [each for each in metadata.schema().fields if each not in held.values()]
         named = {name.lower() for name in self._names()}

@@ -17,7 +17,7 @@ _UUID_DIGITS = 8
 
 
 def check_writable(metadata: TableMetadata, where: str) -> None:
-    """See that this version writes such a table.
+    """Check that this version writes such a table.
 
     Raises:
         TableMismatchError: It does not; says what to do.
@@ -59,7 +59,7 @@ def table_warnings(
     """What a person should know of a table that is accepted.
 
     Args:
-        metadata: Of the table.
+        metadata: Metadata of the table.
         filled: Names of columns that rows have, in lower case.
         where: Its name.
         keyed: Whether rows replace older ones of their key.
@@ -73,7 +73,7 @@ def table_warnings(
     if len(metadata.snapshots) > _MANY_SNAPSHOTS:
         count = len(metadata.snapshots)
         found.append(
-            f"{where} has {count:,} snapshots, which each commit writes anew: write "
+            f"{where} has {count:,} snapshots, which each commit rewrites: write "
             "table.iceberg.keep_snapshots, or run `sluiceway maintain JOB --keep 1d`"
         )
     if metadata.schema().identifier_field_ids and not keyed:
@@ -82,11 +82,11 @@ def table_warnings(
 
 
 def ledger_place(location: str, uuid: str, named: str | None) -> str:
-    """Folder of a table's ledger: beside the table, so that clean-ups of others leave it alone.
+    """Folder of a table's ledger: next to the table, so that clean-ups of others leave it alone.
 
     Args:
-        location: Of the table, without a trailing slash.
-        uuid: Of the table; what stands for one that its catalog has yet to give.
+        location: Location of the table, without a trailing slash.
+        uuid: UUID of the table; what stands for one that its catalog has yet to give.
         named: What the job file says; None leaves it to the name of the table.
     """
     if named is not None:
@@ -96,11 +96,11 @@ def ledger_place(location: str, uuid: str, named: str | None) -> str:
 
 
 def check_ledger_place(place: str, location: str, *, named: bool) -> None:
-    """See that the ledger lies where clean-ups of others leave it, and where links reach.
+    """Check that the ledger lies where clean-ups of others leave it, and where links reach.
 
     Args:
-        place: Of the ledger.
-        location: Of the table.
+        place: Folder of the ledger.
+        location: Location of the table.
         named: Whether the job file says the place.
 
     Raises:
@@ -111,7 +111,7 @@ def check_ledger_place(place: str, location: str, *, named: bool) -> None:
             f"the ledger would lie below the table's location {location}, where clean-ups of "
             "other tools remove what they do not know",
             where="table.iceberg.ledger",
-            hint="name a folder beside it, on the same store",
+            hint="name a folder next to it, on the same store",
         )
     if named and not same_store(store_and_path(place)[0], store_and_path(location)[0]):
         raise JobFileError(
