@@ -1,4 +1,4 @@
-"""One tree of errors; the class tells the reaction.
+"""One tree of errors; the class says how the caller reacts.
 
 Retriable
     Nothing changed outside; the same call may be made again after a pause.
@@ -7,7 +7,7 @@ UnknownOutcome
 PoisonRow
     One row cannot be converted. It becomes a dirty row; the epoch goes on.
 Fatal
-    A person has to act. The route stops with a report.
+    An operator has to act. The route stops with a report.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, Self
 
 
 class PlacedProblem(NamedTuple):
-    """One of several things that are wrong with a job file; line and column count from 1."""
+    """One of several problems of a job file; line and column count from 1."""
 
     line: int
     column: int
@@ -33,13 +33,13 @@ class SluicewayError(Exception):
 
     Attributes:
         code: Stable name, `SWnnn`.
-        exit_code: Of a process that ends with it.
-        mendable: Whether a change outside can take its cause away, and a new START checks again
-            all that failed. A route that such an error halted is started anew now and then; one
-            that another driver fenced, or whose ledger and source contradict each other, never.
+        exit_code: Exit code of a process that ends with this error.
+        mendable: Whether an operator can remove its cause, so that a new START can succeed. A route
+            that halts with such an error is started again from time to time. Never so a route that
+            another driver fenced, or whose ledger and source contradict each other.
         evidence: What was found, name -> value; kept with a halt.
-        commands: What resolves it, ready to be run; `JOB` stands for the job file.
-        problems: What is wrong with a job file, one by one; the message holds them too.
+        commands: Commands that resolve it, ready to run; `JOB` stands for the job file.
+        problems: The problems of a job file, one by one; the message holds them too.
     """
 
     code: ClassVar[str] = "SW000"
@@ -56,13 +56,13 @@ class SluicewayError(Exception):
         self.problems: tuple[PlacedProblem, ...] = ()
 
     def with_report(self, evidence: Mapping[str, object], commands: Sequence[str] = ()) -> Self:
-        """The same error with what a person needs to act on it."""
+        """The error, with evidence and commands for the operator."""
         self.evidence = {name: str(value) for name, value in evidence.items()}
         self.commands = tuple(commands)
         return self
 
     def with_problems(self, problems: Iterable[PlacedProblem]) -> Self:
-        """The same error with the places of what is wrong."""
+        """The error, with the places of its problems."""
         self.problems = tuple(problems)
         return self
 
@@ -108,15 +108,15 @@ class MetastoreUnavailableError(Retriable):
 
 
 class TaskFailedError(Retriable):
-    """A task of an epoch failed; the epoch is thrown away and planned again."""
+    """A task of an epoch failed; the epoch is discarded and planned again."""
 
     code = "SW103"
 
 
 class TaskDiedError(Retriable):
-    """The process of a task ended; which of the task's routes is to blame is not known.
+    """The process of a task ended; it is not known which of the task's routes is the cause.
 
-    They are run apart until it is; for one that dies alone it is a `TaskFailedError`.
+    Its routes then run apart; the error of a route that dies alone is a `TaskFailedError`.
     """
 
     code = "SW104"
@@ -129,33 +129,33 @@ class SchemaRegistryUnavailableError(Retriable):
 
 
 class UnpublishedError(Retriable):
-    """Too much is committed and not in the table yet; nothing more is, until some of it is."""
+    """Too much is committed and not published; nothing more is committed until some of it is."""
 
     code = "SW106"
 
 
 class KerberosUnavailableError(Retriable):
-    """No KDC gives a ticket now; what needs one waits."""
+    """No KDC gives a ticket now; calls that need one wait."""
 
     code = "SW107"
     exit_code = 5
 
 
 class KeyNotToldError(Retriable):
-    """Nothing says the key of a table yet that is to take it from its topic; waits for a record."""
+    """A table takes its key from its topic, which has no record yet; the route waits for one."""
 
     code = "SW504"
 
 
 class UnknownOutcome(SluicewayError):
-    """The call may or may not have landed; only reading decides."""
+    """The call may or may not have landed; only reading shows it."""
 
     code = "SW200"
     mendable = True
 
 
 class StorageUnavailableError(UnknownOutcome):
-    """The store did not answer or failed half-way; look before the next step."""
+    """The store did not answer or failed half-way; read before the next step."""
 
     code = "SW201"
 
@@ -170,7 +170,7 @@ class StorageFullError(StorageUnavailableError):
 class StorageRefusedError(StorageUnavailableError):
     """The store answers and refuses: no permission, read-only, a file where a folder has to be.
 
-    Waited for like an outage once a route runs; at its START the place is not fit.
+    Waited for like an outage once a route runs; at its START the place is unfit.
     """
 
     code = "SW202"
@@ -184,7 +184,7 @@ class PoisonRow(SluicewayError):
 
 
 class Fatal(SluicewayError):
-    """A person has to act; the route stops."""
+    """An operator has to act; the route stops."""
 
     code = "SW400"
 
@@ -233,7 +233,7 @@ class TopicNotFoundError(Fatal):
 
 
 class RunnerLostError(Fatal):
-    """What runs the tasks is gone; a new process goes on from the ledger."""
+    """Spark, which runs the tasks, is gone; a new process goes on from the ledger."""
 
     code = "SW406"
 
@@ -260,14 +260,14 @@ class DirtyLimitError(Fatal):
 
 
 class AllRowsDirtyError(Fatal):
-    """A run of limited length has read rows, and not one of them fits the table."""
+    """A run of limited length has read rows, and all of them are dirty."""
 
     code = "SW422"
     exit_code = 6
 
 
 class SchemaChangedError(Fatal):
-    """The table's columns have changed under a running route in a way that it does not follow."""
+    """The table's columns changed under a running route in a way that the route cannot follow."""
 
     code = "SW421"
 
@@ -279,7 +279,7 @@ class SubmissionError(UnhealthyEnvironmentError):
 
 
 class WrongUsageError(Fatal):
-    """The command line asks for what the job does not have."""
+    """The command line asks for something that the job does not have."""
 
     code = "SW480"
     exit_code = 2
@@ -329,14 +329,14 @@ class FileLostError(StateConflictError):
 
 
 class TableHistoryError(StateConflictError):
-    """A lake table does not hold what it held: rolled back, replaced, or older than its ledger."""
+    """A lake table lost rows or history: rolled back, replaced, or older than its ledger."""
 
     code = "SW459"
     mendable = True
 
 
 class SourceEmptiedError(StateConflictError):
-    """The source says something of all rows of a keyed table that names none of them."""
+    """The source reports a change of all rows of a keyed table without their keys."""
 
     code = "SW460"
 
@@ -348,13 +348,13 @@ class SourceOrderError(StateConflictError):
 
 
 class SourceAgainError(StateConflictError):
-    """The source of a keyed table tells all of its rows from the start again."""
+    """The source of a keyed table sends all of its rows from the start again."""
 
     code = "SW462"
 
 
 class RowsLetGoError(StateConflictError):
-    """Rows that a reader has still to read are not in the table any more."""
+    """Rows that a reader has not read yet are no longer in the table."""
 
     code = "SW463"
 
@@ -372,12 +372,12 @@ class ResetRefusedError(StateConflictError):
 
 
 class RequestRefusedError(StateConflictError):
-    """What a tool asks for cannot be done with the ledger as it is; nothing was changed."""
+    """The ledger's state does not allow the request; nothing was changed."""
 
     code = "SW470"
 
 
 class InvariantError(StateConflictError):
-    """An invariant of the protocol does not hold; a bug, caught before it did harm."""
+    """An invariant of the protocol does not hold: a bug, caught before it did harm."""
 
     code = "SW457"

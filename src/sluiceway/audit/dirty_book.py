@@ -1,4 +1,4 @@
-"""The dirty files of a ledger, and which of them need not be there any more."""
+"""The dirty files of a ledger, and which of them may be missing."""
 
 from dataclasses import dataclass, field
 
@@ -22,10 +22,11 @@ class NotedDirty:
     purged: int = 0
 
     def may_be_gone(self, *, expires: bool) -> bool:
-        """Whether nobody can read a row of it again, and the driver removes such a file.
+        """Whether no reader can ask for a row of it again, so that the driver removes the file.
 
         Args:
-            expires: Dirty rows are kept for a time only: then files of replayed rows go too.
+            expires: Whether dirty rows are kept for a limited time: then files of replayed rows go
+                too.
         """
         whole = self.consumed == int(self.committed.file.rows)
         return whole and (self.purged > 0 or expires)
@@ -33,13 +34,13 @@ class NotedDirty:
 
 @dataclass(slots=True)
 class DirtyFold:
-    """Takes a ledger's records in, in their order."""
+    """Folds a ledger's records, in their order."""
 
     layout: LedgerLayout
     files: dict[str, NotedDirty] = field(default_factory=dict)
 
     def apply(self, fold: Fold, record: Record) -> None:
-        """Take a record in, which the fold has taken in."""
+        """Fold one record, after `fold` has folded it."""
         first, body = fold.first_fence, record.body
         if first is None:
             return

@@ -1,4 +1,4 @@
-"""From dirty rows that are meant to the request that replays or purges them."""
+"""From a selection of dirty rows to the request that replays or purges them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ class Choice:
 
     Attributes:
         ranges: At most as many as a request holds; the oldest rows.
-        rows: In these ranges.
-        reasons: Of these rows.
-        left_out: Whether there are more rows that are meant.
+        rows: How many rows these ranges hold.
+        reasons: Reason -> how many of these rows have it.
+        left_out: Whether the selection has more rows than `ranges`.
     """
 
     ranges: tuple[LaneRange, ...]
@@ -27,14 +27,14 @@ class Choice:
     left_out: bool
 
     def request(self, rows: DirtyRows, kind: str, operator: str, reason: str) -> LaneRequest:
-        """What a driver is asked for."""
+        """The request for the driver."""
         first = rows.fold.first_fence
         ledger = first.ledger if first is not None else ""
         return LaneRequest(REQUEST_VERSION, ledger, kind, operator, reason, self.ranges)
 
 
 def choose(rows: DirtyRows, wanted: DirtyFilter) -> Choice:
-    """Open rows that are meant, as runs in their files, the oldest first.
+    """Open rows of the selection, as runs in their files, the oldest first.
 
     Raises:
         StorageUnavailableError: The store failed, or a file cannot be read.

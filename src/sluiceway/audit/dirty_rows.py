@@ -1,4 +1,4 @@
-"""Dirty rows of a route by its ledger and its dirty files alone: which, and what became of them."""
+"""Dirty rows of a route, by its ledger and its dirty files alone: which, and their states."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 
 
 class DirtyState(IntEnum):
-    """Where a dirty row is."""
+    """What has become of a dirty row."""
 
     OPEN = 0
     UNDER_WAY = 1
@@ -121,12 +121,12 @@ class DirtyRows:
 
 @dataclass(frozen=True, slots=True)
 class DirtyFilter:
-    """Which dirty rows are meant; what is empty or None leaves nothing out.
+    """Selects dirty rows; a condition that is empty or None excludes nothing.
 
     Attributes:
         fields: Paths as the dirty rows have them, as `geo.tags[3]`.
         partitions: Source partitions that the rows came from.
-        offsets: In those partitions.
+        offsets: Offsets in those partitions.
         before_ms: Rows whose record time is below this.
         slots: `[first, last]` of the ledger.
     """
@@ -140,12 +140,12 @@ class DirtyFilter:
     states: frozenset[DirtyState] = frozenset()
 
     def takes_slot(self, seq: int) -> bool:
-        """Whether rows of this slot may be meant."""
+        """Whether rows of this slot may be selected."""
         first, last = self.slots
         return first <= seq and (last is None or seq <= last)
 
     def mask(self, keys: pa.Table, states: NDArray[np.int8]) -> Mask:
-        """Which rows of a file are meant."""
+        """Which rows of a file are selected."""
         found: Mask = np.ones(len(states), np.bool_)
         if self.states:
             found &= np.isin(states, [int(state) for state in self.states])
@@ -169,11 +169,11 @@ class DirtyFilter:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Rows of one file that are meant.
+    """The selected rows of one file.
 
     Attributes:
         keys: Their columns topic, partition, offset, timestamp_ms, reason and path.
-        numbers: Of the rows in the file, rising.
+        numbers: Row numbers in the file, from 0, ascending.
     """
 
     file: DirtyFile
@@ -182,19 +182,19 @@ class Matched:
 
     @property
     def states(self) -> NDArray[np.int8]:
-        """Of these rows."""
+        """States of these rows."""
         found: NDArray[np.int8] = self.file.states[self.numbers]
         return found
 
     def ranges(self) -> Iterator[LaneRange]:
-        """Their runs in the file."""
+        """Runs of these rows in the file."""
         cuts = np.flatnonzero(np.diff(self.numbers) != 1) + 1
         for run in np.split(self.numbers, cuts):
             yield LaneRange(str(self.file.source), BigInt(int(run[0])), BigInt(int(run[-1]) + 1))
 
 
 def matching(rows: DirtyRows, wanted: DirtyFilter) -> Iterator[Matched]:
-    """Look into the dirty files for rows that are meant, oldest first.
+    """Read the dirty files and yield the selected rows, oldest first.
 
     Raises:
         StorageUnavailableError: The store failed, or a file cannot be read.
@@ -226,7 +226,7 @@ def _keys(log: LedgerLog, file: DirtyFile) -> pa.Table:
 
 
 def is_let_go(log: LedgerLog, file: DirtyFile) -> bool:
-    """Whether the file is gone, as it may be: nobody can read a row of it again.
+    """Whether a file may be gone and is: no reader can ask for a row of it again.
 
     Raises:
         StorageUnavailableError: The store failed.
@@ -236,7 +236,7 @@ def is_let_go(log: LedgerLog, file: DirtyFile) -> bool:
 
 
 def place_of(log: LedgerLog, file: DirtyFile) -> str:
-    """Where the file is now: committed and not yet published is lawful.
+    """Where the file is now: a file may be committed and not yet published.
 
     Raises:
         StorageUnavailableError: The store failed, or the file is in neither place.
@@ -307,7 +307,7 @@ def grouped(found: Sequence[Matched]) -> list[DirtyGroup]:
 
 
 def whole_rows(log: LedgerLog, found: Matched) -> Iterator[dict[str, object]]:
-    """The rows that are meant with all that was kept of them.
+    """The selected rows, with all that was kept of them.
 
     Raises:
         StorageUnavailableError: The store failed.

@@ -11,7 +11,7 @@ from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import Storage
 
 Found = tuple[str, str, str]
-"""Kind, place and message; without a kind it only says what could not be compared."""
+"""Kind, place and message; an empty kind marks what could not be compared."""
 
 
 def dirty_table_problems(
@@ -19,7 +19,7 @@ def dirty_table_problems(
 ) -> Iterator[Found]:
     """Compare a route's dirty files with their copies. Changes nothing; closes the table.
 
-    Days that readers do not see were dropped by somebody, with whatever lies there.
+    A day that readers do not see was dropped from the table, with all files in it.
 
     Args:
         table: Where the copies are.
@@ -33,7 +33,7 @@ def dirty_table_problems(
             return
         yield from _problems(table, storage, list(files), deep=deep)
     except SluicewayError as error:
-        # The files beside the ledger are the truth; they were looked at.
+        # The files at the ledger are the truth, and they were checked before.
         yield "", str(table), f"the table of dirty rows: {error}"
     finally:
         table.close()
@@ -42,7 +42,7 @@ def dirty_table_problems(
 def _problems(
     table: DirtyTable, storage: Storage, files: list[NotedDirty], *, deep: bool
 ) -> Iterator[Found]:
-    # Before the copies are looked at: what is fed meanwhile is behind it.
+    # Read before the copies: files that are copied from now on count as not yet fed.
     fed = table.place()
     there = [each for each in files if storage.status(each.committed.path) is not None]
     by_day: dict[str, list[NotedDirty]] = {}

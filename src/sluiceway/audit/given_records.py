@@ -25,8 +25,8 @@ class GivenRecord:
     Attributes:
         value: None is a tombstone.
         topic: Empty is the route's first.
-        partition: Of the topic.
-        timestamp_ms: The queue's own time; None is now.
+        partition: Number of the topic's partition.
+        timestamp_ms: The queue's own time of the record, ms since the epoch; None is now.
     """
 
     value: bytes | None
@@ -85,8 +85,8 @@ def records_of_lines(path: Path) -> list[GivenRecord]:
 def preview_given(config: RouteConfig, records: Sequence[GivenRecord]) -> Preview:
     """Make rows of records by the code that a task runs; asks no queue and no catalog.
 
-    The table is that which the job file would create; only where its columns are those of a table
-    that exists that is asked for, and a registry where the format needs one.
+    The table is the one that the job file would create. Only where its columns are those of an
+    existing table is the catalog asked; a registry is asked where the format needs one.
 
     Args:
         config: The route.
@@ -123,7 +123,7 @@ def _batches(
 
 
 def _foresee_alone(config: RouteConfig, folder: str) -> PlannedRoute:
-    """The route as it would start with a new table, in an empty folder's catalog."""
+    """The route as it would start with a new table, in a catalog in an empty folder."""
     if config.columns is None and config.awaits_columns is None:
         return foresee_route(config)
     hive = replace(

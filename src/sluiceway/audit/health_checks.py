@@ -1,6 +1,6 @@
 """Is everything there that a job needs? Each check says what it found and how to mend it.
 
-Nothing is left behind; the store alone is written to, in a folder that is removed again.
+Nothing stays: only the store is written to, in a folder that is removed again.
 """
 
 import os
@@ -108,7 +108,7 @@ def check_servers(spec: JobSpec, routes: Sequence[RouteConfig]) -> Iterator[Find
 
 
 def _guarded(check: str, subject: str, look: Callable[[], Finding]) -> Finding:
-    """A check; what it meets is a finding as well."""
+    """Run one check; an error becomes a finding too."""
     try:
         return look()
     except SluicewayError as error:
@@ -296,7 +296,7 @@ def _route(config: RouteConfig, seen: set[str]) -> Iterator[Finding]:
 
 
 def _store(route: PlannedRoute, seen: set[str]) -> Finding:
-    """The store tried for real, once a volume, in a folder that is removed."""
+    """Write and read in the store, once for each volume, in a folder that is removed."""
     root, shown = route.layout.table_root, route.place
     folder = _nearest(route.storage, root)
     volume = f"{type(route.storage).__name__} {route.storage.volume(folder)}"

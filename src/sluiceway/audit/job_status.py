@@ -1,4 +1,4 @@
-"""How the routes of a job are, seen from outside: leases, ledgers and what drivers wrote."""
+"""The state of a job's routes, from outside: leases, ledgers and what drivers wrote."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 MOST_DIRTY = 0.01
-"""Greatest share of dirty rows among the newest ones that nobody need look at."""
+"""Greatest share of dirty rows among the newest rows that needs no attention."""
 
 JUDGED_ROWS = 100
-"""The share of fewer rows than this is told, and makes nothing unwell; as in `dirty.max_rate`."""
+"""A share of fewer rows than this is shown, and makes no route unwell; see `dirty.max_rate`."""
 
 _STILL_S = 600
 _EPOCHS = 3
@@ -50,7 +50,7 @@ _AT_REST = (RouteState.STOPPED, RouteState.NOT_STARTED)
 
 
 def dirty_share(status: RouteStatus) -> str:
-    """That many of the rows of the last commits are dirty; empty when few are, or none is open."""
+    """A sentence when many rows of the last commits are dirty; else, or if none is open, empty."""
     read, dirty = _newest_rows(status)
     if status.rows_dirty_open == 0 or dirty <= MOST_DIRTY * read:
         return ""
@@ -58,22 +58,22 @@ def dirty_share(status: RouteStatus) -> str:
 
 
 def is_too_dirty(status: RouteStatus) -> bool:
-    """Whether that share is no accident of few rows: then the route is not well."""
+    """Whether the share is high over enough rows: then the route is not well."""
     return bool(dirty_share(status)) and _newest_rows(status)[0] >= JUDGED_ROWS
 
 
 def _newest_rows(status: RouteStatus) -> tuple[int, int]:
-    """Of the last commits: rows that were read, and of these the dirty ones."""
+    """Of the last commits: rows that were read, and how many of them are dirty."""
     epochs = status.epochs
     return sum(each.rows_read for each in epochs), sum(each.rows_dirty for each in epochs)
 
 
 def waiting_rows(status: RouteStatus, config: RouteConfig, now_ms: int) -> str:
-    """That records wait and nothing is done about them; empty when none does, or they are read.
+    """A sentence when records wait and the route reads none of them; else empty.
 
     Args:
-        status: Of the route.
-        config: Of the route.
+        status: What the route's driver wrote.
+        config: The route's config.
         now_ms: The clock.
     """
     if not status.lag_records:
@@ -90,7 +90,7 @@ def waiting_rows(status: RouteStatus, config: RouteConfig, now_ms: int) -> str:
 
 
 def slow_start(status: RouteStatus, now_ms: int) -> str:
-    """That a route has been starting for long; empty when it has not."""
+    """A sentence when a route has been starting for long; else empty."""
     starting_s = _since_s(now_ms, status.since_ms)
     if status.state is not RouteState.STARTING or starting_s <= _STILL_S:
         return ""
@@ -98,7 +98,7 @@ def slow_start(status: RouteStatus, now_ms: int) -> str:
 
 
 def _since_s(now_ms: int, *moments: int | None) -> float:
-    """Since the last of these; 0 when none is known."""
+    """Seconds since the latest of these moments; 0 when none is known."""
     last_ms = max((each for each in moments if each is not None), default=now_ms)
     return (now_ms - last_ms) / 1000
 
@@ -112,9 +112,9 @@ class ObservedRoute:
     """A route from outside.
 
     Attributes:
-        driver: Process that runs it now; None when none does.
+        driver: Process that runs the route now; None when none does.
         fold: Its ledger, when that was read.
-        lag_error: Why the brokers did not tell the lag of a route that no driver measures.
+        lag_error: Why the brokers did not give the lag of a route that no driver measures.
     """
 
     config: RouteConfig
@@ -125,9 +125,9 @@ class ObservedRoute:
 
     @property
     def is_well(self) -> bool:
-        """Whether it runs and reads all its partitions, or has stopped because it was told to.
+        """Whether it runs and reads all its partitions, or was stopped on request.
 
-        A route of which many new rows are dirty is not well either.
+        A route with many dirty rows among its new rows is not well either.
         """
         bad = (RouteState.WAITING, RouteState.HALTED, RouteState.UNKNOWN)
         well = self.status.state not in bad and self.status.message is None
@@ -135,7 +135,7 @@ class ObservedRoute:
 
     @property
     def attention(self) -> tuple[str, ...]:
-        """What a person should look at although no error says it; sentences."""
+        """Sentences about what an operator should check although no error was raised."""
         status, now_ms = self.status, time.time_ns() // 1_000_000
         told = (
             dirty_share(status),
@@ -178,14 +178,14 @@ class _Found:
 
 
 def job_status(spec: JobSpec, log: Log, route: str | None = None) -> ObservedJob:
-    """Look at all routes of a job. Changes nothing; drivers go on.
+    """Read the state of a job's routes. Changes nothing; drivers go on.
 
     A driver on another host is watched until its lease moves, at most ten seconds in all.
 
     Args:
         spec: The job.
-        log: Told of brokers that do not answer.
-        route: Only this one; None all.
+        log: Gets a warning for brokers that do not answer.
+        route: Only this route; None for all.
 
     Raises:
         JobFileError: A column type or a client property is not valid.
@@ -205,10 +205,10 @@ def job_status(spec: JobSpec, log: Log, route: str | None = None) -> ObservedJob
 
 
 def _find(config: RouteConfig) -> _Found | SluicewayError:
-    """The route's table; what says nothing without it is the answer else."""
+    """The route's table; the error when it cannot be found."""
     try:
         table = open_place(config)
-        # Lease and status of another job's route are no news of this one.
+        # Lease and status of another job's route say nothing of this route.
         refuse_foreign_table(table)
         lease = read_lease(table.storage, table.layout.lease)
         raw = table.storage.read(table.layout.status)
@@ -218,16 +218,16 @@ def _find(config: RouteConfig) -> _Found | SluicewayError:
 
 
 def parse_status(route: str, raw: bytes) -> RouteStatus | None:
-    """What a file `status.json` says of a route; None where it says nothing, or of another one.
+    """What `status.json` says of a route; None when it is unreadable or another route's.
 
-    Folders of tables are copied, with all that is in them.
+    A copied table folder brings its `status.json` along.
     """
     status = decode_status(raw)
     return status if status is not None and status.route == route else None
 
 
 def _alive(found: Sequence[_Found]) -> set[str]:
-    """Drivers that live: by their process on this host, by a lease that moves on others."""
+    """Drivers that are alive: by process on this host, by a moving lease on other hosts."""
     alive = set[str]()
     unsure: list[_Found] = []
     for one in found:
@@ -261,7 +261,7 @@ def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> 
         as_of_ms=time.time_ns() // 1_000_000,
     )
     if isinstance(one, TableNotFoundError | LedgerMismatchError):
-        # Another's table is one on which this route has never had a ledger.
+        # A table of another job: this route has never had a ledger in it.
         no_table = isinstance(one, TableNotFoundError)
         state = RouteState.NO_TABLE if no_table else RouteState.NOT_STARTED
         return ObservedRoute(config, replace(blank, state=state, code=one.code, message=str(one)))
@@ -270,7 +270,7 @@ def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> 
     lease = one.lease
     runs = lease is not None and not lease.released and lease.driver in alive
     if lease is not None and one.status is not None and _is_told_by(one.status, lease, runs=runs):
-        # Of a halted route the driver may have ended since, on another host.
+        # The driver of a halted route may have ended since, on another host.
         lives = runs or is_alive(lease.process()) is True
         status = one.status if lives else replace(one.status, spark_ui=None)
         return ObservedRoute(config, status, _driver(lease))
@@ -290,9 +290,9 @@ def _driver(lease: Lease) -> str:
 
 
 def _is_told_by(status: RouteStatus, lease: Lease, *, runs: bool) -> bool:
-    """Whether a driver that lives has said this, of a route that it runs or keeps halted.
+    """Whether a live driver wrote this status of a route that it runs or keeps halted.
 
-    It gives back the lease of a halted route, and says `stopped` of it when it ends itself.
+    A driver releases the lease of a halted route, and writes `stopped` when it ends.
     """
     halted = status.state is RouteState.HALTED and is_alive(lease.process()) is not False
     return status.term == lease.term and (runs or halted)
@@ -330,8 +330,8 @@ def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
     status = replace(status, state=RouteState.STOPPED)
     last = one.status
     if last is not None and last.rows_read == status.rows_read:
-        # Also when only fences and moved offsets came after it: no rows were committed since.
-        # A column that is misspelt stays so when its driver has ended.
+        # True also when only fences and moved offsets followed: no rows were committed since.
+        # A misspelt column stays misspelt when its driver has ended.
         status = replace(
             status,
             last_commit_ms=last.last_commit_ms,
@@ -382,18 +382,18 @@ def _with_lags(seen: Sequence[ObservedRoute], log: Log) -> list[ObservedRoute]:
 
 
 def _waiting(route: ObservedRoute, view: SourceView) -> dict[SourcePartition, int]:
-    """Its logs with records that wait; none where the lag is not known."""
+    """Source partitions with records that wait; empty when the lag is not known."""
     if route.fold is None or not route.status.lag_records:
         return {}
     return waiting_ends(committed_ends(route.fold), view.bounds)
 
 
 def _measured(status: RouteStatus, fold: Fold | None, view: SourceView) -> RouteStatus:
-    """With its lag, or with why there is none: offsets of another log say nothing of it."""
+    """The status with its lag, or with why there is none: offsets of another log do not count."""
     if fold is None:
         return status
     live = {key: known for key, known in fold.sources.items() if not known.retired}
-    # One that is gone is none: the others are read without it.
+    # A partition that is gone has no lag: the others are read without it.
     there = {one: known for key, known in live.items() if view.has(one := SourcePartition(*key))}
     others = sorted(one.topic for one, known in there.items() if not is_same_log(one, known, view))
     if not others:
@@ -411,6 +411,6 @@ def _measured(status: RouteStatus, fold: Fold | None, view: SourceView) -> Route
 
 
 def _all_answered(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> bool:
-    """Whether the lag is that of all logs; one without a leader would make it too small."""
+    """Whether all logs answered; a log without a leader would make the lag too small."""
     live = (key for key, known in fold.sources.items() if not known.retired)
     return all(SourcePartition(*key) in bounds for key in live)

@@ -11,11 +11,11 @@ from sluiceway.storage.locations import normalise_location
 
 
 def lake_files(config: RouteConfig, below: str = "") -> TableFiles:
-    """The live data files of a lake table, those of others too. Changes nothing.
+    """The live data files of a lake table, those of other writers too. Changes nothing.
 
     Args:
         config: The route.
-        below: A partition, or a folder above some; empty is the whole table.
+        below: A partition, or a folder above some; empty for the whole table.
 
     Raises:
         TableNotFoundError: The catalog does not have the table.

@@ -41,14 +41,14 @@ def check_keyed_rows(
     """Read the keys of a table, and which records its rows are from.
 
     Args:
-        table: As its catalog has it.
-        config: Of a route with a key.
-        ranges: That the slots in the table have read.
-        report: Takes what is wrong.
+        table: The table as its catalog has it.
+        config: Config of a route with a key.
+        ranges: Offset ranges that the slots in the table have read.
+        report: Called with each problem.
     """
     if config.key is None:
         return
-    # What a route is told at its start, the table has said since.
+    # The table may have got columns since the route started.
     key = list(config.key.columns or identifier_names(table.metadata))
     names = {column.part: column.column for column in config.meta}
     wanted = [*key, names["offset"], *(names[k] for k in ("topic", "partition") if k in names)]
@@ -91,9 +91,9 @@ class _Ledger:
 
     Attributes:
         rows: Clean rows by slot.
-        files: Committed clean files by slot, at their final names beside the ledger.
-        ranges: That slots have read.
-        hashes: Of the records.
+        files: Committed clean files by slot, at their final names next to the ledger.
+        ranges: Offset ranges that slots have read.
+        hashes: Hashes of the ledger's records.
     """
 
     fold: Fold = field(default_factory=Fold)
@@ -137,7 +137,7 @@ def verify_lake(config: RouteConfig, *, deep: bool) -> VerifyReport:
             report.add(_IDENTITY, ".".join(name), said)
         through = read_through(table.metadata.properties, first.ledger, where=".".join(name))
         _check_through(table, through, ledger, report)
-        # Of a keyed table a snapshot has the last change of each key, and no slot's rows.
+        # A snapshot of a keyed table has the last change of each key, not the rows of a slot.
         counted = config.key is None
         _check_snapshots(table, first.ledger, ledger, report, counted=counted)
         _check_files(table, config, report)
@@ -194,7 +194,7 @@ def _check_through(
 
 
 def _ours(table: Any, ledger: str) -> Iterator[tuple[int, int, int, int]]:
-    """First and last slot, rows and id of our snapshots that are there still."""
+    """First slot, last slot, rows and id of our snapshots that still exist."""
     for snapshot in sorted(table.metadata.snapshots, key=lambda each: each.sequence_number):
         told = {} if snapshot.summary is None else snapshot.summary.additional_properties
         if told.get(SUMMARY_LEDGER) == ledger:
@@ -221,7 +221,7 @@ def _check_snapshots(
 
 
 def _slot_behind(table: Any, name: int, ends: Mapping[int, int]) -> int | None:
-    """Last slot of our snapshot before another one; None when what lies between was expired."""
+    """Last slot of our snapshot before another writer's; None when those between were expired."""
     snapshot = table.metadata.snapshot_by_id(name)
     while snapshot is not None and snapshot.parent_snapshot_id is not None:
         parent = snapshot.parent_snapshot_id
@@ -232,7 +232,7 @@ def _slot_behind(table: Any, name: int, ends: Mapping[int, int]) -> int | None:
 
 
 def _is_compaction(snapshot: Snapshot, ledger: str) -> bool:
-    """Whether we have made it to have fewer files."""
+    """Whether we made it by compaction."""
     told = {} if snapshot.summary is None else snapshot.summary.additional_properties
     return told.get(SUMMARY_COMPACTION) == ledger
 
@@ -245,7 +245,7 @@ def operation_of(snapshot: Snapshot) -> str:
 def changes_rows(snapshot: Snapshot, ledger: str) -> bool:
     """Whether a snapshot may have brought or taken rows that the ledger does not know.
 
-    One that replaces files holds the same rows by the spec: compaction, by whomever.
+    A snapshot that replaces files holds the same rows by the spec: a compaction, whoever ran it.
     """
     told = {} if snapshot.summary is None else snapshot.summary.additional_properties
     ours = told.get(SUMMARY_LEDGER) == ledger
@@ -268,7 +268,7 @@ def _check_files(table: Any, config: RouteConfig, report: VerifyReport) -> None:
 
 
 def _check_waiting(place: LedgerPlace, ledger: _Ledger, through: int, report: VerifyReport) -> None:
-    """Files that wait for their snapshot are beside the ledger, or staged still."""
+    """Files that wait for their snapshot lie next to the ledger, or are still staged."""
     for slot, files in ledger.files.items():
         for staged, final in files if slot > through else ():
             report.files += 1

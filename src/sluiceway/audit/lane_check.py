@@ -1,4 +1,4 @@
-"""Do lanes read files that there are, and do their files hold the rows that they read?"""
+"""Do the files that lanes read exist, and do their own files hold the rows that they read?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class LaneCheck:
         self._sources |= {str(source): file for source, file in found.items()}
 
     def opening_problems(self, body: LaneRecord) -> list[str]:
-        """What a lane takes that no record has committed; one message a range."""
+        """Ranges of a lane that no record has committed as they are; one message each."""
         problems = []
         for each in body.ranges:
             file = self._sources.get(each.source)
@@ -60,7 +60,7 @@ class LaneCheck:
         return [self._sources[span.source] for span in spans]
 
     def copy_problems(self, body: LaneDataRecord) -> list[str]:
-        """Whether an epoch of a lane of late rows has the very files that it read, in place."""
+        """Files that an epoch of a lane of late rows has read and does not hold unchanged."""
         wanted = sorted(map(_copied, self.files_read(body)))
         if wanted == sorted(map(_copied, (*body.files, *body.late_files))):
             return []
@@ -100,7 +100,7 @@ class LaneCheck:
         ]
 
     def _origins_of(self, body: LaneDataRecord, places: Mapping[str, str]) -> Origins | None:
-        """Of the rows that the epoch read; None when one of its sources is not to be read."""
+        """Origins of the rows that the epoch read; None when one of its files cannot be read."""
         wanted: Origins = {}
         for span in body.ranges:
             file = self._sources.get(span.source)
@@ -118,7 +118,7 @@ class LaneCheck:
 
 
 def _copied(file: FileRecord) -> tuple[str, int, int, str]:
-    """What a copy of a file has in common with it: partition, rows, bytes."""
+    """What a copy shares with its file: partition, rows, bytes, checksum."""
     late = is_late_place(file.final)
     folder = late_folder(file.final) if late else file.final.rpartition("/")[0]
     return partition_in(folder), int(file.rows), int(file.size_bytes), file.crc32c

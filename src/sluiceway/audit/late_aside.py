@@ -1,7 +1,7 @@
-"""Of rows that came for a closed time: how many lie aside, and how many are in it.
+"""Rows that came for a closed time: how many are in the late place, and how many in the table.
 
-The ledger's state has their sum. Most routes have late rows of one kind only, which the totals
-tell; else the log is read from the first of these times on.
+The ledger's state has their sum. Most routes have late rows of one kind only, so the totals
+suffice. Otherwise the log is read from the first of these times on.
 """
 
 from collections import Counter
@@ -16,11 +16,11 @@ from sluiceway.ledger.places import prefixes
 
 
 def rows_aside(log: LedgerLog, fold: Fold) -> Mapping[str, int]:
-    """Closed prefix -> its late rows in the late place; those without any are left out.
+    """Closed prefix -> its rows in the late place; prefixes without such rows are left out.
 
     Args:
         log: The ledger.
-        fold: All of it.
+        fold: The fold of the whole ledger.
 
     Raises:
         LedgerCorruptError: A record is damaged.
@@ -39,7 +39,7 @@ def rows_aside(log: LedgerLog, fold: Fold) -> Mapping[str, int]:
             break
         for source, file in late_sources(ledger, record).items():
             above = prefixes(late_folder(file.final))
-            # As the ledger's own sum: what came before it was closed is not among it.
+            # As in the ledger's own sum: rows that came before the time was closed do not count.
             closed = [
                 name for name in above if name in late and record.seq >= late[name].closed_seq
             ]

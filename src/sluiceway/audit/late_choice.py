@@ -47,10 +47,10 @@ class LateChoice:
 
     Attributes:
         ranges: At most as many as a request holds; the oldest files.
-        rows: In these, and `partitions` has them by partition.
-        sealed: Rows that are meant and have to stay: their time takes no row any more.
+        rows: How many rows these ranges hold; `partitions` has them by partition.
+        sealed: Selected rows that have to stay: their time accepts no rows any more.
         dropped: Likewise, of partitions that their owner, or `retention`, has dropped.
-        left_out: Whether there are more files that are meant.
+        left_out: Whether the selection has more files than `ranges`.
     """
 
     ranges: tuple[LaneRange, ...]
@@ -61,17 +61,17 @@ class LateChoice:
     left_out: bool
 
     def request(self, rows: LateFiles, operator: str, reason: str) -> LaneRequest:
-        """What a driver is asked for."""
+        """The request for the driver."""
         first = rows.fold.first_fence
         ledger = first.ledger if first is not None else ""
         return LaneRequest(REQUEST_VERSION, ledger, LATE, operator, reason, self.ranges)
 
 
 def choose_late(rows: LateFiles, wanted: Sequence[str] = ()) -> LateChoice:
-    """Late rows that are meant, the oldest first.
+    """The selected late rows, the oldest first.
 
     Args:
-        rows: Of the route.
+        rows: Late files of the route.
         wanted: Folders as `dt=20261120/hr=08`, and what lies below them; empty for all.
     """
     fold = rows.fold

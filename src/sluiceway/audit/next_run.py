@@ -45,11 +45,11 @@ class Risk:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the next run would do outside of its files.
+    """What the next run would change outside of its files.
 
     Attributes:
         what: In words.
-        statement: Of Hive SQL, that would do the same; empty where there is none.
+        statement: Hive SQL that would do the same; empty where there is none.
     """
 
     what: str
@@ -58,12 +58,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NextRun:
-    """A route before its next run.
+    """What the next run of a route would find and do.
 
     Attributes:
-        exists: Whether its table does.
-        changes: In the order in which they would be made; none when it would only go on.
-        starts: Of each source partition.
+        exists: Whether its table exists.
+        changes: In the order in which they would be made; empty when the run would only go on.
+        starts: Where each source partition would be read from.
         sample: The newest records as rows.
         risks: The worst first.
     """
@@ -78,14 +78,14 @@ class NextRun:
 
 
 def foresee_run(config: RouteConfig, records: int) -> NextRun:
-    """Foresee a route's next run. Changes nothing.
+    """Plan a route's next run. Changes nothing.
 
     Args:
         config: The route.
-        records: How many to look at; 0 looks at none.
+        records: How many records to read as a sample; 0 reads none.
 
     Raises:
-        SluicewayError: A server does not answer, or the run would not begin: the class tells.
+        SluicewayError: A server does not answer, or the run would not begin; its class says which.
     """
     route = foresee_route(config)
     source = foresee_source(route)

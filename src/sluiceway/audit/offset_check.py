@@ -1,6 +1,6 @@
-"""Are the rows of an epoch's files exactly the offsets that its record says were read?
+"""Do the files of an epoch hold exactly the offsets that its record says were read?
 
-Possible when the table keeps topic, partition and offset of each row, and the epoch had no rows
+Possible when the table keeps topic, partition and offset of each row. The epoch must have no rows
 that are in no file by rule (tombstones, filtered rows).
 """
 
@@ -48,16 +48,16 @@ def offset_problems(
     paths: Mapping[str, str],
     choice: FileChoice = PARQUET_FILES,
 ) -> list[str]:
-    """Source partitions whose rows in the files are not those that were read.
+    """Source partitions whose rows in the files differ from the offsets that were read.
 
-    Called by `verify --deep`, once a record.
+    Called by `verify --deep`, once for each record.
 
     Args:
-        storage: Of the table.
-        record: The epoch.
+        storage: The store of the table.
+        record: The record of the epoch.
         columns: Where a row's origin is kept.
         paths: Final name of a file (as in the record) -> where it is now.
-        choice: How the table's files are written.
+        choice: The format of the table's files.
 
     Returns:
         One message a source partition; empty when all is right.

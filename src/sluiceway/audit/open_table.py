@@ -30,11 +30,11 @@ class LedgerPlace(Protocol):
 
     @property
     def config(self) -> RouteConfig:
-        """The route."""
+        """The config of the route."""
 
     @property
     def storage(self) -> Storage:
-        """The store that its table is on."""
+        """The store of its table."""
 
     @property
     def layout(self) -> LedgerLayout:
@@ -43,7 +43,7 @@ class LedgerPlace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoundLedger:
-    """A `LedgerPlace` whose table is not looked at."""
+    """A `LedgerPlace` whose table was not read."""
 
     config: RouteConfig
     storage: Storage
@@ -71,7 +71,7 @@ def open_table(config: RouteConfig) -> OpenTable:
     Raises:
         TableNotFoundError: The table does not exist.
         MetastoreUnavailableError: The metastore does not answer.
-        NotInThisVersionError: It is a lake table, or of a plug-in that cannot tell.
+        NotInThisVersionError: It is a lake table, or a plug-in's that cannot answer this.
         UnhealthyEnvironmentError: Its location is on a store that this version cannot read.
     """
     if config.hive.lake is not None:
@@ -91,12 +91,12 @@ def open_table(config: RouteConfig) -> OpenTable:
 
 
 def refuse_lakes(routes: Iterable[RouteConfig], command: str, instead: str) -> None:
-    """Refuse a command that moves partitions, which lake tables have none of.
+    """Refuse a command that moves partitions: lake tables have none.
 
     Args:
-        routes: Of the job.
-        command: That is refused.
-        instead: What the user does.
+        routes: Routes of the job.
+        command: The command that is refused.
+        instead: What the user can do instead.
 
     Raises:
         NotInThisVersionError: A route fills a lake table.
@@ -185,7 +185,7 @@ def read_ledger(table: LedgerPlace) -> OpenLedger:
 def refuse_foreign_table(table: LedgerPlace) -> None:
     """Refuse a table that another job or route fills: none of its files is this route's.
 
-    One whose log is this route's although OWNER names another is damaged, which is not told here.
+    A log of this route under another's OWNER is damaged; `verify` reports that, not this function.
 
     Raises:
         LedgerMismatchError: OWNER names another job or route, and so does the log, if any.
@@ -201,7 +201,7 @@ def refuse_foreign_table(table: LedgerPlace) -> None:
             return
         first = LedgerLog(table.storage, layout).fold().first_fence
     except (StrictJsonError, StateConflictError):
-        # Damage is for those who read the whole log to tell.
+        # Whoever reads the whole log reports damage.
         return
     if first is None or (first.job, first.route) != (config.job, config.route):
         raise LedgerMismatchError(

@@ -1,4 +1,4 @@
-"""Which times of a table a person means: by a folder, `dt=20261120`, or by a moment."""
+"""Which times of a table a user means: by a folder, `dt=20261120`, or by a moment."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ def parse_edge(text: str, rule: TimeRule) -> Edge:
 
     Args:
         text: `dt=20261120/hr=08`, `dt=20261120` or `2026-11-20T08:00:00Z`.
-        rule: Of the route.
+        rule: The route's rule of times.
 
     Raises:
         WrongUsageError: It is neither, or a moment for a table without times.
@@ -44,7 +44,7 @@ def parse_edge(text: str, rule: TimeRule) -> Edge:
 
 
 def _begin_us(folder: str, rule: TimeRule) -> int | None:
-    """When the time of a folder begins that has all leading time columns, or the first ones."""
+    """Start of a folder's time, with all leading time columns or the first ones; in us."""
     if rule.periods is None:
         return None
     depth = folder.count("/") + 1

@@ -1,4 +1,4 @@
-"""How far the partitions of a route's table are, by its ledger alone: open, ready, late, expired.
+"""The states of a route's partitions, by its ledger alone: open, ready, late, expired.
 
 A line stands for all partitions of one time, `dt=20261120/hr=08`, since they are announced
 together (commit rule 30a); without leading time columns for one partition.
@@ -20,7 +20,7 @@ _EPOCHS = 2
 
 
 class PartitionProgress(StrEnum):
-    """How far a time or a partition is."""
+    """How far a time or a partition has come."""
 
     OPEN = "open"
     OVERDUE = "overdue"
@@ -37,8 +37,8 @@ class TimeRule:
     Attributes:
         periods: None when no leading columns say a time of their own.
         announces: Whether complete times are announced at all.
-        due_us: How long behind its end a time is announced, if all goes well.
-        timezone: Of the times.
+        due_us: How long after its end a time is announced when nothing delays it.
+        timezone: Time zone of the partition columns.
     """
 
     periods: PrefixPeriods | None
@@ -81,8 +81,8 @@ class ObservedPartition:
 
     Attributes:
         location: Folder of its files, relative to the table.
-        version: How often it has moved.
-        expired: Dropped by its owner, and no rows have come since.
+        version: How often the partition has moved.
+        expired: Whether its owner dropped it, and no rows have come since.
     """
 
     partition: str
@@ -96,23 +96,22 @@ class ObservedPartition:
 
 @dataclass(frozen=True, slots=True)
 class ObservedPrefix:
-    """A time of the table, or a partition that has none.
+    """A time of the table; in a table without times, a partition.
 
     Attributes:
         prefix: Its folder, relative to the table.
-        state: How far it is.
-        begin_us: Of its time; None without one, as `end_us`.
-        version: Of its last announcement; 0 when there is none.
-        rows: That readers find, or will.
-        late_rows: Rows of it that came once it was closed, into it or aside.
-        late_rows_aside: Of these, those in the late place, which `rows` does not count; None when
-            that was not looked at.
-        whole: Whether rows, files and bytes are all that there are: the ledger forgets old
-            partitions.
-        delay_us: From its end to its last announcement; None when one of them is not known.
-        partitions: In name order.
-        expected_rows: As they were counted elsewhere (`ready.counts`); None without, and once it
-            is closed.
+        state: How far it has come.
+        begin_us: When its time begins; None without a time, as `end_us`.
+        version: Version of its last announcement; 0 when there is none.
+        rows: Rows that readers find, or will find.
+        late_rows: Rows that came after it was closed, in the table or in the late place.
+        late_rows_aside: How many of these are in the late place, which `rows` does not count; None
+            when that was not read.
+        whole: Whether rows, files and bytes are complete: the ledger forgets old partitions.
+        delay_us: From its end to its last announcement, in us; None when one of them is not known.
+        partitions: Its partitions, by name.
+        expected_rows: Rows that were counted elsewhere (`ready.counts`); None without a count, and
+            once it is closed.
     """
 
     prefix: str
@@ -138,7 +137,7 @@ class ObservedPrefix:
 
     @property
     def describe_late(self) -> str:
-        """Its late rows in words: those in it, and those aside."""
+        """Its late rows in words: those in the table, and those in the late place."""
         inside = self.late_rows - (self.late_rows_aside or 0)
         parts = [f"{inside:,} in it"] if inside else []
         parts += [f"{self.late_rows_aside:,} aside"] if self.late_rows_aside else []
@@ -150,12 +149,12 @@ class ObservedPrefix:
 
 
 def observed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[ObservedPrefix]:
-    """All times and partitions that the ledger knows, in the order of their time.
+    """All times and partitions that the ledger knows, ordered by time.
 
     Args:
         fold: The ledger.
-        rule: Of the route.
-        now_us: Decides what is overdue.
+        rule: The route's rule of times.
+        now_us: The clock; decides which times are overdue.
     """
     names = (*fold.closed, *fold.counted.rows)
     groups: dict[str, list[PartitionState]] = {prefix: [] for prefix in names}
@@ -172,7 +171,7 @@ def observed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[Obse
 def listed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[ObservedPrefix]:
     """As `observed_prefixes`, with times that are over by the clock and have no row yet.
 
-    A route in which no row was ever seen has none: its first time is that of its first row.
+    A route that never saw a row has no times: the first row begins the first time.
     """
     found = observed_prefixes(fold, rule, now_us)
     if not rule.announces or rule.periods is None:
@@ -183,7 +182,7 @@ def listed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[Observ
     found += (
         _observed(fold, rule, each.prefix, (), now_us=now_us)
         for each in book.without_rows(now_us)
-        # What the ledger has forgotten may have rows.
+        # Partitions that the ledger has forgotten may have rows.
         if fold.knows_all_below(each.prefix)
     )
     found.sort(key=lambda each: (each.begin_us is None, each.begin_us or 0, each.prefix))
@@ -191,7 +190,7 @@ def listed_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[Observ
 
 
 def prefix_of(fold: FoldState, rule: TimeRule, partition: str) -> str:
-    """What a partition is announced with: itself when there is nothing else."""
+    """The prefix that a partition is announced with; the partition itself without times."""
     period = rule.periods.of(partition) if rule.periods is not None else None
     if period is not None:
         return period.prefix
@@ -237,7 +236,7 @@ def _stand(
 ) -> PartitionProgress:
     if closed is not None and closed.version:
         ready_seq = closed.ready_seq
-        # One that has only moved has the same rows.
+        # A partition that has only moved has the same rows.
         late = any(state.has_rows_since(ready_seq) for state in there)
         return PartitionProgress.LATE if late else PartitionProgress.READY
     waits = rule.announces and period is not None
@@ -247,7 +246,7 @@ def _stand(
 
 
 def stand_without_rows(rule: TimeRule, period: Period | None, now_us: int) -> PartitionProgress:
-    """How far a time is that has no row and is not closed."""
+    """The state of a time that has no row and is not closed."""
     return _stand(rule, period, None, (), now_us)
 
 
@@ -271,7 +270,7 @@ def _partition(state: PartitionState) -> ObservedPartition:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCounts:
-    """Of a time that is open.
+    """Row counts of an open time.
 
     Attributes:
         have: Committed rows.
@@ -283,7 +282,7 @@ class ObservedCounts:
 
 
 def counts_of(fold: FoldState, ready: ReadyRule, period: Period) -> ObservedCounts | None:
-    """What is there and what was counted; None for a time that needs no count."""
+    """Committed and counted rows; None for a time that needs no count."""
     counts = ready.counts
     if counts is None or period.prefix in fold.closed or not counts.decide.needs_count(period):
         return None
@@ -292,7 +291,7 @@ def counts_of(fold: FoldState, ready: ReadyRule, period: Period) -> ObservedCoun
 
 
 def counted_due(fold: FoldState, ready: ReadyRule) -> CountedDue:
-    """What the driver closes next, and the time that nothing but its count holds."""
+    """What the driver closes next, and the time that only its count holds open."""
     counts = ready.counts
     if counts is None:
         return CountedDue(None, None)
@@ -303,7 +302,7 @@ def counted_due(fold: FoldState, ready: ReadyRule) -> CountedDue:
 
 
 def counts_text(fold: FoldState, seen: ObservedCounts) -> str:
-    """In words, with what may be missing."""
+    """The counts in words, with what may be missing."""
     if seen.expected is None:
         return f"counts: no count has come for it, and {seen.have:,} rows are there"
     text = f"counts: have {seen.have:,} of {seen.expected:,} rows"

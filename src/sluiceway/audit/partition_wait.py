@@ -33,11 +33,11 @@ from sluiceway.storage.contract import Storage
 
 
 class LeaseWatch:
-    """Of one route. Looked at again and again; used by one thread.
+    """Watches the lease of one route. Polled; used by one thread.
 
     Args:
-        storage: Of the table.
-        path: Of the lease.
+        storage: The store of the table.
+        path: Path of the lease.
         clock: Monotonic seconds.
     """
 
@@ -52,7 +52,7 @@ class LeaseWatch:
         self._moves = False
 
     def check(self) -> bool | None:
-        """Whether a driver has it; None as long as one on another host was not watched enough.
+        """Whether a driver has it; None until one on another host was watched for long enough.
 
         Raises:
             StorageUnavailableError: The store failed.
@@ -83,8 +83,8 @@ class ReadyFacts:
 
     Attributes:
         seq: Slot of the READY record.
-        at_us: When it was put, as it says itself.
-        partitions: Name, version, rows and files of each.
+        at_us: When it was written, by its own time, us since the epoch.
+        partitions: Name, version, rows and files of each partition.
     """
 
     prefix: str
@@ -99,11 +99,11 @@ class ReadyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """How the waiting has ended.
+    """How a wait ended.
 
     Attributes:
-        why: As it is now.
-        facts: None when the time was over first.
+        why: The state now.
+        facts: The announcement; None when the time ran out.
     """
 
     why: WaitExplanation
@@ -111,7 +111,7 @@ class Waited:
 
 
 class PartitionWatch:
-    """Looks at one time of a route's table again and again; the log is read once.
+    """Polls one time of a route's table; the log is read once.
 
     Args:
         config: The route.
@@ -133,10 +133,10 @@ class PartitionWatch:
         self._lease: LeaseWatch | None = None
 
     def check_until_known(self) -> WaitExplanation:
-        """As `check`, with a driver on another host watched until its lease moves: 10 s at most.
+        """As `check`; a driver on another host is watched until its lease moves, at most 10 s.
 
         Raises:
-            WrongUsageError: It is no time of the table.
+            WrongUsageError: The folder is no time of the table.
             SluicewayError: The ledger cannot be read.
         """
         why = self.check()
@@ -148,7 +148,7 @@ class PartitionWatch:
         return why
 
     def check(self) -> WaitExplanation:
-        """How it is now.
+        """Explain the state now.
 
         Raises:
             SluicewayError: The ledger cannot be read.
@@ -173,14 +173,14 @@ class PartitionWatch:
         """Wait for an announcement.
 
         Args:
-            version: At least this one.
-            timeout_s: Longest time.
+            version: The least version to wait for.
+            timeout_s: Longest wait, in seconds.
 
         Raises:
             WrongUsageError: Nothing of this name is ever announced.
-            RequestRefusedError: It will never be, as the ledger is.
-            SluicewayError: The ledger cannot be read at all; one that could be read and does not
-                answer for a while is waited for.
+            RequestRefusedError: By the state of the ledger it will never be announced.
+            SluicewayError: The ledger could never be read. A ledger that was read before and does
+                not answer for a while is waited for.
         """
         until, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
         why = self.check()
@@ -199,7 +199,7 @@ class PartitionWatch:
             try:
                 why = self.check()
             except (Retriable, UnknownOutcome):
-                # The next look tells; what was known holds until then.
+                # The next poll shows; what was known holds until then.
                 continue
 
 

@@ -36,7 +36,7 @@ _CLOSING = "the next epoch is planned with it closed"
 
 
 class Reason(StrEnum):
-    """Why a time is as it is; programs may rely on these words."""
+    """Why a time is in its state; programs may rely on these words."""
 
     READY = "ready"
     LATE_ROWS = "late_rows"
@@ -66,7 +66,7 @@ NEVER = frozenset({
     Reason.BEFORE_FIRST_ROW,
     Reason.LEFT_OUT,
 })  # fmt: skip
-"""Reasons for which no waiting helps."""
+"""Reasons that no waiting ends."""
 
 _NOWHERE = frozenset({
     Reason.NO_TIME,
@@ -90,7 +90,7 @@ BY_DRIVER = frozenset({
     Reason.COMPACTING,
     Reason.ANNOUNCING,
 })  # fmt: skip
-"""Reasons that only a driver that runs can end."""
+"""Reasons that only a running driver can end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +98,19 @@ class WaitExplanation:
     """What is known of one time of a table.
 
     Attributes:
-        prefix: What is announced; the partition that was asked for or what stands for it.
+        prefix: The prefix that is announced: the folder that was asked for, or the one for it.
         state: None when the table has no such time.
         text: One or several sentences.
-        version: Of the last announcement; 0 when there is none.
-        rows: In it now.
+        version: Version of its last announcement; 0 when there is none.
+        rows: Rows in it now.
         needs_us: Watermark that closes it; None when it is no time.
-        watermark_us: Of the route.
-        looked_at_us: When the driver has read log ends last.
-        holders: Source partitions that hold it, the one furthest behind first.
-        expected_us: When it may be closed, if everything goes on as it does.
+        watermark_us: Watermark of the route; None when it has none yet.
+        looked_at_us: When the driver last read the log ends.
+        holders: Source partitions that keep it open, the slowest first.
+        expected_us: When it may be closed if the pace stays as it is; None when not known.
         shown: Whether the metastore is known to show what was announced; None without a READY.
-        told: Whether each receiver of announcements knows the last one.
-        counts: Of a time that is open and needs a count (`ready.counts`).
+        told: Whether each receiver of announcements has the last one.
+        counts: Row counts of an open time that needs them (`ready.counts`); None for others.
         driver_runs: Whether a driver works for the route; None when that is not known.
     """
 
@@ -136,12 +136,12 @@ class WaitExplanation:
 def explain(
     fold: FoldState, ready: ReadyRule | None, rule: TimeRule, asked: str, now_us: int
 ) -> WaitExplanation:
-    """Why a time of the table is announced or not.
+    """Explain why a time of the table is announced or not.
 
     Args:
         fold: The ledger.
-        ready: Of the route; None announces nothing.
-        rule: Of the route.
+        ready: Block `ready` of the route; None announces nothing.
+        rule: The route's rule of times.
         asked: Folder of a time, or of a partition below one.
         now_us: The clock.
     """
@@ -206,7 +206,7 @@ def _announced(fold: FoldState, why: WaitExplanation, closed: ClosedPrefix) -> W
 
 
 def _sealed(why: WaitExplanation, ready_seq: int) -> WaitExplanation:
-    """Of what was announced so long ago that the ledger keeps its slot alone."""
+    """A time that was announced so long ago that the ledger keeps only its slot."""
     if ready_seq == NEVER_CLOSED:
         text = "it was touched long ago; rows that still come for it go to the late place"
         return replace(why, reason=Reason.NOT_ANNOUNCED, text=text)
@@ -220,7 +220,7 @@ def _sealed(why: WaitExplanation, ready_seq: int) -> WaitExplanation:
 
 
 def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
-    """Who is told of announcements, by the names of their receivers."""
+    """Names of the receivers that get announcements."""
     if ready is None:
         return ()
     known = {"webhook": ready.webhook, "kafka": ready.topic}
@@ -228,12 +228,12 @@ def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
 
 
 def with_told(fold: FoldState, why: WaitExplanation, through: Mapping[str, int]) -> WaitExplanation:
-    """The same with who knows of the last announcement.
+    """The explanation, with who has the last announcement.
 
     Args:
         fold: The ledger.
-        why: What is known else.
-        through: By receiver, the slot below which it knows all.
+        why: What is known so far.
+        through: By receiver, the slot below which it has all announcements.
     """
     closed = fold.closed.get(why.prefix)
     if closed is None or not closed.version or why.reason is Reason.EXPIRED:
@@ -245,10 +245,10 @@ def with_told(fold: FoldState, why: WaitExplanation, through: Mapping[str, int])
 
 
 def with_driver(why: WaitExplanation, *, runs: bool | None) -> WaitExplanation:
-    """The same with whether a driver works for the route: without one nothing goes on.
+    """The explanation, with whether a driver works for the route: without one nothing goes on.
 
     Args:
-        why: What is known else.
+        why: What is known so far.
         runs: None when that is not known.
     """
     if runs is not False or why.reason not in BY_DRIVER:
@@ -264,7 +264,7 @@ def with_driver(why: WaitExplanation, *, runs: bool | None) -> WaitExplanation:
 def _waiting(
     fold: FoldState, ready: ReadyRule, period: Period, why: WaitExplanation, now_us: int
 ) -> WaitExplanation:
-    """Of a time that was never announced, with its count where it needs one."""
+    """A time that was never announced, with its count where it needs one."""
     why = replace(why, counts=counts_of(fold, ready, period))
     alone = ready.counts is not None and ready.counts.decide.alone
     if why.counts is None or not (alone and fold.partitions):
@@ -330,7 +330,7 @@ def _by_watermark(
 def _open(
     fold: FoldState, rule: WatermarkRule, period: Period, why: WaitExplanation, now_us: int
 ) -> WaitExplanation:
-    """Of a time that the watermark has not passed: who holds it, and until when."""
+    """A time that the watermark has not passed: what keeps it open, and until when."""
     watermark_us, bound_us = fold.watermark.us, why.needs_us or 0
     needs_us = bound_us + rule.out_of_orderness_us
     mark = "There is no watermark yet"
@@ -368,7 +368,7 @@ def _open(
 
 
 def _has_rows(fold: FoldState) -> bool:
-    """Whether any row was written, though nothing may be left of it."""
+    """Whether any row was ever written, even if none is left."""
     return bool(fold.partitions or fold.forgotten_up_to or fold.counts.written)
 
 
@@ -385,7 +385,7 @@ def _no_rows_text(fold: FoldState) -> str:
 def _without_rows(
     fold: FoldState, periods: PrefixPeriods, period: Period, bound_us: int
 ) -> tuple[Reason, str] | None:
-    """Of a time without a row: why none is announced for it; None when one may be."""
+    """Why a time without rows is not announced; None when it may be."""
     names = [*fold.sealed, *fold.closed, *fold.partitions]
     known = [found for found in map(periods.of, names) if found is not None]
     first = min(known, default=None)
@@ -406,7 +406,7 @@ def _without_rows(
 def _closed(
     fold: FoldState, periods: PrefixPeriods, period: Period, why: WaitExplanation
 ) -> WaitExplanation:
-    """Of a time that is closed in the ledger and was not announced."""
+    """A time that is closed in the ledger and was not announced."""
     versions = {prefix: each.version for prefix, each in fold.closed.items()}
     (first, *_) = next_to_announce(versions, periods, 1)
     slot = fold.closed[period.prefix].closed_seq
@@ -429,7 +429,7 @@ def _closed(
 
 
 def _holders(fold: FoldState, rule: WatermarkRule, bound_us: int) -> tuple[Holder, ...]:
-    """Who holds it, by what the ledger says of log ends."""
+    """Source partitions that keep it open, by the log ends in the ledger."""
     read_at_us = fold.watermark.read_at_us or 0
     behind = {(each.topic, each.partition): each for each in fold.watermark.held_by}
     seen = []
@@ -457,7 +457,7 @@ def _holders(fold: FoldState, rule: WatermarkRule, bound_us: int) -> tuple[Holde
 def _at_its_end(
     key: SourceKey, known: SourceState, rule: WatermarkRule, read_at_us: int
 ) -> ObservedSource:
-    """One of which nothing was left to read: the ledger names all others."""
+    """A holder that was read to its end: the ledger names all others."""
     quiet_us = known.quiet_since_us
     if known.idle:
         long_ago = read_at_us - rule.idle_after_us
@@ -480,12 +480,12 @@ def _named(holders: Iterable[Holder], now_us: int) -> str:
 
 
 def _is_behind(holder: Holder) -> bool:
-    """Whether it holds more than the hour that is not over: named though nobody waits yet."""
+    """Whether it holds more than the running hour; named even when no reader waits yet."""
     return holder.status is SourceStatus.STALLED or holder.at_us is None
 
 
 def _expected_us(holders: Iterable[Holder], earliest_us: int) -> int | None:
-    """When the last of them lets go; None when nobody can say it of one."""
+    """When the last holder passes; None when that is not known of one of them."""
     expected_us = earliest_us
     for each in holders:
         if each.expected_us is None:
@@ -509,7 +509,7 @@ def _holder_text(holder: Holder, now_us: int) -> str:
 
 
 def _promises(holder: Holder) -> tuple[str, ...]:
-    """What may be said of when it is where it has to be; none of it holds without a driver."""
+    """Forecasts of when it gets there; none of them holds without a driver."""
     if holder.expected_us is None:
         return ()
     at = moment(holder.expected_us)
@@ -517,7 +517,7 @@ def _promises(holder: Holder) -> tuple[str, ...]:
 
 
 def _never_had_rows(holder: Holder, now_us: int) -> str:
-    """Of one that never had a row: any that comes may be of any time, until it counts as idle."""
+    """A source partition without any row: its first may be of any time, until it counts as idle."""
     text = "it has never had a row"
     if holder.status is SourceStatus.STALLED:
         text += f", {holder.reason}"

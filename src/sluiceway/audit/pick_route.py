@@ -22,12 +22,12 @@ _SHOWN = 20
 def job_routes(spec: JobSpec, log: Log) -> tuple[RouteConfig, ...]:
     """All routes of a job: those with listed topics, then those of its patterns.
 
-    Asks the brokers for their topics when there are patterns; a pattern's route whose topics are
-    all gone is not found any more.
+    Asks the brokers for their topics when there are patterns. A pattern's route is no longer found
+    when all its topics are gone.
 
     Args:
         spec: The job.
-        log: Told of topics that match and get no table.
+        log: Gets a warning for topics that match and get no table.
 
     Raises:
         SourceUnavailableError: The topics cannot be listed.
@@ -52,7 +52,7 @@ class FoundRoutes:
 
 
 def found_routes(spec: JobSpec, log: Log) -> FoundRoutes:
-    """As `job_routes`, with the topics that are not read as somebody may expect.
+    """As `job_routes`, with the topics that are not read as a user may expect.
 
     Raises:
         SourceUnavailableError: The topics cannot be listed.
@@ -80,7 +80,7 @@ def routes_without_brokers(spec: JobSpec, log: Log, name: str | None) -> tuple[R
     Args:
         spec: The job.
         log: As in `job_routes`.
-        name: Of the route or table that is wanted; None all.
+        name: The route or table that is wanted; None for all.
 
     Raises:
         SluicewayError: As in `job_routes`.

@@ -1,6 +1,6 @@
-"""What a start of a route would find: its table, its ledger, where it would begin to read.
+"""What a start of a route would find: its table, its ledger, its start offsets.
 
-Nothing is written, created or reported to anybody.
+Writes, creates and reports nothing.
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ class PlannedRoute:
     """A route before it starts.
 
     Attributes:
-        config: With the columns that a registry says.
-        table: As it is, or as it would be created.
-        storage: That the table lies on.
+        config: Its config, with the columns from the registry.
+        table: The table as it is, or as it would be created.
+        storage: The store of the table.
         layout: Where its ledger is, or would be.
-        fold: Of its ledger; empty when it has none.
+        fold: Fold of its ledger; empty when it has none.
     """
 
     config: RouteConfig
@@ -42,21 +42,21 @@ class PlannedRoute:
 
     @property
     def ledger_place(self) -> str:
-        """Folder of its ledger for people; empty where only the table's catalog knows it."""
+        """Folder of the ledger, for display; empty where only the table's catalog knows it."""
         return LedgerLayout(self.place, self.layout.route).root if self.place else ""
 
     @property
     def place(self) -> str:
-        """Folder that the ledger lies below, for people; empty likewise."""
+        """Folder that the ledger lies below, for display; empty likewise."""
         return self.table.home_to_be or (self.layout.table_root if self.table.home else "")
 
 
 def foresee_route(config: RouteConfig) -> PlannedRoute:
-    """Look at a route's table and ledger.
+    """Read the state of a route's table and ledger.
 
     Raises:
         TableMismatchError: The table is not what the job file says, or is missing and not created.
-        NotInThisVersionError: A plug-in's catalog holds the table, and cannot tell.
+        NotInThisVersionError: A plug-in's catalog holds the table, and cannot answer this.
         StateConflictError: Its ledger is another's, or damaged.
         SluicewayError: A server does not answer or refuses.
     """
@@ -66,7 +66,7 @@ def foresee_route(config: RouteConfig) -> PlannedRoute:
         table = sink.foresee()
     finally:
         sink.close()
-    # Of a table that its catalog has yet to place nothing is read or written.
+    # Nothing is read or written below a table whose catalog has not placed it yet.
     storage, root = open_storage(table.home or "/", config.stores)
     layout = LedgerLayout(root, config.route)
     fold = Fold()
@@ -80,8 +80,8 @@ class PlannedStart:
     """Where a source partition would be read from.
 
     Attributes:
-        offset: The first one.
-        how: `committed`, or how the offset was found: the words of a job file's start.
+        offset: The first offset.
+        how: `committed`, or how the offset was found, in the words of a job file's start.
         log_start: First offset that can still be read.
         log_end: First one that cannot be read yet.
     """
@@ -94,7 +94,7 @@ class PlannedStart:
 
     @property
     def waiting(self) -> int:
-        """Offsets that a run would begin with."""
+        """How many offsets a run would have to read."""
         return max(0, self.log_end - max(self.offset, self.log_start))
 
 
@@ -103,7 +103,8 @@ class PlannedSource:
     """What a route would read.
 
     Attributes:
-        starts: Of each source partition whose leader answers, in order.
+        starts: Where each source partition begins, in order; partitions without a leader are left
+            out.
         problems: What would keep the route from reading.
     """
 
@@ -150,7 +151,7 @@ def _starts(
 ) -> tuple[PlannedStart, ...]:
     starts = []
     for one, bounds in sorted(view.bounds.items()):
-        # One that came under an unchanged subscription begins at its first offset.
+        # A partition that is new under an unchanged subscription begins at its first offset.
         offset, how = begins.get(one, (bounds.start_offset, "earliest"))
         starts.append(PlannedStart(one, offset, how, bounds.start_offset, bounds.end_offset))
     return tuple(starts)

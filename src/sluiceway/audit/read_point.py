@@ -1,7 +1,7 @@
 """A table as it was at a slot of its ledger: files with row spans, and where its sources were.
 
-It reads the ledger alone. No file that was replaced since is needed: the rows of a partition up to
-a slot are its first ones, in whatever files they are now.
+It reads the ledger alone and needs no replaced file. The rows of a partition up to a slot are its
+first rows, in whatever files they are now.
 """
 
 from collections.abc import Sequence
@@ -41,13 +41,13 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class PointRequest:
-    """Which point somebody asks for; nothing is the newest one whose files are all published.
+    """The point that is asked for; without fields, the newest one with all files published.
 
     Attributes:
-        slot: That one, with its rows.
-        at_ms: All that was prepared up to this time, by the drivers' clocks; since 1970.
-        ready: A time of the table that is announced; only what is below, as it was announced.
-        below: A partition, or a folder above some; empty is the whole table.
+        slot: The state with this slot's rows; None for no slot.
+        at_ms: All that was prepared up to this time by the drivers' clocks, ms since the epoch.
+        ready: An announced time of the table; only what is below it, as it was announced.
+        below: A partition, or a folder above some; empty for the whole table.
     """
 
     slot: int | None = None
@@ -70,11 +70,11 @@ class ReadPoint:
     """The rows of a table up to a slot.
 
     Attributes:
-        ledger: Its uuid.
-        slot: The last one that is in; -1 when no row is.
-        files: Row spans of the files of now, by partition and in row order.
-        ends: Of the source partitions that were read then, in order.
-        let_go: Partitions whose rows of then are not in the table any more.
+        ledger: Uuid of the ledger.
+        slot: The last slot that is included; -1 when no row is.
+        files: Row spans of today's files, by partition and in row order.
+        ends: End offsets of the source partitions that were read then, in order.
+        let_go: Partitions whose rows of then are no longer in the table.
     """
 
     ledger: str
@@ -85,7 +85,7 @@ class ReadPoint:
 
 
 def parse_point(text: str) -> PointRequest:
-    """A point as people write it: `slot:1204`, or a time as `2026-11-28T08:00:00Z`.
+    """Parse a point: `slot:1204`, or a time such as `2026-11-28T08:00:00Z`.
 
     Raises:
         WrongUsageError: It is neither.
@@ -106,7 +106,7 @@ def parse_point(text: str) -> PointRequest:
 
 
 def open_rows(config: RouteConfig) -> OpenLedger:
-    """Read the ledger of a route whose rows are asked for.
+    """Read the ledger of a route to answer for its rows.
 
     Raises:
         NotInThisVersionError: It is a lake table.
@@ -133,9 +133,9 @@ def read_point(ledger: OpenLedger, asked: PointRequest, *, by_slot: bool = False
     """What a table held at a point. Reads the whole log once.
 
     Args:
-        ledger: Of `open_rows`.
+        ledger: The answer of `open_rows`.
         asked: Which point.
-        by_slot: Rows of different slots are in spans of their own, which know their places.
+        by_slot: Whether rows of different slots get spans of their own, with their places.
 
     Raises:
         RequestRefusedError: The slot is not published, or the time is not announced.
@@ -181,7 +181,7 @@ def _is_later(record: Record, asked: PointRequest) -> bool:
 
 
 def _ready_point(ledger: OpenLedger, ready: str, *, by_slot: bool) -> ReadPoint:
-    """A time as its newest READY has announced it."""
+    """A time as its newest READY announced it."""
     name = requested_folder(ready)
     closed = ledger.fold.closed.get(name)
     slot = ledger.fold.sealed.get(name, NEVER_CLOSED) if closed is None else closed.ready_seq
@@ -223,7 +223,7 @@ def _ends(fold: Fold) -> tuple[SourceEnd, ...]:
 
 
 def rows_let_go(gone: Sequence[LetGo]) -> RowsLetGoError:
-    """The error for rows that somebody asks for and that are not in the table any more."""
+    """The error for requested rows that are no longer in the table."""
     names = ", ".join(each.partition for each in gone[:_SHOWN])
     more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
     slot = gone[0].slot

@@ -29,8 +29,8 @@ from sluiceway.worker.write_behind import WriteBehind
 
 _READ_S = 120.0
 _LOOKS = 5
-"""How often a table may get columns: each look may show fields that stand behind others."""
-# Where a row came from is told of every row, whatever meta columns the table has.
+"""How often a table may get columns: each pass may show fields that others contain."""
+# The origin of every row is shown, whatever meta columns the table has.
 _ORIGIN = {name: f"_sluiceway_{name}" for name in ("topic", "partition", "offset")}
 _CHANGES = {
     RowKind.IMAGE: "row",
@@ -47,7 +47,7 @@ class PreviewRow:
     """A row that would be written.
 
     Attributes:
-        folder: Of its partition, below the table's; empty without partition columns.
+        folder: Folder of its partition, below the table's; empty without partition columns.
         values: Column -> value, as JSON has it.
         change: What it does to the row of its key, a word of `_CHANGES`; None in a table without a
             key.
@@ -63,7 +63,7 @@ class PreviewRow:
 
 @dataclass(frozen=True, slots=True)
 class PreviewDirty:
-    """A record that would be kept as a dirty row; the names are those of `dirty show`."""
+    """A record that would be kept as a dirty row; names as in `dirty show`."""
 
     topic: str
     partition: LogKey
@@ -78,17 +78,17 @@ class PreviewDirty:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What became of the records.
+    """The outcome of the records.
 
     Attributes:
-        counts: Of them.
-        columns: Of the table's files, in order.
+        counts: Counts of the records by outcome.
+        columns: Columns of the table's files, in order.
         rows: By source partition and offset.
         dirty: Likewise.
-        reasons: Of dirty rows, with their numbers.
-        folders: Partition's folder -> rows.
-        unfilled: Columns that no row fills, beside fields that no column reads.
-        unread: Those fields.
+        reasons: Reason of dirty rows -> how many.
+        folders: Folder of a partition -> its rows.
+        unfilled: Columns that no row fills although `unread` fields exist.
+        unread: Fields that no column reads.
         added: Columns that the table would get for such fields, with their types.
         refused: Such fields that would get none, and why.
     """
@@ -106,12 +106,12 @@ class Preview:
 
 
 NOTHING = Preview(NO_ROWS, (), (), (), {}, {})
-"""Of no records."""
+"""The preview of no records."""
 
 
 @dataclass(slots=True)
 class _KeptRows(NoFiles):
-    """Keeps what other files would hold."""
+    """Keeps in memory what would be written to files."""
 
     clean: list[tuple[Place, pa.RecordBatch]] = field(default_factory=list)
     dirty: list[pa.RecordBatch] = field(default_factory=list)
@@ -127,9 +127,9 @@ class _KeptRows(NoFiles):
 
 
 def preview_rows(route: PlannedRoute, splits: Sequence[Split]) -> Preview:
-    """Read records and make rows of them, by the code that a task runs.
+    """Read records and turn them into rows, by the code of a task.
 
-    Rows are judged without the ledger's watermark, so that none is late here for its hour being
+    Rows are judged without the ledger's watermark: none of them is late because its hour was
     closed.
 
     Args:
@@ -138,7 +138,7 @@ def preview_rows(route: PlannedRoute, splits: Sequence[Split]) -> Preview:
 
     Raises:
         TableMismatchError: The table's columns cannot be filled as the job file says.
-        JobFileError: The declared columns cannot.
+        JobFileError: The declared columns cannot be filled.
         SluicewayError: A server does not answer or refuses.
     """
     return preview_batches(route, splits, read_splits(route.config.source, list(splits)))
@@ -151,8 +151,8 @@ def preview_batches(
 
     Args:
         route: As a start would find it.
-        splits: That they are of.
-        batches: Each of one split.
+        splits: The splits of these records.
+        batches: One batch for each split.
     """
     if not splits:
         return NOTHING
@@ -196,12 +196,12 @@ def _read(
     splits: Sequence[Split],
     batches: Sequence[SourceBatch],
 ) -> tuple[RoutePlan, Written, _KeptRows]:
-    """Make rows of records, for a table as it is or would be."""
+    """Turn records into rows, for the table as it is or would be."""
     term = LedgerTerm("preview", 0, route.layout)
     plan = table_plan(route.config, state, term)
     kinds = {"partition": "partition_text"} if plan.text_keys else {}
     origin = tuple(PlannedMetaColumn(kinds.get(part, part), name) for part, name in _ORIGIN.items())
-    # Nothing is written; ids of the table's columns would be asked of the added ones, too.
+    # Nothing is written, and ids of table columns would be expected of the added columns, too.
     settings = tuple(each for each in plan.files.settings if each[0] != FIELD_IDS)
     files = replace(plan.files, settings=settings)
     task = TaskPlan(
@@ -295,7 +295,7 @@ def oldest_splits(starts: Sequence[PlannedStart], records: int) -> list[Split]:
 
 
 def _shared(starts: Sequence[PlannedStart], records: int, begin: Any) -> list[Split]:
-    """What one log has too few of, the others give."""
+    """Splits of all logs; where one log has too few records, the others fill up."""
     splits, left = [], records
     by_size = sorted(starts, key=lambda each: each.log_end - begin(each, records))
     for position, each in enumerate(by_size):

@@ -22,7 +22,7 @@ from sluiceway.jobfile.problems import JobFileProblem, job_file_error, quoted
 from sluiceway.sinks.partition_path import requested_folder
 
 PARTITION, CHANGE = "$partition", "$change"
-"""Of a wanted row: its folder, and what it does to the row of its key."""
+"""Keys of an expected row: its folder, and what it does to the row of its key."""
 
 _CASE = frozenset({"name", "route", "records", "rows", "dirty"})
 _VALUES = ("text", "json", "base64", "hex")
@@ -37,9 +37,9 @@ class RowTest:
     """One test.
 
     Attributes:
-        route: Of the job; empty where it has one alone.
-        rows: That are wanted, each with the columns that count; None leaves them unlooked at.
-        dirty: Records that are to be dirty, each with the fields that count.
+        route: Name of the route; empty when the job has only one.
+        rows: Expected rows, each with the columns that count; None compares no rows.
+        dirty: Expected dirty records, each with the fields that count.
     """
 
     name: str
@@ -50,7 +50,7 @@ class RowTest:
 
 
 class _WrongError(Exception):
-    """A value of the file that cannot be."""
+    """A value of the file that is not possible."""
 
     def __init__(self, node: Node, text: str, todo: str) -> None:
         super().__init__(text)
@@ -164,7 +164,7 @@ def _moment_ms(node: Node) -> int:
 
 
 def _json(node: Node) -> str:
-    """A value as JSON, numbers digit by digit as they are written."""
+    """A value as JSON, with the digits of numbers as they are written."""
     match node:
         case document.Mapping():
             pairs = (f"{json.dumps(each.key)}: {_json(each.value)}" for each in node.entries)
@@ -178,7 +178,7 @@ def _json(node: Node) -> str:
 
 
 def _plain(node: Node) -> Any:
-    """A value for comparing: numbers as decimals."""
+    """A value for comparison: numbers as decimals."""
     match node:
         case document.Mapping():
             return {each.key: _plain(each.value) for each in node.entries}
@@ -213,11 +213,11 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def differences(test: RowTest, found: Preview) -> Iterator[str]:
-    """What is not as it is wanted, in words.
+    """Differences between the expected and the actual outcome, in words.
 
     Args:
-        test: What is wanted.
-        found: What became of its records; its rows and dirty rows are in the records' order.
+        test: What is expected.
+        found: What became of its records; rows and dirty rows are in the records' order.
     """
     if test.rows is not None:
         yield from _row_differences(test.rows, found.rows)
@@ -271,10 +271,10 @@ def _number(value: Any) -> Any:
 
 
 def same(wanted: Any, found: Any) -> bool:
-    """Whether a value of a row is the wanted one: numbers by value, times by instant.
+    """Whether a value of a row equals the expected one: numbers by value, times by instant.
 
     Args:
-        wanted: Numbers as decimals.
+        wanted: The expected value, numbers as decimals.
         found: As `row_preview.plain_value` has it.
     """
     match wanted, found:

@@ -31,12 +31,12 @@ def late_table_problems(
 ) -> Iterator[Found]:
     """Compare the late files with what readers of the table see; closes the table.
 
-    Partitions that readers do not see may be on their way, or were dropped by somebody; the rows
-    are in the late place all the same.
+    Partitions that readers do not see are not published yet, or were dropped. The rows are in the
+    late place all the same.
 
     Args:
-        table: Over the late place.
-        layout: Of the route's own table.
+        table: The table over the late place.
+        layout: Layout of the route's own table.
         files: All late files that the records name.
     """
     try:
@@ -125,7 +125,7 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
 
 
 def _check_side_tables(table: OpenTable, verifier: Verifier) -> None:
-    """Tables of dirty and of late rows, beside the route's own."""
+    """Check the tables of dirty and of late rows."""
     first = verifier.fold.first_fence
     if first is None:
         return

@@ -1,4 +1,4 @@
-"""Where a route is in each of its source partitions: by its ledger and by the brokers."""
+"""The offsets of a route in each of its source partitions: by the ledger and by the brokers."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from sluiceway.types.log_key import LogKey
 
 
 def table_reasons(table: OpenTable, fold: Fold) -> tuple[str, ...]:
-    """Why a start would refuse the table or what says whose ledger it is; empty when not.
+    """Why a start would refuse the table or the owner of its ledger; empty when it would not.
 
     Raises:
         StorageUnavailableError: The store failed.
@@ -35,13 +35,13 @@ def source_reasons(
 ) -> tuple[str, ...]:
     """Why a start would not read the route's topics; empty when it would.
 
-    Source partitions that the ledger knows are left out: each is judged by itself.
+    Source partitions in the ledger are left out: each is judged by itself.
 
     Raises:
         Retriable: The brokers do not answer.
     """
     wanted = config.subscription
-    # A topic of a pattern may go; without a start in the job file new ones begin anywhere.
+    # Topics of a pattern may go; without a start in the job file, new ones have no fixed start.
     topics = view.present(wanted.topics)
     gone = (
         []
@@ -65,14 +65,15 @@ def _reason(error: SluicewayError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """One source partition. What only the broker knows is None when it does not say.
+    """One source partition. What only the broker knows is None when it does not answer.
 
     Attributes:
-        start: Where its generation begins, and `how` that was found.
+        start: First offset of its generation; `how` says how that was found.
         committed_end: The next offset to be read.
         log_end: First offset that cannot be read yet.
         lag: Offsets in the log that are not committed.
-        newest_event_us: Greatest event time among the written rows; None when there is none.
+        newest_event_us: Greatest event time of the written rows, us since the epoch; None without
+            rows.
         problem: Why the next start would halt; None when it would not.
     """
 
@@ -96,7 +97,7 @@ class RouteOffsets:
 
     Attributes:
         broker_error: Why the broker's side is missing; None when it is there.
-        problems: Why the next start would halt, beside what the partitions say; with codes.
+        problems: Other reasons why the next start would halt, with codes.
     """
 
     route: str
@@ -107,13 +108,13 @@ class RouteOffsets:
 
 
 def route_offsets(config: RouteConfig) -> RouteOffsets:
-    """Look at a route. Changes nothing; a driver may go on.
+    """Read the offsets of a route. Changes nothing; a driver may go on.
 
     Raises:
         TableNotFoundError: There is no such table.
         LedgerMismatchError: Its ledger is another job's or route's.
         LedgerCorruptError: The log is damaged.
-        MetastoreUnavailableError: It is not known where the table is.
+        MetastoreUnavailableError: The place of the table is not known.
         StorageUnavailableError: The store failed.
     """
     fold, problems = _ledger_and_table(config)
@@ -136,7 +137,7 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
 
 
 def _ledger_and_table(config: RouteConfig) -> tuple[Fold, tuple[str, ...]]:
-    """The ledger, and why a start would refuse the table, which a lake's is not looked at for."""
+    """The ledger, and why a start would refuse the table; a lake table is not checked."""
     if config.hive.lake is not None:
         return read_ledger(open_place(config)).fold, ()
     table = open_table(config)

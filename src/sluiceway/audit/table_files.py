@@ -1,7 +1,7 @@
-"""Which files readers of a table have to read, as its ledger says, for those that ask no metastore.
+"""The files that readers of a table have to read, by its ledger, without a metastore.
 
-A pattern of folders does not tell: compacted partitions lie below a folder whose name begins with
-`_`, and for the readers' grace what they have left lies where it was.
+A pattern of folders is not enough. Compacted partitions lie below a folder whose name begins with
+`_`, and their old files stay in place for the readers' grace period.
 """
 
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ class ListedTableFile:
 
     Attributes:
         partition: Name of its partition; empty in a table without.
-        values: Of the partition columns, null for the default partition.
-        path: Absolute.
+        values: Values of the partition columns, null for the default partition.
+        path: Absolute path.
     """
 
     partition: str
@@ -41,7 +41,7 @@ class TableFiles:
     """The files of a table, or of a part of it.
 
     Attributes:
-        as_of_slot: All that was committed up to this slot is in them, and nothing later.
+        as_of_slot: They hold all that was committed up to this slot, and nothing later.
     """
 
     as_of_slot: int
@@ -51,13 +51,13 @@ class TableFiles:
 def table_files(ledger: OpenLedger, below: str = "", *, on_ready: bool = False) -> TableFiles:
     """The live files of a table, with final names.
 
-    Of partitions that the ledger's fold knows the log is read from where they are; for others, and
-    for a whole table, all of it.
+    For partitions in the ledger's fold, the log is read from their first slot; for others, and for
+    a whole table, from its start.
 
     Args:
-        ledger: Read to its tail.
-        below: A partition, or a folder above some; empty is the whole table.
-        on_ready: Leave out what was never announced, as the metastore does.
+        ledger: The ledger, read to its tail.
+        below: A partition, or a folder above some; empty for the whole table.
+        on_ready: Leave out partitions that were never announced, as the metastore does.
     """
     name = requested_folder(below)
     fold = ledger.fold
@@ -74,7 +74,7 @@ def _knows_all(fold: FoldState, name: str) -> bool:
 
 
 def _from_fold(ledger: OpenLedger, name: str, *, on_ready: bool) -> TableFiles | None:
-    """Of known partitions; None where something is not at its final name yet."""
+    """Files of known partitions; None when one of them is not at its final name yet."""
     fold = ledger.fold
     states = [
         state
@@ -96,7 +96,7 @@ def published_records(ledger: OpenLedger, start: int = 0) -> Iterator[tuple[Reco
     """Records from a slot on, up to the first one whose files are not all at their final names.
 
     Args:
-        ledger: Its fold says below which slot nobody has to look; the log is read to its tail.
+        ledger: Its fold gives the slot below which no record counts; the log is read to its tail.
         start: First slot.
 
     Raises:
@@ -119,7 +119,7 @@ def _is_there(log: LedgerLog, body: Body) -> bool:
 
 
 def _all_files(ledger: OpenLedger, name: str, *, on_ready: bool) -> TableFiles:
-    """What is below a folder, by the whole log."""
+    """Files below a folder, by the whole log."""
     book, announced = RowBook(COUNTED_ONLY), set[str]()
     for record, _ in published_records(ledger):
         book.apply(record)

@@ -27,10 +27,10 @@ class TablePoint:
     Attributes:
         table: `database.table`.
         ledger: Uuid of its ledger.
-        slot: Last one that is in; -1 when no row is.
-        rows: That the files' spans have.
-        files: As they are now, by partition and in row order.
-        let_go: Partitions whose rows of then are not in the table any more.
+        slot: The last slot that is included; -1 when no row is.
+        rows: Rows in the spans of all files.
+        files: Today's files, by partition and in row order.
+        let_go: Partitions whose rows of then are no longer in the table.
         spark_offsets: `startingOffsets` of Spark's Kafka source, by topic and partition.
         flink_offsets: `scan.startup.specific-offsets` of Flink's Kafka connector, by topic.
         group_offsets: Lines `topic,partition,offset` for `kafka-consumer-groups --from-file`.
@@ -59,7 +59,7 @@ def point_request(slot: int | None, time: str | None) -> PointRequest:
 
 
 def table_point(config: RouteConfig, asked: PointRequest) -> TablePoint:
-    """Look up a point. Reads the ledger alone.
+    """Read what a table held at a point, from the ledger alone.
 
     Raises:
         RequestRefusedError: The slot is not published, or no driver has ever run.

@@ -1,4 +1,4 @@
-"""What is in a topic, for a job file that is not written yet."""
+"""Samples a topic for a job file that is not written yet."""
 
 from sluiceway.formats.recognise import TopicContents
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
@@ -9,7 +9,7 @@ _KEYS = 200
 
 
 def read_topic(bootstrap_servers: str, topic: str, records: int) -> TopicContents:
-    """Look at records of a topic; commits and joins nothing.
+    """Read some records of a topic; commits and joins nothing.
 
     Raises:
         TopicNotFoundError: There is no such topic.
@@ -22,7 +22,7 @@ def read_topic(bootstrap_servers: str, topic: str, records: int) -> TopicContent
 
 
 def read_topic_keys(bootstrap_servers: str, topic: str) -> list[bytes | None]:
-    """Keys of some of its records; raises as `read_topic`."""
+    """Keys of some records of a topic; raises as `read_topic`."""
     return list(sample_keys(_access(bootstrap_servers), [topic], _KEYS))
 
 

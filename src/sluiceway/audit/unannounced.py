@@ -1,4 +1,4 @@
-"""Times of a table that have rows and are not announced, or not with all of them, each with why."""
+"""Times of a table that have rows and are not announced, or only in part, each with the reason."""
 
 from dataclasses import dataclass
 
@@ -8,16 +8,16 @@ from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold_state import FoldState
 
 MOST_EXPLAINED = 5
-"""Times of one table that are told with their reasons; the others are counted."""
+"""Times of one table that are listed with their reasons; the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unannounced:
-    """A time that readers do not see, or not whole.
+    """A time that readers do not see, or not in full.
 
     Attributes:
         prefix: Its folder, relative to the table.
-        rows: That are committed.
+        rows: How many rows are committed.
         reason: In words, as `partitions why` has it.
     """
 
@@ -33,7 +33,8 @@ def unannounced(
 
     Args:
         fold: The ledger.
-        config: Of the route; without a block `ready` nothing is announced, and nothing is told.
+        config: Config of the route; without a block `ready` nothing is announced, and none is
+            listed.
         now_us: The clock.
     """
     if config.ready is None:

@@ -50,22 +50,24 @@ class VerifyProblem:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """What was looked at and what was found.
+    """What was checked and what was found.
 
     Attributes:
-        dirty_rows: In all dirty files, those that a lane has consumed too.
-        let_go: Dirty and late files that are gone, as they may be: lanes have read all their rows.
-        expanded: Rows beyond the first of their records, in keyed tables.
-        late_rows: In the late place, without the `brought_in`: those went on into their
-            partitions. `late_files` were put there.
-        late_table: Was compared whole with the late place; None when there is nothing to compare.
+        dirty_rows: Rows in all dirty files, also in files that a lane has consumed.
+        let_go: Dirty and late files that may be gone and are: lanes have read all their rows.
+        expanded: Rows after the first row of each record, in keyed tables.
+        late_rows: Rows in the late place; the `brought_in` went on into their partitions and do not
+            count. `late_files` were written there.
+        late_table: Whether it was compared with the late place; None when there is nothing to
+            compare.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
-        foreign: Files and partitions that are not of this route's making; listed, not judged.
-        partitions: That have rows; of them `unannounced` are not in the catalog yet, as they
-            become visible when they are complete.
-        moved: Partitions that a pattern of folders misses, as they were compacted.
+        foreign: Files and partitions that this route did not write; listed, not judged.
+        partitions: How many have rows; the `unannounced` are not in the catalog until they are
+            complete.
+        moved: Partitions that a pattern of folders misses because they were compacted.
         unchecked: What could not be compared, and why (offsets gone from the broker).
-        lake: Of a lake table: its snapshots were compared, neither a metastore nor the broker.
+        lake: Whether it is a lake table: its snapshots were compared, not a metastore or the
+            broker.
     """
 
     records: int = 0
@@ -101,17 +103,17 @@ class VerifyReport:
         return not self.problems
 
     def add(self, kind: str, where: str, message: str) -> None:
-        """Note a problem."""
+        """Add a problem."""
         self.problems.append(VerifyProblem(kind, where, message))
 
 
 class Verifier:
-    """Checks one route. Reads only; may run beside a live driver.
+    """Checks one route. Only reads; may run while a driver is live.
 
     Attributes:
-        expires: Dirty rows are kept for a time only; said before `check_table`.
+        expires: Whether dirty rows are kept for a limited time; set before `check_table`.
         dirty: The dirty files that the records name.
-        late: Likewise those of late rows.
+        late: The late files that the records name.
     """
 
     def __init__(
@@ -240,13 +242,13 @@ class Verifier:
             report.add("offsets", f"epoch {record.epoch}", message)
 
     def _check_replace(self, record: ReplaceRecord) -> None:
-        """Files that were removed may be gone; those that came bring as many rows."""
+        """Removed files may be gone; their replacements hold as many rows."""
         self._let_go(record.partition)
         for file in record.added:
             self._take(file, record.partition)
 
     def _let_go(self, partition: str) -> None:
-        """What was live in a partition need not be there any more."""
+        """Live files of a partition may be gone from now on."""
         for file in self._live.pop(partition, ()):
             self.report.files -= 1
             self.report.rows -= int(file.rows)
@@ -286,7 +288,7 @@ class Verifier:
         return name_of(self.fold, file.final.rpartition("/")[0])
 
     def _check_offsets(self, record: DataRecord) -> None:
-        """Deep: the files hold exactly the offsets that were read."""
+        """Deep check: the files hold exactly the offsets that were read."""
         counts = record.counts
         in_files = counts.written + counts.dirty + counts.late == counts.read
         files = (*record.files, *record.dirty_files, *record.late_files)
@@ -314,7 +316,7 @@ class Verifier:
         path = final
         status = self._storage.status(final)
         if status is None:
-            # Committed and not yet published is lawful; the next start publishes it.
+            # A committed file may be unpublished; the next start publishes it.
             path = self._layout.attempt(file.staged)
             status = self._storage.status(path)
         if status is None:
@@ -342,7 +344,7 @@ class Verifier:
         self._places[file.final] = path
 
     def _rows_in(self, path: str) -> int | None:
-        """Rows that a file has; None for lines, which are counted in a deep check only."""
+        """Rows of a file; None for text lines, which only a deep check counts."""
         if not (self.report.deep or has_footer(path)):
             self._uncounted += 1
             return None
@@ -376,13 +378,13 @@ class Verifier:
             self._list_foreign(status.path)
 
     def _announced_folders(self) -> set[str]:
-        """Where a file says that a partition is complete."""
+        """Folders in which a file marks a partition as complete."""
         folders = [*self.fold.closed, *self.fold.sealed, *self.fold.left]
         folders += [state.location for state in self.partitions()]
         return {self._layout.final(folder) for folder in folders}
 
     def _judge_system_file(self, path: str) -> None:
-        """Readers of dirty rows take whole folders, so a stray file there is a fault."""
+        """Report a stray file: readers of dirty rows take whole folders."""
         layout = self._layout
         if path.startswith(f"{layout.log}/"):
             slot = path.rpartition("/")[2].removesuffix(".json")
@@ -440,7 +442,7 @@ class Verifier:
                 )
 
     def partitions(self) -> list[PartitionState]:
-        """All that the ledger ever had; the fold itself forgets some."""
+        """All partitions that the ledger ever had; the fold forgets some."""
         return list({**(self.fold.forgotten or {}), **self.fold.partitions}.values())
 
     def check_partitions(
@@ -455,7 +457,7 @@ class Verifier:
         Args:
             in_catalog: Values -> location, as an absolute path.
             catalog_values: How the catalog writes raw values.
-            on_ready: What was never announced need not be there.
+            on_ready: Whether partitions that were never announced may be missing.
         """
         for state in self.partitions():
             if not state.values or state.expired:
@@ -471,7 +473,7 @@ class Verifier:
                 self.report.add("partition", state.folder, f"the catalog has it at {found}")
 
     def check_foreign_partitions(self, in_catalog: dict[tuple[str, ...], str]) -> None:
-        """Look at partitions that the ledger does not know: they must not show its files.
+        """Check partitions that the ledger does not know: they must not show its files.
 
         Args:
             in_catalog: Values -> location, as an absolute path.

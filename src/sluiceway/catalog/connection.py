@@ -39,9 +39,9 @@ class OpenConnection:
     """A connection whose last call was answered as a whole.
 
     Attributes:
-        wire: Below the transport, which alone reads it.
-        client: Calls through the transport.
-        owner: The process that opened it; a fork has a copy that it must not use.
+        wire: The stream below the transport; only the transport reads it.
+        client: The thrift client over the transport.
+        owner: The process that opened it; a fork must not use its copy.
     """
 
     wire: socket.socket
@@ -50,7 +50,7 @@ class OpenConnection:
     owner: int = field(default_factory=os.getpid)
 
     def is_usable(self) -> bool:
-        """Whether this process may use it, and the server has neither ended it nor said more."""
+        """Whether this process may use it, and the server has neither closed it nor sent more."""
         if self.owner != os.getpid():
             return False
         poll = select.poll()
@@ -59,7 +59,7 @@ class OpenConnection:
 
 
 class IdleConnections:
-    """Keeps a few of each server for a while. Safe for threads.
+    """Keeps a few open connections of each server for a while. Safe for threads.
 
     Args:
         clock: Seconds, steady.
@@ -72,11 +72,11 @@ class IdleConnections:
         os.register_at_fork(after_in_child=self._begin_anew)
 
     def keep(self, server: Hashable, connection: OpenConnection) -> None:
-        """Called when somebody is done with one; one too many is closed.
+        """Give back a connection that is no longer used; one too many is closed.
 
         Args:
-            server: Where it leads and how it was opened.
-            connection: Nobody else uses it.
+            server: Address and options of the connection.
+            connection: The connection; the caller does not use it again.
         """
         with self._lock:
             kept = self._kept[server]
@@ -85,7 +85,7 @@ class IdleConnections:
         _close_all(dropped)
 
     def acquire(self, server: Hashable) -> OpenConnection | None:
-        """One that is open still, the last kept first; None when there is none."""
+        """An open connection, the last kept first; None when there is none."""
         found: OpenConnection | None = None
         with self._lock:
             kept = self._kept[server]
@@ -117,13 +117,13 @@ def _close_all(connections: list[OpenConnection]) -> None:
 
 
 PROCESS_CONNECTIONS = IdleConnections()
-"""Those of this process."""
+"""The connections of this process."""
 
 
 def tls_context(options: Mapping[str, str]) -> ssl.SSLContext | None:
-    """What a connection is encrypted with; None when it is not to be.
+    """The TLS settings of a connection; None without TLS.
 
-    Called for each new connection: files that were renewed meanwhile count.
+    Called for each new connection, so that renewed files count.
 
     Args:
         options: `tls`, `ca_file`, `cert_file`, `key_file`, as the job file's connection has them.
@@ -160,7 +160,7 @@ _PERHAPS_TLS = "one that wants TLS answers like this; its connection needs `tls`
 _NOT_THERE = "start it, or correct the `uri` of its connection; a firewall may be between"
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
-# Semantic answers; MetaException is apart: the server uses it for its own failures too.
+# Semantic answers. MetaException is not among them: the server uses it for its own failures.
 NoSuchObject = ttypes.NoSuchObjectException
 AlreadyExists = ttypes.AlreadyExistsException
 InvalidObject = ttypes.InvalidObjectException
@@ -173,7 +173,7 @@ _REFUSALS = (
     ttypes.InvalidInputException,
 )
 _DECLARED = (*_REFUSALS, ServerFailure)
-# What a broken or foreign peer makes of the stream; the connection is of no use afterwards.
+# What a broken or foreign peer makes of the stream; the connection is unusable afterwards.
 _BROKEN = (
     TTransportException,
     TProtocolException,
@@ -213,8 +213,8 @@ class MetastoreCalls:
     Args:
         uris: `thrift://host:port`, several separated by commas, tried in turn.
         timeout_s: Longest wait for bytes of an answer.
-        options: How it is reached besides, see `tls_context` and `kerberos.secured`.
-        idle: Gives an open connection, where there is one, and gets it back.
+        options: How to connect, see `tls_context` and `kerberos.secured`.
+        idle: Lends an open connection, where there is one, and gets it back.
     """
 
     def __init__(
@@ -243,11 +243,11 @@ class MetastoreCalls:
     ) -> Answer:
         """Ask the metastore. `ask` may run twice and must be safe to repeat.
 
-        An idle connection that the server had closed is opened again once; a call that timed
-        out is not repeated.
+        An idle connection that the server had closed is opened again once. A call that timed out is
+        not repeated.
 
         Args:
-            what: For messages, as `read table a.b`.
+            what: For messages, such as `read table a.b`.
             ask: Gets the thrift client, returns the answer.
             expected: Thrift exceptions that the caller handles itself.
 
@@ -290,7 +290,7 @@ class MetastoreCalls:
         return answer
 
     def _translate(self, what: str, error: Exception) -> SluicewayError:
-        """The error of our own tree for a foreign one."""
+        """Our own error for a foreign one."""
         said = getattr(error, "message", None) or str(error) or type(error).__name__
         unknown = TApplicationException.UNKNOWN_METHOD
         if isinstance(error, TApplicationException) and error.type == unknown:
@@ -345,7 +345,7 @@ class MetastoreCalls:
             raise
 
     def close(self) -> None:
-        """Let others of the process use the connection. Safe to repeat."""
+        """Let other threads of the process use the connection. Safe to repeat."""
         with self._lock:
             if self._opened is not None:
                 self._idle.keep(self._server, self._opened)
@@ -383,7 +383,7 @@ def _is_silence(error: Exception) -> bool:
 
 
 def failpoint_of(what: str) -> str:
-    """The edge of a call: `metastore.read_table` of `read table a.b`."""
+    """The failpoint of a call: `metastore.read_table` of `read table a.b`."""
     return f"metastore.{'_'.join(what.split()[:2])}"
 
 
@@ -398,7 +398,7 @@ _MAJOR = re.compile(r"(\d+)\.")
 
 
 def ask_version(client: Any) -> str:
-    """Call `getVersion`. Every server before 4 answers `3.0`, whatever it is.
+    """Call `getVersion`. Every server before 4 answers `3.0`, whatever its version.
 
     Raises:
         TApplicationException: The server has no such method.

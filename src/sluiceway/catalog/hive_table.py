@@ -22,20 +22,21 @@ class HiveColumn:
 
 @dataclass(frozen=True, slots=True)
 class HiveLayout:
-    """How rows are stored: the part that a table and each of its partitions have alike.
+    """How rows are stored: what a table and each of its partitions have in common.
 
     Attributes:
-        location: Root folder; empty in a table to be created: the metastore chooses.
+        location: Root folder; empty in a table to be created, for which the metastore chooses one.
         serde: Java class that reads and writes rows.
         input_format: Java class.
         output_format: Java class.
         columns: Without partition columns.
-        serde_parameters: Of the SerDe.
-        bucket_count: Above 0 the table is bucketed.
-        sort_columns: Columns it is sorted by.
+        serde_parameters: Parameters of the SerDe.
+        bucket_count: Number of buckets; 0 or less without buckets.
+        sort_columns: Columns that rows are sorted by.
         skewed_columns: Columns with a folder of their own for frequent values.
         sub_directories: Whether frequent values have folders, whatever the columns.
-        storage_parameters: Of the storage itself, beside the table's and the SerDe's.
+        storage_parameters: Parameters of the storage descriptor, which are neither table nor SerDe
+            ones.
     """
 
     location: str
@@ -51,14 +52,15 @@ class HiveLayout:
     storage_parameters: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, expected: "HiveLayout", *, narrower: bool = False) -> tuple[str, ...]:
-        """What is not as `expected`, in words; empty when the layout can stand for it.
+        """Differences from `expected` in words; empty when the layout is compatible.
 
-        Columns may be fewer or more, as long as the shorter list begins the longer one, and so may
-        fields of structs. The location is not compared.
+        Columns may be fewer or more, as long as the shorter list is a prefix of the longer one. The
+        same holds for fields of structs. The location is not compared.
 
         Args:
-            expected: Of the table.
-            narrower: Numbers may have fewer bits, as of a partition whose table was widened.
+            expected: Layout of the table.
+            narrower: Whether numbers may have fewer bits, as in a partition of a table that was
+                widened.
         """
         found = [
             f"{what} is {ours or 'none'}, expected {theirs}"
@@ -79,7 +81,7 @@ class HiveLayout:
         return tuple(found)
 
     def promise(self) -> str:
-        """What it says of the order or the place of rows, which are written in none; else empty."""
+        """Order or place of rows that the layout declares and our files do not have; else empty."""
         if self.bucket_count > 0:
             return f"it is bucketed into {self.bucket_count}"
         if self.sort_columns:
@@ -89,7 +91,7 @@ class HiveLayout:
         return "it is stored as directories" if self.sub_directories else ""
 
     def lacks_columns(self, table: "HiveLayout") -> bool:
-        """Whether the table has further columns, structs with further fields, or wider numbers.
+        """Whether the table has more columns, structs with more fields, or wider numbers.
 
         Called for partitions whose layout has no differences.
         """
@@ -126,7 +128,7 @@ class MetastoreTable:
         return f"{self.database}.{self.name}"
 
     def differences(self, expected: "MetastoreTable") -> tuple[str, ...]:
-        """What is not as `expected`, in words. An empty expected location fits any."""
+        """Differences from `expected`, in words. An empty expected location fits any."""
         found = list(self.layout.differences(expected.layout))
         if self.kind != expected.kind:
             found.append(f"it is a {self.kind}, expected {expected.kind}")
@@ -154,12 +156,12 @@ class HivePartition:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """A partition to add; everything but the location is taken from the table.
+    """A partition to add; everything but the location comes from the table.
 
     Attributes:
         values: Raw, in path order.
-        location: Folder with its scheme; it must exist: the metastore creates a missing one and
-            removes it, with all in it, when its own transaction fails.
+        location: Folder with its scheme. It must exist: the metastore creates a missing folder, and
+            removes it with all files when its own transaction fails.
     """
 
     values: tuple[str, ...]
@@ -168,7 +170,7 @@ class NewPartition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """A change to a partition that exists; statistics are always marked as not to be trusted.
+    """A change to an existing partition; statistics are always marked as unreliable.
 
     Attributes:
         name: Escaped path, `dt=20261120/hr=08`.
@@ -193,11 +195,11 @@ class RejectedPartition:
 
 @dataclass(frozen=True, slots=True)
 class AddOutcome:
-    """What came of adding partitions; those in neither list were added.
+    """The result of adding partitions; those in neither list were added.
 
     Attributes:
-        existed: Values that were there already; read them back and compare.
-        rejected: Those the metastore refuses.
+        existed: Values of partitions that existed already; read them back and compare.
+        rejected: Partitions that the metastore refuses.
     """
 
     existed: tuple[tuple[str, ...], ...]
@@ -205,7 +207,7 @@ class AddOutcome:
 
 
 def refuse_another(found: MetastoreTable, wanted: MetastoreTable) -> None:
-    """Refuse what was found behind a creation when it is not the table that was to be created.
+    """Refuse a table found after a creation that is not the table to be created.
 
     Raises:
         TableMismatchError: Says which parts differ. An empty wanted location fits any.
@@ -230,7 +232,7 @@ def _is_widened(before: HiveColumn, now: HiveColumn) -> bool:
 
 
 def _compatible(one: HiveColumn, other: HiveColumn) -> bool:
-    """The same column; a struct inside may have further fields in either of them."""
+    """Whether columns are the same; a struct may have more fields in either of them."""
     if _folded(one) == _folded(other):
         return True
     alike = one.name.lower() == other.name.lower()

@@ -30,14 +30,14 @@ class GssSession(Protocol):
     """One side of a GSSAPI security context; foreign exceptions are its user's.
 
     Attributes:
-        failure: What its calls raise.
+        failure: The exception that its calls raise.
     """
 
     failure: type[Exception]
 
     @property
     def complete(self) -> bool:
-        """Whether both sides know each other."""
+        """Whether both sides are authenticated."""
 
     def step(self, token: bytes | None) -> bytes:
         """Take the peer's token, and give the next; empty when there is none."""
@@ -46,24 +46,24 @@ class GssSession(Protocol):
         """Sign, and where asked encrypt."""
 
     def unwrap(self, data: bytes) -> bytes:
-        """The opposite."""
+        """Undo `wrap`."""
 
     def most_bytes(self, wire_bytes: int, *, sealed: bool) -> int:
-        """How much can be wrapped so that it takes at most so many bytes."""
+        """Most bytes that fit into `wire_bytes` once wrapped."""
 
 
 class SaslRefusedError(Exception):
-    """The server refuses the login; with its words."""
+    """The server refuses the login; holds its words."""
 
 
 class SaslWire(TTransportBase):  # type: ignore[misc]
-    """A transport behind a login. It is made by `log_into`.
+    """A transport over a logged-in connection. `log_into` makes it.
 
     Args:
-        wire: Beneath it.
-        session: The login's.
-        layer: The layer that was agreed on.
-        send_bytes: Most that the peer takes at once.
+        wire: The transport below it.
+        session: The security context of the login.
+        layer: The security layer that was negotiated.
+        send_bytes: Most bytes that the peer accepts at once.
     """
 
     def __init__(self, wire: Any, session: GssSession, layer: int, send_bytes: int) -> None:
@@ -79,7 +79,7 @@ class SaslWire(TTransportBase):  # type: ignore[misc]
         self._buffer = memoryview(b"")
 
     def isOpen(self) -> bool:  # noqa: N802 - thrift's name
-        """Whether the wire is."""
+        """Whether the wire is open."""
         return bool(self._wire.isOpen())
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class SaslWire(TTransportBase):  # type: ignore[misc]
         self._wire.close()
 
     def read(self, sz: int) -> bytes:
-        """What is there of the current frame, at most `sz` bytes; waits for one."""
+        """Up to `sz` bytes of the current frame; waits for a frame."""
         if not self._buffer:
             data = _read_frame(self._wire)
             if self._layer != _PLAIN:
@@ -112,7 +112,7 @@ class SaslWire(TTransportBase):  # type: ignore[misc]
 
     @contextmanager
     def _as_broken(self) -> Iterator[None]:
-        """A frame that is damaged, or a context that is over, is a connection that broke."""
+        """Report a damaged frame, or an expired context, as a broken connection."""
         try:
             yield
         except self._session.failure as error:
@@ -124,7 +124,7 @@ def log_into(wire: Any, session: GssSession) -> SaslWire:
 
     Raises:
         SaslRefusedError: The server says no.
-        TTransportException: It ends the connection, or does not speak SASL.
+        TTransportException: The server ends the connection, or does not speak SASL.
     """
     _send(wire, _START, MECHANISM)
     _send(wire, _OK, session.step(None))
@@ -135,7 +135,7 @@ def log_into(wire: Any, session: GssSession) -> SaslWire:
         raise TTransportException(message=f"the login's offer has {len(offer)} bytes, expected 4")
     send_bytes = int.from_bytes(offer[1:], "big")
     layer = _strongest(offer[0])
-    # The size is what we take at once; without a layer it has to be 0.
+    # The size is what we accept at once; without a layer it has to be 0.
     takes = 0 if layer == _PLAIN else min(_MAX_FRAME_BYTES, 0xFFFFFF)
     answer = bytes([layer]) + takes.to_bytes(3, "big")
     _send(wire, _COMPLETE, session.wrap(answer, sealed=False))
@@ -144,7 +144,7 @@ def log_into(wire: Any, session: GssSession) -> SaslWire:
 
 
 def _strongest(offered: int) -> int:
-    """A server offers what its `hadoop.rpc.protection` lists; the strongest of it is taken."""
+    """The strongest layer of the offer; a server offers what `hadoop.rpc.protection` lists."""
     for layer in (_SEALED, _SIGNED, _PLAIN):
         if offered & layer:
             return layer
@@ -177,25 +177,25 @@ def _read_frame(wire: Any) -> bytes:
 
 
 SERVICE = "service_principal"
-"""Option that makes a connection one with Kerberos."""
+"""Option that asks for Kerberos on a connection."""
 
 _HOST = "_HOST"
 
 
 def secured(wire: Any, host: str, options: Mapping[str, str]) -> Any:
-    """The wire itself, or one behind a login where the options ask for one.
+    """The wire itself, or a logged-in one where the options ask for it.
 
     Called for each new connection, on the driver.
 
     Args:
-        wire: Just opened.
-        host: Where it leads.
-        options: Of the connection.
+        wire: The transport, just opened.
+        host: Host of the server.
+        options: Options of the connection.
 
     Raises:
         KerberosRefusedError: The realm or the metastore refuses, or a package is missing.
         KerberosUnavailableError: No KDC answers.
-        TTransportException: The connection broke, or is to something else.
+        TTransportException: The connection broke, or the peer is no metastore.
     """
     service = options.get(SERVICE)
     if service is None:

@@ -42,8 +42,8 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 
-# Its own words and those of the file systems below it. A full disk or a name node that is away
-# have others, and are waited for.
+# Words of the metastore and of the file systems below it. A full disk or an absent name node has
+# other words, and is waited for.
 _REFUSALS = re.compile(
     r"permission denied|access ?control ?exception|read-only file ?system|not a directory"
     r"|parentnotdirectory|filealreadyexists|java\.io\.filenotfoundexception"
@@ -54,7 +54,7 @@ _REFUSALS = re.compile(
 
 @contextmanager
 def location_refusals(what: str, location: str) -> Iterator[None]:
-    """Tell a location that the metastore cannot make from a metastore that fails.
+    """Separate a location that the metastore cannot create from a metastore that fails.
 
     Args:
         what: What is created there, for the message.
@@ -80,11 +80,11 @@ def location_refusals(what: str, location: str) -> Iterator[None]:
 Item = TypeVar("Item")
 
 _READ_BATCH = 500
-# A server makes and looks at each partition's folder: smaller, so that a batch ends in time.
+# A server creates and checks each partition's folder: smaller batches end in time.
 _WRITE_BATCH = 200
 _KEEP_STATS = {"DO_NOT_UPDATE_STATS": "true"}
-# Of several creations of one database at once, a server lets one through and, for the others,
-# removes the folder that they thought they had made: with every table that is in it by then.
+# When one database is created several times at once, a server lets one creation through. For the
+# others it removes the folder that they tried to create, with all tables in it by then.
 _creating_database = threading.Lock()
 
 
@@ -99,9 +99,9 @@ class ParameterSwap:
     """A change of a table's parameters, and when it may happen.
 
     Attributes:
-        key: Parameter that has to be as it was read.
-        expected: Its value then.
-        put: All that is set.
+        key: Parameter that must be unchanged since it was read.
+        expected: Its value at that time.
+        put: All parameters to set.
     """
 
     key: str
@@ -110,15 +110,15 @@ class ParameterSwap:
 
 
 class MetastoreClient:
-    """What the product asks of a metastore. Every call may be repeated at will.
+    """The calls to a metastore that the product needs. Every call may be repeated.
 
     Used on the driver only. Reconnects by itself; safe for several threads.
 
     Args:
         uris: `thrift://host:port`, several separated by commas, tried in turn.
-        timeout_s: Longest wait for an answer. A server that meets an error of its database may
-            try ten times within 20 s before it answers: below 30 s its reason is never seen.
-        options: How it is reached besides, see `tls_context`; None: without encryption.
+        timeout_s: Longest wait for an answer. A server whose database fails may try ten times
+            within 20 s before it answers: below 30 s its reason is never seen.
+        options: How to connect, see `tls_context`; None for no encryption.
 
     Raises:
         JobFileError: `uris` is not such a list.
@@ -141,20 +141,20 @@ class MetastoreClient:
         return None if raw is None else table_value(raw)
 
     def major_version(self) -> int:
-        """The server's major version, as far as it tells; every one before 4 is 3, or 0.
+        """The server's major version as it reports it; every version before 4 is 3, or 0.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
         """
         try:
-            # Asked where a table is read, so the failpoint of that stands for both.
+            # Called where a table is read, so the failpoint of that stands for both.
             text = self._connection.call("read table (the server's version)", ask_version)
         except MethodMissingError:
             return 0
         return major_version(text)
 
     def database_location(self, database: str) -> str | None:
-        """The folder of a database as the metastore says it; None when there is no such database.
+        """The folder of a database, by the metastore; None when there is no such database.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
@@ -179,7 +179,7 @@ class MetastoreClient:
 
     def _create_database(self, database: str) -> Any:
         wanted = ttypes.Database(name=database, description="", parameters={})
-        # Another process may be faster.
+        # Another process may have been faster.
         with suppress(AlreadyExists), location_refusals(f"database {database}", ""):
             self._connection.call(
                 f"create database {database}",
@@ -189,7 +189,7 @@ class MetastoreClient:
         return self._database(database)
 
     def create_table(self, table: MetastoreTable) -> MetastoreTable:
-        """Create the table; one that is there already must be the same.
+        """Create the table; an existing one must be the same.
 
         Returns:
             The table as the metastore holds it now.
@@ -200,7 +200,7 @@ class MetastoreClient:
             TableMismatchError: It refuses, or holds another table of this name; says which
                 parts differ.
         """
-        # One that is there is read back and compared below, as after every creation.
+        # An existing table is read back and compared below, as after every creation.
         wanted = table.layout.location
         with suppress(AlreadyExists), location_refusals(f"table {table}", wanted):
             self._connection.call(
@@ -222,7 +222,7 @@ class MetastoreClient:
         put: Mapping[str, str],
         remove: Collection[str] = (),
     ) -> MetastoreTable:
-        """Set and remove table properties; everything else stays as the metastore holds it.
+        """Set and remove table properties; everything else stays as it is in the metastore.
 
         Returns:
             The table read back.
@@ -255,13 +255,13 @@ class MetastoreClient:
     ) -> MetastoreTable:
         """Replace the data columns of a table and of all its partitions, and set properties.
 
-        The metastore changes the partitions in the same transaction (CASCADE): readers that go by
-        a partition's own columns would not see new ones in it otherwise.
+        The metastore changes the partitions in the same transaction (CASCADE). Otherwise readers
+        that use a partition's own columns would not see new ones in it.
 
         Args:
-            database: Of the table.
+            database: Name of the database.
             table: Its name.
-            columns: All of them; those that stay keep their comments.
+            columns: All columns; kept columns retain their comments.
             put: Table properties to set.
 
         Returns:
@@ -291,13 +291,13 @@ class MetastoreClient:
     ) -> str:
         """Set table parameters if one of them still has the value that was read; no lock is taken.
 
-        Sent once. Only reading the table tells what became of it.
+        Sent once. Only reading the table shows the outcome.
 
         Args:
-            database: Of the table.
+            database: Name of the database.
             table: Its name.
-            swap: What is set, under which condition.
-            columns: To show from now on; None leaves them.
+            swap: What to set, under which condition.
+            columns: New columns; None leaves them unchanged.
 
         Returns:
             Empty when the metastore says that it is done; else what it said.
@@ -330,7 +330,7 @@ class MetastoreClient:
         return ""
 
     def drop_table(self, database: str, table: str) -> None:
-        """Take a table out of the metastore; its files stay. One that is gone is gone.
+        """Take a table out of the metastore; its files stay. A missing table is no error.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
@@ -358,10 +358,10 @@ class MetastoreClient:
     def get_partitions(
         self, database: str, table: str, names: Sequence[str]
     ) -> dict[tuple[str, ...], HivePartition]:
-        """Those of the named partitions that exist, by their raw values.
+        """The existing ones of the named partitions, by their raw values.
 
         Args:
-            database: Of the table.
+            database: Name of the database.
             table: Its name.
             names: Escaped, as the metastore spells them.
 
@@ -381,8 +381,8 @@ class MetastoreClient:
     ) -> AddOutcome:
         """Add partitions with the table's present columns and format, in batches.
 
-        One that the metastore refuses does not hold up the others: its batch is halved until
-        it stands alone.
+        A partition that the metastore refuses does not hold up the others: its batch is halved
+        until the partition is alone.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
@@ -411,10 +411,10 @@ class MetastoreClient:
     def alter_partitions(
         self, database: str, table: str, changes: Sequence[PartitionChange]
     ) -> tuple[tuple[str, ...], ...]:
-        """Move partitions, change their columns, or take the trust from their statistics.
+        """Move partitions, change their columns, or mark their statistics as unreliable.
 
         Returns:
-            Values of those that do not exist.
+            Values of the partitions that do not exist.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
@@ -448,7 +448,7 @@ class MetastoreClient:
             MetastoreUnavailableError: The metastore does not answer.
             TableMismatchError: The metastore refuses.
         """
-        # One that is gone is what was asked for.
+        # A missing partition is the wanted result.
         with suppress(NoSuchObject):
             self._connection.call(
                 f"alter partitions of {database}.{table}: drop one",
@@ -467,7 +467,7 @@ class MetastoreClient:
         try:
             return self._read(what, database, table)
         except MethodMissingError:
-            # 4.0 has lost the old method, old servers lack the new one; learn it once.
+            # 4.0 has lost the old method, old servers lack the new one; found out once.
             other = _read_by_name if self._reader is _read_by_request else _read_by_request
             self._reader = other
         return self._read(what, database, table)
@@ -519,7 +519,7 @@ class MetastoreClient:
         answer = self._connection.call(
             f"add partitions to {database}.{table}",
             lambda client: client.add_partitions_req(request),
-            # AlreadyExists in spite of the flag: another adds the same at this moment.
+            # AlreadyExists despite the flag: another process adds the same at this moment.
             expected=(ServerFailure, InvalidObject, AlreadyExists),
         )
         added = {tuple(raw.values) for raw in answer.partitions or ()}
@@ -537,8 +537,8 @@ class MetastoreClient:
 
 
 def _read_by_request(client: Any, database: str, table: str) -> Any:
-    # Without the capability the server hides insert-only tables behind a failure of its own;
-    # we want to see them, to refuse them by name.
+    # Without the capability the server reports insert-only tables as a failure of its own. We want
+    # to see them, to refuse them by name.
     able = ttypes.ClientCapabilities([ttypes.ClientCapability.INSERT_ONLY_TABLES])
     request = ttypes.GetTableRequest(dbName=database, tblName=table, capabilities=able)
     return client.get_table_req(request).table

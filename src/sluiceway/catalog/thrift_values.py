@@ -1,4 +1,4 @@
-"""Between the metastore's thrift structs and our values. Thrift types go no further up."""
+"""Between the metastore's thrift structs and our values. No other layer sees thrift types."""
 
 import copy
 from typing import Any
@@ -13,7 +13,7 @@ from sluiceway.catalog.hive_table import (
     NewPartition,
 )
 
-# A partition or table whose statistics say so lets Hive answer count(*) without reading files.
+# With such statistics of a table or partition, Hive answers count(*) without reading files.
 STATS_ACCURATE = "COLUMN_STATS_ACCURATE"
 
 
@@ -40,7 +40,7 @@ def partition_value(raw: Any) -> HivePartition:
 
 
 def raw_table(table: MetastoreTable) -> Any:
-    """Thrift `Table` to create from our value."""
+    """A thrift `Table` to create, from our value."""
     layout = table.layout
     storage = ttypes.StorageDescriptor(
         cols=_raw_columns(layout.columns),
@@ -70,7 +70,7 @@ def raw_table(table: MetastoreTable) -> Any:
 
 
 def raw_partition(table: Any, partition: NewPartition) -> Any:
-    """Thrift `Partition` with the storage of the thrift `Table` and a location of its own."""
+    """A thrift `Partition` with the storage of the thrift `Table` and its own location."""
     storage = copy.copy(table.sd)
     storage.location = partition.location
     return ttypes.Partition(

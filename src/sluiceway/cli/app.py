@@ -1,6 +1,6 @@
 """The command `sluiceway`: finds the verb, runs it, turns errors into words and exit codes.
 
-A verb's module is imported when the verb is used, so that help and mistakes answer at once.
+A verb's module is imported when the verb is used, so that help and mistakes are fast.
 """
 
 import atexit
@@ -32,11 +32,11 @@ EXIT_INTERRUPTED = 130
 
 _DOCUMENTS = ("json", "yaml")
 _OF_FOLDERS = frozenset({"validate", "plan", "status", "test"})
-"""Commands that take a folder of job files in place of one."""
+"""Commands that accept a folder of job files instead of one file."""
 _OBJECTS_BEFORE_GC = 50_000
 _COMPLETION_OPTIONS = frozenset({"install_completion", "show_completion"})
 COMPLETE_VARIABLE = "_SLUICEWAY_COMPLETE"
-"""In the environment where a shell asks what may follow."""
+"""A shell sets this variable to ask for completions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Verb:
     Attributes:
         name: As typed.
         help: One line.
-        stops_gracefully: It ends by SIGTERM and SIGINT in good order, from its first moment on;
-            it finds the `StopSignal` that listens as its context's `obj`.
+        stops_gracefully: Whether it ends in good order on SIGTERM and SIGINT from its first moment
+            on; its context's `obj` is the `StopSignal`.
     """
 
     name: str
@@ -106,13 +106,13 @@ GROUPS = (
     ("Mend and keep", ("dirty", "late", "offsets", "compact", "maintain", "gc")),
     ("Help", ("explain", "schema", "completion", "version")),
 )
-"""How the help lists the commands, in the order in which somebody needs them."""
+"""Order of the commands in the help: as users need them."""
 
 
 def main() -> NoReturn:
     """Run the process's own arguments and exit. The console script and `-m` call it, once."""
     if sys.stdout is None:
-        # Closed by the caller, who wants none of it.
+        # The caller closed it and wants no output.
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
     code = [EXIT_FAILED]
     # The first that is registered is the last that is called.
@@ -122,11 +122,11 @@ def main() -> NoReturn:
 
 
 def _end(code: Sequence[int]) -> None:
-    """End the process with the interpreter as it is.
+    """End the process without taking the interpreter down.
 
-    A thread that nobody can end may be in a library, in a call to a store that does not answer.
-    When it comes back while the interpreter is taken down it is ended by force, which a library in
-    C++ or Rust takes for a fault: the process would abort, with another code than its own.
+    A thread that cannot be ended may wait in a library, in a call to a store that does not answer.
+    When the call returns while the interpreter is taken down, the thread is ended by force. A
+    library in C++ or Rust takes that for a fault: the process would abort, with another exit code.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -147,7 +147,7 @@ def run_command(args: Sequence[str]) -> int:
     JOB_FILE.set(None)
     try:
         code = _dispatch(list(args))
-        # What does not fit through is to be told here, not at the interpreter's end.
+        # A failed flush is reported here, not at the interpreter's end.
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -157,7 +157,7 @@ def run_command(args: Sequence[str]) -> int:
 
 
 def _document_requested(args: Sequence[str]) -> str:
-    """`json`, `yaml` or nothing; known before, and also where, the options are wrong."""
+    """`json`, `yaml` or empty; found without parsing the options, which may be wrong."""
     asked = ""
     for name, value in pairwise([*args, ""]):
         if name in ("-o", "--output"):
@@ -197,7 +197,7 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _run_one(verb: Verb, args: list[str]) -> int:
-    """Of several: its errors are told, and the others go on."""
+    """Run one file of several: print its errors, and let the others go on."""
     JOB_FILE.set(None)
     try:
         return _run(verb, args)
@@ -207,7 +207,7 @@ def _run_one(verb: Verb, args: list[str]) -> int:
 
 def _run(verb: Verb, args: list[str]) -> int:
     if not verb.stops_gracefully:
-        # What is imported stays: looking it through every 700 objects is a twelfth of such a verb.
+        # Imported objects stay: a scan of them every 700 objects is a twelfth of such a command.
         gc.set_threshold(_OBJECTS_BEFORE_GC, *gc.get_threshold()[1:])
         return _run_typer(verb, args, None)
     # Before anything heavy: a signal may come while modules are still being imported.
@@ -226,7 +226,7 @@ def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     try:
         code = command.main(args=args, prog_name=name, obj=context, standalone_mode=in_words)
     except typer.TyperException as error:
-        # Only where Typer does not tell it itself, in words.
+        # Only where Typer does not say it in words itself.
         todo = f"`{name} --help` lists what it takes"
         raise WrongUsageError(error.format_message(), hint=todo) from error
     except typer.Abort:
@@ -234,7 +234,7 @@ def _run_typer(verb: Verb, args: list[str], context: object) -> int:
         return EXIT_FAILED
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):
-            # Typer and Rich end so; what they left in the buffer has nowhere to go.
+            # Typer and Rich end so; the rest of their buffer has no reader.
             drop_output()
             return EXIT_BROKEN_PIPE
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -242,7 +242,7 @@ def _run_typer(verb: Verb, args: list[str], context: object) -> int:
 
 
 def verb_command(verb: Verb) -> Any:
-    """A verb's Typer command, without Typer's options for completion: that is a verb of its own."""
+    """A verb's Typer command, without Typer's completion options: completion is its own verb."""
     import typer  # noqa: PLC0415 - as in `_run_typer`
 
     from sluiceway.cli.views.help_layout import lay_out_help  # noqa: PLC0415

@@ -54,12 +54,12 @@ def parse_checked_job(content: bytes, path: FilePath) -> LoadedJob:
 def inspect_checked_job(content: bytes, path: FilePath) -> InspectedJob:
     """Find all that is wrong with a job file, by every check that needs no server and no Spark.
 
-    Column types, constants and expressions are checked also where the rest is wrong; options of
-    the source in routes that can be read; what the format makes of its options and columns, and
-    how the parts of a row fit together, when all else is well.
+    Column types, constants and expressions are checked even where the rest is wrong. Options of the
+    source are checked in routes that can be read. Format options, columns and the parts of a row
+    are checked together only when all else is valid.
 
     Raises:
-        UnhealthyEnvironmentError: A plug-in that it names does not work here.
+        UnhealthyEnvironmentError: A plug-in in the job file does not work here.
     """
     read = inspect_job(content, path, os.environ, _wrong_columns)
     if read.job is None:
@@ -83,7 +83,7 @@ def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Jo
         read = _read_columns(columns)
         written = [(*COLUMNS, index) for index in range(len(columns))]
     elif isinstance(columns, Mapping):
-        # Which further columns there are only the registry knows.
+        # Only the registry knows further columns.
         told = [(path, _as_declared(path, column)) for path, column in written_columns(data)]
         read = replace(_read_columns(tuple(column for _, column in told)), complete=False)
         written = [path for path, _ in told]
@@ -96,7 +96,7 @@ def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Jo
 
 
 def _as_declared(path: Path, column: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the job file says of a field as if it declared a column; no such one without a type."""
+    """A field of the job file as if it were a declared column; None without a type."""
     return {**column, "name": written_name(path, column)}
 
 
@@ -152,7 +152,7 @@ def _refused_by_plugin(
     job: LoadedJob, number: int, route: RouteSpec, name: str
 ) -> Iterator[JobFileProblem]:
     if name not in plugin_names(PluginGroup.SOURCES):
-        # A connection of another kind; that is told where it is named.
+        # A connection of another kind is reported where it is named.
         return
     from sluiceway.jobfile.compile.compile import source_access  # noqa: PLC0415 - seldom needed
 

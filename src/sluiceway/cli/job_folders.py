@@ -18,7 +18,7 @@ Run = Callable[[list[str]], int]
 
 
 def folder_among(args: Sequence[str]) -> int | None:
-    """Which of a command's arguments is a folder in the place of a job file; None for none."""
+    """Position of the argument that is a folder instead of a job file; None for none."""
     for place, arg in enumerate(args):
         named = place and args[place - 1] in _WITH_VALUES
         if not named and not arg.startswith("-") and Path(arg).is_dir():
@@ -30,17 +30,17 @@ def over_folder(args: Sequence[str], place: int, run: Run, answer_as: str) -> in
     """Run a command for each job file of a folder.
 
     Args:
-        args: Of the command.
-        place: Of the folder among them.
-        run: Runs it with other arguments; it tells errors and returns the exit code.
+        args: Arguments of the command.
+        place: Position of the folder among them.
+        run: Runs the command with other arguments; it prints errors and returns the exit code.
         answer_as: `json` or `yaml` for one document with the answers of all files, else empty.
 
     Returns:
-        The highest exit code; that something would change counts behind each failure.
+        The highest exit code; "something would change" is less than any failure.
 
     Raises:
-        JobFileError: There is no job file in it.
-        WrongUsageError: It would be watched.
+        JobFileError: The folder has no job file.
+        WrongUsageError: The command would watch the folder.
     """
     folder = Path(args[place])
     files = job_files_in(folder)
@@ -70,7 +70,7 @@ def over_folder(args: Sequence[str], place: int, run: Run, answer_as: str) -> in
 
 
 def job_files_in(folder: Path) -> list[Path]:
-    """Its job files by name, without those of tests; none where it is gone or cannot be read."""
+    """The folder's job files by name, without test files; empty where the folder is unreadable."""
     try:
         return sorted(each for each in folder.iterdir() if _is_job(each))
     except OSError:
@@ -83,12 +83,12 @@ def _is_job(path: Path) -> bool:
 
 
 def is_tests(path: Path) -> bool:
-    """Whether a file holds tests of a job, beside the job file."""
+    """Whether a file holds tests of a job; it lies next to the job file."""
     return path.stem.endswith(".test")
 
 
 def _answered(args: list[str], run: Run) -> tuple[object, int]:
-    """One file's answer as JSON has it; None where the command told none."""
+    """One file's answer as JSON; None where the command gave none."""
     written = io.StringIO()
     with redirect_stdout(written):
         code = run(_as_json(args))

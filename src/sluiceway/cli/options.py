@@ -8,7 +8,7 @@ import typer
 
 
 class OutputFormat(StrEnum):
-    """How a command answers: in words, or in one document of JSON or YAML."""
+    """Form of a command's answer: words, or one document of JSON or YAML."""
 
     TABLE = "table"
     JSON = "json"
@@ -20,7 +20,7 @@ class OutputFormat(StrEnum):
         return self is not OutputFormat.TABLE
 
 
-# Whether it can be read is told by whoever reads it, as of any job file: with 3, not with 2.
+# The reader of the file reports whether it can be read, like any job file: with 3, not with 2.
 JobFile = Annotated[
     Path, typer.Argument(help="The job file.", metavar="JOB", exists=False, readable=False)
 ]
@@ -46,7 +46,7 @@ OneRoute = Annotated[
 
 
 def this_operator() -> str:
-    """Who asks, as the ledger keeps it: `user@host`."""
+    """Who runs the command, as the ledger keeps it: `user@host`."""
     import getpass  # noqa: PLC0415 - commands that only read do without it
     import socket  # noqa: PLC0415
 

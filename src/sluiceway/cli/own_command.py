@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def own_command(*, anywhere: bool = False) -> str:
-    """`sluiceway` when the PATH has this very installation, else how to reach it from here.
+    """`sluiceway` when the PATH has this installation, else how to call it from here.
 
     Args:
-        anywhere: How to reach it from every folder, not from the current one alone.
+        anywhere: Whether the command has to work from every folder.
     """
     beside = Path(sys.executable).parent / "sluiceway"
     found = shutil.which("sluiceway")
@@ -24,7 +24,7 @@ def own_command(*, anywhere: bool = False) -> str:
 
 
 def from_here(path: Path) -> str:
-    """The path as short as it may be typed in the current folder."""
+    """The path, as short as it can be typed in the current folder."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))
     except (ValueError, OSError):
@@ -32,7 +32,7 @@ def from_here(path: Path) -> str:
 
 
 def exports(bootstrap_servers: str, metastore_uri: str) -> list[str]:
-    """Shell lines that set what the example's job file refers to."""
+    """Shell lines that set the variables of the example's job file."""
     return [
         f"export SLUICEWAY_KAFKA={shlex.quote(bootstrap_servers)}",
         f"export SLUICEWAY_METASTORE={shlex.quote(metastore_uri)}",

@@ -11,10 +11,10 @@ SubmittedJob = Annotated[
 
 
 def named_job(text: str) -> str:
-    """The job's name, which a job file has in it.
+    """A job's name, from a name or from a job file.
 
     Raises:
-        JobFileError: There is such a file, and it is not valid.
+        JobFileError: The job file is not valid.
         WrongUsageError: It is neither a file nor a name.
     """
     from sluiceway.errors import WrongUsageError  # noqa: PLC0415 - keeps `--help` quick

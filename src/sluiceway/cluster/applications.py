@@ -1,7 +1,7 @@
-"""What is known on this machine of the jobs that were submitted from it.
+"""Records of the jobs that were submitted from this machine.
 
-A folder a job, for this user alone: what was submitted, the log of a driver that runs here, and how
-that one is. Nothing in it decides about rows: ledger and lease do.
+One folder per job, for this user alone: the submission, the log of a driver that runs here, and the
+state of that driver. Nothing in it decides about rows: ledger and lease do.
 """
 
 import fcntl
@@ -32,17 +32,18 @@ class Application:
     """A job that was submitted.
 
     Attributes:
-        job: Its name.
+        job: Name of the job.
         job_file: Absolute path of the file that it was submitted with.
         master: `run.master` of that file.
         deploy: Where the driver runs: `client` is this machine, `cluster` is the cluster.
         environment: Archive or its address that executors unpack; empty: they use their own.
-        submitted_at_ms: Since 1970.
-        supervisor: Who keeps the driver running here; None where the cluster does.
-        cluster_id: What the cluster calls it; empty for a driver of this machine.
-        environment_named: Whether the submitter named it; else it was packed for this submission.
-        hadoop_conf: HADOOP_CONF_DIR of the submission, where the cluster is found again.
-        login: Of the job, by which the cluster is asked; None: by the user's own ticket, if any.
+        submitted_at_ms: Time of the submission, ms since 1970.
+        supervisor: Process that keeps the driver running here; None where the cluster does.
+        cluster_id: The cluster's id of it; empty for a driver of this machine.
+        environment_named: Whether the submitter named the archive; else it was packed for this
+            submission.
+        hadoop_conf: HADOOP_CONF_DIR of the submission, to find the cluster again.
+        login: Login of the job for calls to the cluster; None for the user's own ticket, if any.
     """
 
     job: str
@@ -60,14 +61,14 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class DriverState:
-    """How a driver of this machine is; its supervisor writes it.
+    """State of a driver of this machine; its supervisor writes it.
 
     Attributes:
         state: `running`; `waiting` for its next start; `ended` for good.
         starts: How often it was started.
-        exit_code: Of the last one that ended; None before.
-        since_ms: When this state began, since 1970.
-        driver: The process; None when none runs.
+        exit_code: Exit code of the last driver that ended; None before.
+        since_ms: When this state began, ms since 1970.
+        driver: Process of the driver; None when none runs.
     """
 
     state: Literal["running", "waiting", "ended"]
@@ -81,7 +82,7 @@ _Record = TypeVar("_Record", Application, DriverState)
 
 
 def applications_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where all is kept: below XDG_STATE_HOME, else `~/.local/state`."""
+    """Folder of all records: below XDG_STATE_HOME, else `~/.local/state`."""
     found = os.environ if environment is None else environment
     root = Path(found.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
     return root.absolute() / "sluiceway" / "applications"
@@ -91,8 +92,8 @@ class ApplicationFolder:
     """The folder of one job.
 
     Args:
-        job: Its name, which is fit for a file's name.
-        root: `applications_folder` when left out.
+        job: Name of the job, which can be a file name.
+        root: Folder of all records; None takes `applications_folder`.
     """
 
     def __init__(self, job: str, root: Path | None = None) -> None:
@@ -109,14 +110,14 @@ class ApplicationFolder:
         return self.path / "spark-conf"
 
     def make(self) -> None:
-        """Make it, for this user alone.
+        """Create it, for this user alone.
 
         Raises:
-            UnhealthyEnvironmentError: It cannot be made.
+            UnhealthyEnvironmentError: It cannot be created.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Also one that was there, of a backup or another hand.
+            # An existing folder too, for example from a backup.
             self.path.chmod(0o700)
         except OSError as error:
             raise UnhealthyEnvironmentError(
@@ -127,11 +128,11 @@ class ApplicationFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let no other command start or end the job meanwhile. The folder is there.
+        """Lock the folder, which exists: no other command starts or ends the job meanwhile.
 
         Raises:
-            WrongUsageError: Another one does so now.
-            UnhealthyEnvironmentError: The folder takes no lock.
+            WrongUsageError: Another command holds the lock.
+            UnhealthyEnvironmentError: The file system supports no lock.
         """
         try:
             lock = (self.path / _LOCK).open("wb")
@@ -157,26 +158,26 @@ class ApplicationFolder:
         )
 
     def read(self) -> Application | None:
-        """What was submitted last; None when nothing was, or it cannot be read."""
+        """The last submission; None when there is none, or it cannot be read."""
         found = self._read(_APPLICATION)
         own = {"supervisor": ProcessIdentity, "login": KerberosLogin}
         return None if found is None else _made(Application, found, own)
 
     def write(self, application: Application) -> None:
-        """Keep what was submitted."""
+        """Write the submission."""
         self._write(_APPLICATION, asdict(application))
 
     def read_driver(self) -> DriverState | None:
-        """How its driver is; None before the first start."""
+        """State of the driver; None before the first start."""
         found = self._read(_DRIVER)
         return None if found is None else _made(DriverState, found, {"driver": ProcessIdentity})
 
     def write_driver(self, state: DriverState) -> None:
-        """Keep how the driver is."""
+        """Write the state of the driver."""
         self._write(_DRIVER, asdict(state))
 
     def forget_driver(self) -> None:
-        """Of a submission before this one."""
+        """Remove the state that an earlier submission left."""
         (self.path / _DRIVER).unlink(missing_ok=True)
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -218,20 +219,20 @@ def all_submitted() -> list[tuple[ApplicationFolder, Application]]:
 
 
 def is_running(process: ProcessIdentity | None) -> bool:
-    """Whether a process of a record lives; one that cannot be told counts as gone."""
+    """Whether a recorded process is alive; false where that cannot be found out."""
     if process is None:
         return False
     here = boot_id()
     if here and process.boot_id == here:
-        # This boot of this machine, whatever it is called by now.
+        # This boot of this machine, even under another host name.
         process = replace(process, host=socket.gethostname())
     return bool(is_alive(process))
 
 
 def machine_elsewhere(process: ProcessIdentity | None) -> str:
-    """The machine of a process, when it is another one than this; else empty.
+    """The host of a process when it is not this machine; else empty.
 
-    A home folder may be shared by many, and whether a process of another one lives is not seen.
+    Many machines may share a home folder, and processes of other machines are not visible.
     """
     if process is None or process.host == socket.gethostname() or process.boot_id == boot_id():
         return ""
@@ -246,9 +247,9 @@ def now_ms() -> int:
 def _made(
     kind: type[_Record], found: Mapping[str, Any], parts: Mapping[str, type]
 ) -> _Record | None:
-    """What a record holds; None where one that this version needs is missing.
+    """The fields of a record; None when one that this version needs is missing.
 
-    What it does not know, a newer version wrote.
+    Unknown fields come from a newer version.
     """
     known = {field.name for field in fields(kind)}
     values = {name: value for name, value in found.items() if name in known}

@@ -1,4 +1,4 @@
-"""What the driver of a submitted job has written, read across the parts of its log."""
+"""The log of a submitted job's driver, read across its parts."""
 
 import os
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ _BLOCK_BYTES = 1 << 16
 
 
 class DriverLog:
-    """The end of it, and then what comes.
+    """The end of the log, and then new lines.
 
-    A log of this machine may be long, so only what is asked for is read of it. Used in a `with`
-    block, for it holds a file.
+    A log of this machine may be long, so only its end is read. Used in a `with` block, because it
+    holds a file open.
 
     Args:
-        folder: Of the job.
+        folder: Folder of the job.
         application: Its last submission.
     """
 
@@ -28,9 +28,9 @@ class DriverLog:
         self._path = folder.log
         self._application = application
         self._part: BinaryIO | None = None
-        """What was read last; held, for the number of a file that is gone is soon another's."""
+        """The file that was read last; held open, because its inode number may be used again."""
         self._end = 0
-        """How far it was."""
+        """Offset up to which it was read."""
         self._observed = ""
 
     def __enter__(self) -> Self:
@@ -45,7 +45,7 @@ class DriverLog:
 
         Args:
             lines: How many at most.
-            whole: Whether a last line that has not ended is left to `more`.
+            whole: Whether an unfinished last line is left to `more`.
 
         Raises:
             SubmissionError: There is no log, or not yet.
@@ -64,7 +64,7 @@ class DriverLog:
                 self._hold(newest)
                 for part in parts.values():
                     end = self._end if part is newest else part.seek(0, os.SEEK_END)
-                    # One more, for the first of them is cut.
+                    # One more line, because the first one is cut.
                     found = _with_lines_before(part, end, found, lines + 1)
         except OSError as error:
             raise self._unreadable(error) from error
@@ -73,14 +73,14 @@ class DriverLog:
         return found.decode(errors="replace").splitlines()[-lines:]
 
     def more(self) -> str:
-        """What has come since the last call; empty when nothing has.
+        """New text since the last call; empty when there is none.
 
         Raises:
             SubmissionError: The log is gone, or the cluster does not answer.
         """
         if self._application.deploy == "cluster":
             before, self._observed = self._observed, self._of_cluster()
-            # Another driver of the cluster has a log of its own.
+            # Each new driver of the cluster has its own log.
             return (
                 self._observed[len(before) :]
                 if self._observed.startswith(before)
@@ -101,7 +101,7 @@ class DriverLog:
                 break
             unread.insert(0, part)
         if self._part is not None:
-            # It may have been cut by hand, to save space.
+            # An operator may have cut it, to save space.
             size = self._part.seek(0, os.SEEK_END)
             self._part.seek(self._end if size >= self._end else 0)
             unread.insert(0, self._part)
@@ -113,10 +113,10 @@ class DriverLog:
         return self._without_half(b"".join(blocks), len(blocks[-1]))
 
     def _without_half(self, read: bytes, of_newest: int) -> bytes:
-        """What was read up to `_end`, but for a line that has not ended: it is read again.
+        """The text that was read up to `_end`, without an unfinished line: it is read again.
 
-        So no character of several bytes is cut. What of it stands in a part before the newest one
-        cannot be read again.
+        So no multi-byte character is cut. The part of such a line in an older file cannot be read
+        again.
         """
         kept_back = min(len(read) - read.rfind(b"\n") - 1, of_newest)
         self._end -= kept_back
@@ -139,7 +139,7 @@ class DriverLog:
 
 
 def _with_lines_before(part: BinaryIO, end: int, found: bytes, lines: int) -> bytes:
-    """What was found behind a part, and so much of the part's end that there are enough lines."""
+    """Lines at a part's end, before the lines in `found`, until there are enough."""
     at = end
     while at > 0 and found.count(b"\n") < lines:
         begin = max(0, at - max(_BLOCK_BYTES, len(found)))

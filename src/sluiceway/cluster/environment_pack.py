@@ -1,8 +1,8 @@
 """This Python environment as one archive that runs on machines without any Python.
 
-It holds the interpreter, its standard library, this package, and what this package and its
-plug-ins need; of pyspark only the Python part, for the cluster brings the jars. Nothing in it
-depends on when, where or by whom it was made, so the same environment gives the same bytes.
+It holds the interpreter, its standard library, this package, and what this package and its plug-ins
+need. Of pyspark it holds only the Python part, because the cluster brings the jars. Time, place and
+user leave no trace in it, so the same environment gives the same bytes.
 """
 
 import gzip
@@ -29,7 +29,7 @@ SUFFIX = ".tar.gz"
 _ROOT = "sluiceway"
 _NATIVE = "sluiceway-native"
 _LOGINS = "kerberos"
-"""Extra of this package, packed where it is installed: a driver on a cluster logs in there."""
+"""Extra of this package that is packed when installed, for a login from a driver on a cluster."""
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _MADE_AT_S = 315_532_800
 """1980-01-01: the first time that every kind of archive can hold."""
@@ -45,7 +45,7 @@ _OF_A_WHOLE_SPARK = frozenset({"jars", "bin", "sbin", "examples", "data", "licen
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
-# The interpreter may be linked to a library that its own machine has elsewhere.
+# The interpreter may need a library from another place on its own machine.
 _LAUNCHER = """\
 #!/bin/sh
 case "$0" in */*) here="${0%/*}" ;; *) here=. ;; esac
@@ -71,12 +71,12 @@ _Content = Path | bytes
 
 @dataclass(frozen=True, slots=True)
 class PackedEnvironment:
-    """An archive that was made.
+    """The archive and its contents.
 
     Attributes:
-        path: Absolute.
-        sha256: Of its bytes.
-        size_bytes: Of the archive.
+        path: Absolute path.
+        sha256: SHA-256 of the archive.
+        size_bytes: Size of the archive.
         packages: Name -> version of every package in it.
     """
 
@@ -125,10 +125,10 @@ def pack_environment(path: Path) -> PackedEnvironment:
 
 
 def environment_label() -> str:
-    """Names what an archive of this environment would hold, for a cache of archives.
+    """Key of an archive of this environment, for a cache of archives.
 
-    Packages that are installed to be edited count with their files' times, others with what the
-    installer wrote of their files: a build of one's own may keep its version.
+    Editable packages count with their files' times, others with the installer's file list: a
+    private build may keep its version.
     """
     digest = hashlib.sha256(sys.version.encode())
     for name, found in sorted(_needed().items()):
@@ -147,7 +147,7 @@ def _needed() -> dict[str, Distribution]:
     try:
         distribution(_NATIVE)
     except PackageNotFoundError:
-        # Optional: without it all works, at a higher price.
+        # Optional: without it everything works, at a higher price.
         pass
     else:
         roots.append(_NATIVE)
@@ -185,7 +185,7 @@ def _plugin_packages() -> list[str]:
 
 
 def _requirements(each: Distribution, extra: str) -> Iterator[tuple[str, str, bool]]:
-    """Name, extra, and whether it has to be there: what a marker speaks of may be elsewhere."""
+    """Name, extra, and whether it is required: with a marker it may be missing here."""
     for text in each.requires or ():
         requirement, _, marker = text.partition(";")
         matched, asked = _NAME.match(requirement), _EXTRA.search(marker)
@@ -229,7 +229,7 @@ def _standard_library() -> dict[str, _Content]:
         )
         for name in files:
             path = Path(folder) / name
-            # Only its own: Debian has links to its settings there.
+            # Only its own files: Debian has links to its settings there.
             if path.suffix in _UNUSED_SUFFIXES or name in {"sitecustomize.py"}:
                 continue
             found[f"lib/{_VERSION}/{path.relative_to(root).as_posix()}"] = path
@@ -268,7 +268,7 @@ def _is_code(place: str) -> bool:
 
 
 def _edited(each: Distribution) -> dict[str, _Content]:
-    """The files of a package that is installed to be edited, from where they are."""
+    """The files of an editable package, from where they are."""
     found: dict[str, _Content] = {}
     if not _is_edited(each):
         return found

@@ -1,9 +1,8 @@
 """The main program of a driver on a cluster: it carries the job file and its secrets.
 
-A cluster hands an application's files to every container, but its main program to the driver
-alone. So the job file, the variables and the files that it refers to travel in that program, the
-keytab of its login too; no executor has them. Tasks get what they need with their plans, as on one
-machine.
+A cluster hands an application's files to every container, but its main program to the driver alone.
+So that program carries the job file, the variables and files that it refers to, and the keytab of
+its login. No executor has them: tasks get what they need with their plans.
 """
 
 import base64
@@ -41,13 +40,13 @@ _FOLDER = "sluiceway-job"
 
 @dataclass(frozen=True, slots=True)
 class JobArchive:
-    """What a driver needs of the machine that submitted it.
+    """What a driver needs from the machine that submitted it.
 
     Attributes:
-        name: Of the job file.
-        text: Of the job file.
-        variables: Those that it refers to.
-        files: Path -> content of those that it refers to.
+        name: Name of the job file.
+        text: Text of the job file.
+        variables: Variables that it refers to, with their values.
+        files: Path -> content of the files that it refers to.
         login_files: Path -> content of keytab and realm.
     """
 
@@ -61,12 +60,12 @@ class JobArchive:
 def collect(
     job_file: Path, environment: Mapping[str, str], login: KerberosLogin | None = None
 ) -> JobArchive:
-    """Gather a job file and all that its references stand for. The file was checked before.
+    """Collect a job file and all that its references stand for. The file was checked before.
 
     Args:
         job_file: Its path.
         environment: Variables that it may refer to.
-        login: Of the job; None where it has none.
+        login: Login of the job; None where it has none.
 
     Raises:
         SubmissionError: A file cannot be read any more.
@@ -90,7 +89,7 @@ def collect(
 
 
 def driver_program(job: str, archive: JobArchive) -> str:
-    """A Python program that runs the job of a parcel, which unpacks it on the other side."""
+    """A Python program that unpacks the archive where it runs, and runs the job."""
     fields = {
         "name": archive.name,
         "text": archive.text,
@@ -108,10 +107,10 @@ def driver_program(job: str, archive: JobArchive) -> str:
 
 
 def unpack(packed: str, folder: Path) -> Path:
-    """Write what a parcel holds below `folder`, for this user alone; the job file's path.
+    """Write the archive's files below `folder`, for this user alone; returns the job file's path.
 
-    References to files become references to their copies; variables are set in this process, and
-    its logins are made with the copies of keytab and realm.
+    References to files become references to their copies. The variables are set in this process,
+    and its logins use the copies of keytab and realm.
     """
     fields = json.loads(base64.b64decode(packed))
     place = folder.absolute() / _FOLDER

@@ -19,15 +19,15 @@ from sluiceway.errors import WrongUsageError
 
 SPARK_VERSION = "4.1.4"
 _USER = 185
-"""Of Spark's own images."""
+"""User of Spark's own images."""
 _JOB_FOLDER = "/etc/sluiceway/job"
 _SPARK_FOLDER = "/etc/sluiceway/spark"
 _TEMPLATE = "executor-pod.yaml"
 _CONTENT = "sluiceway/content"
 _LONGEST_NAME = 63
-"""Of an object and of a label's value."""
+"""Longest name of an object, and longest value of a label."""
 _HASH_LENGTH = 8
-# Fit for a Secret and for a shell, and none of the other names in the Secret.
+# Fit for a Secret and for a shell, and different from the other names in the Secret.
 _PLAIN_FILE = re.compile(r"(?!file-|env-)[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _PYTHON = "/opt/sluiceway/bin/python"
 _HEALTH_PORT = 8081
@@ -35,7 +35,7 @@ _PROBE = (
     "import urllib.request as u; "
     f"u.urlopen('http://127.0.0.1:{_HEALTH_PORT}/healthz', timeout=5).read()"
 )
-# What only the pod itself knows is added to the settings as it starts.
+# Facts that only the pod itself knows are added to the settings when it starts.
 _START = f"""\
 set -e
 mkdir -p /tmp/spark-conf
@@ -61,18 +61,18 @@ USER {_USER}
 
 @dataclass(frozen=True, slots=True)
 class PodChoices:
-    """What an operator says of the pods.
+    """An operator's choices for the pods.
 
     Attributes:
-        image: Built by the recipe.
-        namespace: Of all objects.
+        image: Image that was built by the recipe.
+        namespace: Namespace of all objects.
         replicas: Drivers; all but one are standbys.
-        driver_memory: Request and limit, as `2Gi`.
-        driver_cpu: Request, as `1`.
-        service_account: Of driver and executors; made.
+        driver_memory: Request and limit, such as `2Gi`.
+        driver_cpu: Request, such as `1`.
+        service_account: Service account of driver and executors; the manifests create it.
         node_selector: Labels of nodes, for all pods.
-        labels: Further ones of all objects and executors.
-        tolerations: Of all pods, as the API has them.
+        labels: Further labels of all objects and executors.
+        tolerations: Tolerations of all pods, as in the API.
     """
 
     image: str
@@ -95,9 +95,9 @@ def render(job: str, archive: JobArchive, choices: PodChoices) -> str:
     """All objects of a job as YAML documents; the Secret among them holds the job's secrets.
 
     Args:
-        job: Its name.
+        job: Name of the job.
         archive: The job file and what it refers to.
-        choices: Of the operator.
+        choices: Choices of the operator.
     """
     yaml = YAML()
     yaml.explicit_start = True
@@ -109,7 +109,7 @@ def render(job: str, archive: JobArchive, choices: PodChoices) -> str:
 
 
 def objects(job: str, archive: JobArchive, choices: PodChoices) -> list[dict[str, Any]]:
-    """The same as plain data, in the order in which they are to be made."""
+    """As `render`, as plain data, in the order of creation."""
     name = _object_name(job)
     meta = {
         "name": name,
@@ -160,7 +160,7 @@ def objects(job: str, archive: JobArchive, choices: PodChoices) -> list[dict[str
 
 
 def _object_name(job: str) -> str:
-    """A name that the API takes, and that no other job gets."""
+    """A name that the API accepts, and that no other job gets."""
     wanted = f"sluiceway-{job}"
     name = wanted.replace("_", "-").rstrip("-")
     if name == wanted and len(name) <= _LONGEST_NAME:
@@ -196,7 +196,7 @@ def _spark_defaults(choices: PodChoices) -> str:
 
 
 def _executor_template(choices: PodChoices) -> dict[str, str]:
-    """What Spark has no setting for, as the pod that it begins with."""
+    """Pod template for executors: what Spark has no setting for."""
     if not choices.tolerations:
         return {}
     tolerations = [dict(each) for each in choices.tolerations]
@@ -251,7 +251,7 @@ def _deployment(
     }
     pod: dict[str, Any] = {
         "serviceAccountName": choices.service_account,
-        # The last epoch is committed in it.
+        # The last epoch is committed within it.
         "terminationGracePeriodSeconds": 120,
         "securityContext": {"runAsNonRoot": True, "runAsUser": _USER, "fsGroup": _USER},
         "containers": [container],
@@ -271,7 +271,7 @@ def _deployment(
         "spec": {
             "replicas": choices.replicas,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
-            # Of a Deployment that is there it cannot change, so no label of the operator's.
+            # An existing Deployment cannot change it, so it has none of the operator's labels.
             "selector": {"matchLabels": _own_labels(name)},
             "template": {
                 "metadata": {
@@ -285,10 +285,10 @@ def _deployment(
 
 
 def _content_mark(name: str, archive: JobArchive, choices: PodChoices) -> str:
-    """Another one for other contents, so that drivers begin anew when those are applied.
+    """A mark of the contents, so that applying other contents restarts the drivers.
 
-    A driver reads its job file once, and a standby would take over with the one of before. It is
-    made slowly, for who may look at a Deployment has not to guess what is secret by it.
+    A driver reads its job file once, and a standby would take over with the old one. The hash is
+    slow, so that a reader of the Deployment cannot guess secrets by it.
     """
     content = json.dumps([_secret(archive), _spark_defaults(choices)], sort_keys=True)
     return hashlib.scrypt(content.encode(), salt=name.encode(), n=1 << 14, r=8, p=1, dklen=16).hex()
@@ -304,14 +304,14 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Labels, each written as `key=value`.
+    """Parse labels, each written as `key=value`.
 
     Args:
-        option: Named by the error.
-        texts: As they were given.
+        option: Name of the option, for the error.
+        texts: The labels, as they were typed.
 
     Raises:
-        WrongUsageError: One is none.
+        WrongUsageError: A text is no such label.
     """
     found = {}
     for text in texts:
@@ -325,12 +325,12 @@ def pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 def toleration(text: str) -> dict[str, Any]:
-    """What `kubectl taint` would write: `key=value:effect`, `key:effect`, `key=value` or `key`.
+    """Parse a toleration in the form of `kubectl taint`.
 
-    Without an effect all of them are tolerated.
+    `key=value:effect`, `key:effect`, `key=value` or `key`; without an effect all are tolerated.
 
     Raises:
-        WrongUsageError: It is none.
+        WrongUsageError: The text is no toleration.
     """
     match = _TOLERATION.fullmatch(text)
     if match is None or match[3] not in (None, *_EFFECTS):

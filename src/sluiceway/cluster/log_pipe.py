@@ -1,8 +1,8 @@
 """The supervisor's end of the pipe through which a driver's output gets into a bounded log.
 
-Driver, JVM and supervisor write to the pipe; a keeper, a process of its own, reads it. When the
-supervisor is killed, the keeper goes on. When the keeper is killed, the supervisor, which has the
-reading end too, begins another one, so that nobody meets a broken pipe or waits at a full one.
+Driver, JVM and supervisor write to the pipe; a keeper process reads it. When the supervisor is
+killed, the keeper goes on. When the keeper is killed, the supervisor starts another one. It has the
+reading end too, so no writer meets a broken pipe or waits at a full one.
 """
 
 import fcntl
@@ -21,10 +21,10 @@ _KEPT_BLOCK_BYTES = 1 << 16
 
 
 class LogKeeper:
-    """Never raises and never stops listening: a full disk costs lines, not the driver.
+    """Reads the pipe. Never raises and never stops: a full disk costs lines, not the driver.
 
     Args:
-        log: Where to.
+        log: The bounded log to write to.
     """
 
     def __init__(self, log: BoundedLog) -> None:
@@ -32,7 +32,7 @@ class LogKeeper:
         self._lost = 0
 
     def keep(self, block: bytes) -> None:
-        """Write what was read, and first how much could not be written before it."""
+        """Write a block, and before it how much could not be written earlier."""
         try:
             if self._lost:
                 told = {"event": "log_lost", "level": "warning", "bytes": self._lost}
@@ -43,14 +43,14 @@ class LogKeeper:
             self._lost += len(block)
 
     def keep_all(self, source: int) -> None:
-        """Write all that comes from a descriptor, to its end."""
+        """Write all that comes from a descriptor, until its end."""
         while block := os.read(source, _KEPT_BLOCK_BYTES):
             self.keep(block)
 
 
 def main() -> None:
-    """Keep the log that the arguments name."""
-    # It ends with the last of those it listens to, not before them.
+    """Keep the log of the arguments."""
+    # It ends with the last of its writers, not before them.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     path, part_bytes = sys.argv[1:]
@@ -62,18 +62,18 @@ if __name__ == "__main__":
 
 
 _PIPE_BYTES = 1 << 20
-"""What may wait while the disk is slow, before a driver does."""
+"""Bytes that the pipe holds while the disk is slow, before a driver waits."""
 _BLOCK_BYTES = 1 << 16
 _PAUSE_S = 5.0
 _END_S = 3.0
 
 
 class LogPipe:
-    """Standard output and error of this process, and of all that it starts, from `begin` on.
+    """Standard output and error of this process and of all its children, from `begin` on.
 
     Args:
-        path: Of the log.
-        part_bytes: As `BoundedLog` takes it.
+        path: Path of the log.
+        part_bytes: Size of a part, as `BoundedLog` takes it.
     """
 
     def __init__(self, path: Path, *, part_bytes: int = PART_BYTES) -> None:
@@ -87,7 +87,7 @@ class LogPipe:
         """Called once, before anything else is started.
 
         Raises:
-            OSError: There is no process or descriptor left; output goes where it went.
+            OSError: No process or descriptor can be created; output stays where it was.
         """
         source, sink = os.pipe()
         # macOS has no such call, and a pipe of 64 KiB.
@@ -105,7 +105,7 @@ class LogPipe:
         os.close(sink)
 
     def check(self) -> None:
-        """See that somebody listens. Called a few times a second; never raises."""
+        """Start a new keeper where none runs. Called a few times a second; never raises."""
         if self._source is None or self._listens():
             return
         self._drain(self._source)
@@ -113,11 +113,11 @@ class LogPipe:
             try:
                 self._start_keeper()
             except OSError:
-                # It is tried again; meanwhile this process writes what it finds.
+                # It is tried again; meanwhile this process writes what is in the pipe.
                 self._began = time.monotonic()
 
     def end(self) -> None:
-        """Write nothing any more, and let the keeper come to the end. Called once, as the last."""
+        """Stop writing, and let the keeper read to the end. Called once, as the last call."""
         if self._source is None:
             return
         nothing = os.open(os.devnull, os.O_WRONLY)
@@ -129,7 +129,7 @@ class LogPipe:
         self._source = None
         if self._keeper is not None:
             try:
-                # A process that the driver has left behind may hold the pipe for longer.
+                # A process that the driver left running may hold the pipe open for longer.
                 self._keeper.wait(_END_S)
             except subprocess.TimeoutExpired:
                 return
@@ -145,7 +145,7 @@ class LogPipe:
                 *(str(self._path), str(self._part_bytes)),
             ],
             stdin=self._source,
-            # With the pipe itself it would never see the end.
+            # With the writing end it would never see the end of the pipe.
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -156,7 +156,7 @@ class LogPipe:
         keeper = LogKeeper(log)
         ready = select.poll()
         ready.register(source, select.POLLIN)
-        # Who looks has more to do than to listen to a driver that never stops.
+        # The watching process has more to do than to read from a driver that never stops.
         for _ in range(_PIPE_BYTES // _BLOCK_BYTES):
             if not any(event & select.POLLIN for _, event in ready.poll(0)):
                 break

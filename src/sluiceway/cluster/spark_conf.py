@@ -1,4 +1,4 @@
-"""SPARK_CONF_DIR of a driver that runs on this machine: the user's own, and the environment."""
+"""SPARK_CONF_DIR of a driver on this machine: the user's own, and the environment."""
 
 import os
 import shutil
@@ -18,14 +18,14 @@ def write_spark_conf(folder: Path, environment: str) -> dict[str, str]:
     `run.spark_conf` of the job file wins over them, as over all of Spark's defaults.
 
     Args:
-        folder: Replaced.
-        environment: The archive's path or address; empty: executors use what they have.
+        folder: The folder to write; replaced.
+        environment: The archive's path or address; empty: executors use their own Python.
 
     Returns:
-        What the driver's process environment needs besides.
+        Variables for the driver's process.
 
     Raises:
-        SubmissionError: The folder cannot be written, or SPARK_CONF_DIR not be read.
+        SubmissionError: The folder cannot be written, or SPARK_CONF_DIR cannot be read.
     """
     if not environment:
         return {}
@@ -33,7 +33,7 @@ def write_spark_conf(folder: Path, environment: str) -> dict[str, str]:
     try:
         shutil.rmtree(folder, ignore_errors=True)
         if own:
-            # Also hive-site.xml and the like, which Spark looks for there.
+            # Also hive-site.xml and similar files, which Spark expects there.
             shutil.copytree(own, folder)
         else:
             folder.mkdir(mode=0o700)

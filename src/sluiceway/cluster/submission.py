@@ -1,4 +1,4 @@
-"""Submit, end and look at jobs, on whatever cluster: the verbs of the command line."""
+"""Submit, end and inspect jobs, on any cluster: the verbs of the command line."""
 
 import os
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ _OVER = frozenset({"ended", "finished", "failed", "killed", "forgotten"})
 
 @dataclass(frozen=True, slots=True)
 class JobSubmission:
-    """What is to be submitted.
+    """A submission to make.
 
     Attributes:
-        job: Its name.
-        job_file: Its file, which was checked.
+        job: Name of the job.
+        job_file: Path of the job file, which was checked.
         master: `run.master`.
         spark_conf: `run.spark_conf`.
         deploy: Where the driver runs; None: on this machine.
@@ -56,13 +56,13 @@ class JobSubmission:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionState:
-    """How a submitted job is.
+    """State of a submitted job.
 
     Attributes:
-        state: `running`, `waiting`, `ended`, `unsupervised`, or as YARN calls it, in small letters.
-        starts: Of its driver; None where only the cluster knows.
-        exit_code: Of the driver that ended last.
-        pid: Of the driver on this machine.
+        state: `running`, `waiting`, `ended`, `unsupervised`, or YARN's state in lower case.
+        starts: How often its driver was started; None where only the cluster knows.
+        exit_code: Exit code of the driver that ended last; None before.
+        pid: Process id of the driver on this machine; None when none runs here.
     """
 
     state: str
@@ -75,17 +75,17 @@ def submit(wanted: JobSubmission) -> Application:
     """Start a job that goes on without this process.
 
     Raises:
-        WrongUsageError: It runs already, or its master has no such way.
+        WrongUsageError: It runs already, or its master does not support this.
         SubmissionError: The cluster did not take it.
-        UnhealthyEnvironmentError: There is no Java, the environment cannot be packed, or no folder
-            be made.
+        UnhealthyEnvironmentError: There is no Java, the environment cannot be packed, or a folder
+            cannot be created.
     """
     _check(wanted)
     folder = ApplicationFolder(wanted.job)
     folder.make()
     with folder.held():
         before = folder.read()
-        # Also one that has lost its supervisor, or that YARN has only just taken.
+        # Also a job that has lost its supervisor, or that YARN has just accepted.
         if before is not None and read_submission(folder, before).state not in _OVER:
             raise WrongUsageError(
                 f"the job {wanted.job} was submitted and runs",
@@ -95,16 +95,16 @@ def submit(wanted: JobSubmission) -> Application:
 
 
 def resubmit(folder: ApplicationFolder, wanted: JobSubmission, *, patience_s: float) -> Application:
-    """End a job and start it again. What can be refused is refused while it still runs.
+    """End a job and start it again. All checks run before it ends.
 
     Args:
-        folder: Of the job, which was submitted.
-        wanted: The same job, as it is to run from now on.
+        folder: Folder of the job, which was submitted.
+        wanted: The new submission of the same job.
         patience_s: As `end` takes it.
 
     Raises:
-        WrongUsageError: The job file names another job, or its master has no such way.
-        SubmissionError: It does not end, or the cluster did not take it.
+        WrongUsageError: The job file names another job, or its master does not support this.
+        SubmissionError: The job does not end, or the cluster did not accept it.
         UnhealthyEnvironmentError: There is no Java, or the environment cannot be packed.
     """
     if wanted.job != folder.path.name:
@@ -131,7 +131,7 @@ def _check(wanted: JobSubmission) -> None:
             f"the master {wanted.master} does not run Python drivers on the cluster", hint=todo
         )
     _check_master(wanted.master)
-    # Driver and spark-submit would say it where nobody looks, again and again.
+    # Driver and spark-submit would log it again and again, where no user looks.
     find_java()
 
 
@@ -160,15 +160,15 @@ def _begin(folder: ApplicationFolder, wanted: JobSubmission, environment: str) -
 
 
 def end(folder: ApplicationFolder, application: Application, *, patience_s: float) -> None:
-    """End a job. What it committed stays; the next start goes on. Safe to repeat.
+    """End a job. Its commits stay; the next start goes on. Safe to repeat.
 
     Args:
-        folder: Of the job.
+        folder: Folder of the job.
         application: Its last submission.
-        patience_s: How long a driver of this machine may take to commit its last epoch.
+        patience_s: Seconds that a driver of this machine gets to commit its last epoch.
 
     Raises:
-        WrongUsageError: Another command starts or ends it now.
+        WrongUsageError: Another command starts or ends the job now.
         SubmissionError: It does not end, is on another machine, or the cluster does not answer.
     """
     with folder.held():
@@ -184,10 +184,10 @@ def _end(folder: ApplicationFolder, application: Application, patience_s: float)
 
 
 def read_submission(folder: ApplicationFolder, application: Application) -> SubmissionState:
-    """How a job is now.
+    """Read the state of a job.
 
     Raises:
-        SubmissionError: The cluster does not answer, or it was submitted on another machine.
+        SubmissionError: The cluster does not answer, or the job was submitted on another machine.
     """
     if application.deploy == "cluster":
         found = yarn_state(application.cluster_id, _user(application))
@@ -201,12 +201,12 @@ def read_submission(folder: ApplicationFolder, application: Application) -> Subm
             hint="ask on that machine; if it is gone for good, remove that folder",
         )
     if driver is None:
-        # Told to begin; its first driver is on its way.
+        # Its supervisor has just begun; the first driver is on its way.
         return SubmissionState("waiting" if is_running(application.supervisor) else "ended")
     pid = driver.driver.pid if driver.driver is not None and is_running(driver.driver) else None
     state: str = driver.state
     if state != "ended" and not is_running(application.supervisor):
-        # Its supervisor was killed, or the machine started anew: nobody starts it again.
+        # Its supervisor was killed, or the machine restarted: no process starts it again.
         state = "ended" if pid is None else "unsupervised"
     return SubmissionState(state, driver.starts, driver.exit_code, pid)
 
@@ -216,11 +216,11 @@ def _user(application: Application) -> YarnUser:
 
 
 def _check_master(master: str) -> None:
-    """Refuse what Spark would try for minutes, while its driver counted as running.
+    """Refuse a master that Spark would try for minutes, while the driver counted as running.
 
     Raises:
-        WrongUsageError: Nothing tells where YARN is.
-        SubmissionError: The master takes no connection.
+        WrongUsageError: No setting says where YARN is.
+        SubmissionError: The master accepts no connection.
     """
     if master == "yarn" and not os.environ.get("HADOOP_CONF_DIR"):
         raise WrongUsageError(
@@ -239,7 +239,7 @@ def _check_master(master: str) -> None:
 
 
 def _environment(wanted: JobSubmission) -> str:
-    """The archive for executors; made when it is not there, and empty where none is needed."""
+    """The archive for executors; packed when it is missing, and empty where none is needed."""
     if wanted.environment == NO_ENVIRONMENT or wanted.master.startswith("local"):
         return ""
     if "://" in wanted.environment:
@@ -263,7 +263,7 @@ def _environment(wanted: JobSubmission) -> str:
 
 
 def _forget_old(archives: Path) -> None:
-    """Keep the archives that were taken last, and those with which a job may be started again."""
+    """Remove old archives, except those used last and those of jobs that may be started again."""
     used = {application.environment for _, application in all_submitted()}
     found = sorted(archives.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     for path in found[:-_KEPT_ARCHIVES]:

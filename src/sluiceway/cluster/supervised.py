@@ -1,4 +1,4 @@
-"""A driver of this machine under a supervisor: begun, ended, looked at."""
+"""A driver of this machine under a supervisor: start, end and state."""
 
 import os
 import signal
@@ -27,15 +27,15 @@ def begin_supervised(
     """Start the supervisor of a driver; it outlives this process. Called once a submission.
 
     Args:
-        folder: Of the job.
-        application: What is submitted.
-        environment: On top of this process's own, for the driver.
+        folder: Folder of the job.
+        application: The submission.
+        environment: Variables for the driver, on top of this process's own.
 
     Returns:
-        The same with its supervisor.
+        The submission with its supervisor.
 
     Raises:
-        SubmissionError: It did not begin.
+        SubmissionError: The supervisor did not start.
     """
     folder.forget_driver()
     driver = [
@@ -53,7 +53,7 @@ def begin_supervised(
             start_new_session=True,
         )
     with ExitStack() as undo:
-        # Nobody would know of one that goes on behind a refusal.
+        # After the error, no record would name a supervisor that goes on.
         undo.callback(_end_begun, process)
         supervisor = identity_of(process.pid)
         begun = replace(application, supervisor=supervisor)
@@ -74,14 +74,14 @@ def begin_supervised(
 def end_supervised(
     folder: ApplicationFolder, application: Application, *, patience_s: float
 ) -> None:
-    """End driver and supervisor: in good order, and by force what is left after `patience_s`.
+    """End driver and supervisor: gracefully, and by force what is left after `patience_s`.
 
-    Also what a dead supervisor has left behind. Safe to repeat.
+    It also ends what a dead supervisor left running. Safe to repeat.
 
     Raises:
         SubmissionError: A process survives.
     """
-    # A supervisor hands it on; a second one would end the driver at once.
+    # A supervisor hands the signal on; a second signal would end the driver at once.
     for one in _left(folder, application)[:1]:
         _signal(one, signal.SIGTERM)
     if _gone(folder, application, patience_s):
@@ -98,7 +98,7 @@ def end_supervised(
 
 
 def _left(folder: ApplicationFolder, application: Application) -> list[ProcessIdentity]:
-    """Supervisor and driver, as far as they live; read anew, for a supervisor starts drivers."""
+    """Supervisor and driver, if alive; read each time, because a supervisor starts drivers."""
     state = folder.read_driver()
     known = (application.supervisor, None if state is None else state.driver)
     return [one for one in known if one is not None and is_running(one)]

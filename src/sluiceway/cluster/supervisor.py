@@ -1,8 +1,8 @@
-"""Keeps a driver running on this machine: starts it again after a crash, ends it when told to.
+"""Keeps a driver running on this machine: starts it again after a crash, ends it on a signal.
 
 It is a process of its own, `python -m sluiceway.cluster.supervisor JOB_NAME`, that outlives the
-shell which began it. A driver that it starts again is a standby: should another one have taken the
-job over meanwhile, it waits for that one's end. What both of them write goes through a `LogPipe`.
+shell which started it. A driver that it starts again is a standby: if another driver has taken the
+job over meanwhile, it waits for that driver's end. The output of both goes through a `LogPipe`.
 """
 
 import signal
@@ -21,19 +21,19 @@ from sluiceway.observe.log import LogFormat, stderr_log
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 _HEALTHY_AFTER_S = 300.0
-# What the user typed or wrote is wrong: no further start mends it.
+# An error in the user's input: no further start mends it.
 _FINAL_CODES = frozenset({0, 2, 3})
 _NOT_STARTED = 127
-"""As a shell tells a program that it cannot start."""
+"""Exit code by which a shell says that a program cannot start."""
 _POLL_S = 0.2
 
 
 class Supervisor:
-    """Of one job.
+    """Supervises the driver of one job.
 
     Args:
-        folder: Of the job; its driver's state is written there.
-        command: Runs the driver.
+        folder: Folder of the job; the state of its driver is written there.
+        command: Command line of the driver.
         look: Called a few times a second while the driver runs.
     """
 
@@ -52,7 +52,7 @@ class Supervisor:
         self._starts = 0
 
     def run(self) -> int:
-        """Start the driver until it has ended for good; its exit code. Called once."""
+        """Start the driver until it has ended for good; returns its exit code. Called once."""
         pause_s = FIRST_PAUSE_S
         while True:
             began = time.monotonic()
@@ -71,7 +71,7 @@ class Supervisor:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def end(self, number: int, frame: FrameType | None) -> None:
-        """Hand a signal on to the driver; it ends in good order by the first one."""
+        """Hand a signal on to the driver, which ends gracefully on the first one."""
         del frame
         self._told.set()
         driver = self._driver
@@ -79,7 +79,7 @@ class Supervisor:
             driver.send_signal(number)
 
     def _waited(self, pause_s: float) -> bool:
-        """Whether it was told to end meanwhile."""
+        """Wait; return whether a signal asked for the end meanwhile."""
         until = time.monotonic() + pause_s
         while not self._told.wait(max(0.0, min(_POLL_S, until - time.monotonic()))):
             self._look()
@@ -88,7 +88,7 @@ class Supervisor:
         return True
 
     def _run_once(self) -> int:
-        # A process group of its own: the two are told apart by whoever kills one of them.
+        # A process group of its own, so that one of the two can be killed alone.
         try:
             self._driver = subprocess.Popen(  # noqa: S603
                 self._command, stdin=subprocess.DEVNULL, start_new_session=True
@@ -100,7 +100,7 @@ class Supervisor:
         self._starts += 1
         self._note("running", None)
         if self._told.is_set():
-            # Told to end between the two.
+            # The signal came between the two.
             self._driver.send_signal(signal.SIGTERM)
         while True:
             try:
@@ -115,12 +115,12 @@ class Supervisor:
         try:
             self._folder.write_driver(made)
         except OSError as error:
-            # A full disk is what drivers die of; whoever starts them again must not.
+            # Drivers die of a full disk; the supervisor that restarts them must not.
             self._log.warning("driver_state_not_written", error=str(error))
 
 
 def main() -> int:
-    """Supervise the job that the arguments name."""
+    """Supervise the job of the arguments."""
     job, *command = sys.argv[1:]
     folder = ApplicationFolder(job)
     output = LogPipe(folder.log)

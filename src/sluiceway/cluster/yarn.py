@@ -1,6 +1,6 @@
-"""YARN by the programs that Spark and Hadoop bring: submit, look, end, read logs.
+"""YARN by the programs of Spark and Hadoop: submit, status, kill, logs.
 
-They know what REST alone does not: Kerberos, several resource managers, logs that were collected.
+They support what REST alone does not: Kerberos, several resource managers, collected logs.
 """
 
 import os
@@ -32,14 +32,14 @@ _LOG_BEGINS = "LogContents:\n"
 _LOG_ENDS = "\nEnd of LogType:"
 _CLIENT = "org.apache.hadoop.yarn.client.cli"
 _FORGOTTEN = "FORGOTTEN"
-"""Not YARN's own word: it keeps 1,000 applications, and after a restart often none."""
+"""Not YARN's own state: YARN keeps 1,000 applications, and after a restart often none."""
 _NOT_KNOWN = re.compile(r"Application with id '\w+' doesn't exist in RM")
 _ENDED = frozenset({"FINISHED", "FAILED", "KILLED", _FORGOTTEN})
 _TAIL_LINES = 12
 _ATTEMPTS = 1000
-"""How often the driver may be started; YARN's own bound of attempts is mostly lower."""
+"""How often the driver may be started; YARN's own limit of attempts is mostly lower."""
 
-# Whatever the cluster's own settings say, the line that names the application is written.
+# The line that names the application is written, whatever the cluster's own settings are.
 _LOG_SETTINGS = """\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -57,18 +57,18 @@ appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
 
 @dataclass(frozen=True, slots=True)
 class YarnUser:
-    """Who asks which cluster.
+    """The user and the cluster of a call.
 
     Attributes:
         hadoop_conf: HADOOP_CONF_DIR.
-        login: By which it is asked; None: by the ticket that the process finds, or by name.
+        login: Login for the calls; None for the process's ticket, or for a name only.
     """
 
     hadoop_conf: str
     login: KerberosLogin | None = None
 
     def log_in(self) -> None:
-        """See that programs of this process have a ticket.
+        """Get a ticket for the programs that this process starts.
 
         Raises:
             KerberosRefusedError: The realm refuses.
@@ -78,20 +78,20 @@ class YarnUser:
             log_in(self.login)
 
     def java_flags(self) -> list[str]:
-        """Of a JVM that asks."""
+        """Java flags of a JVM that calls YARN."""
         config = "" if self.login is None else self.login.config
         return [realm_flag(config)] if config else []
 
 
 @dataclass(frozen=True, slots=True)
 class YarnState:
-    """An application as the resource manager tells it.
+    """State of an application, by the resource manager.
 
     Attributes:
-        state: `ACCEPTED`, `RUNNING`, `FINISHED`, `FAILED`, `KILLED` and some before these;
-            `FORGOTTEN` when the resource manager answers that there is none.
+        state: `ACCEPTED`, `RUNNING`, `FINISHED`, `FAILED`, `KILLED` and some earlier ones;
+            `FORGOTTEN` when the resource manager does not know it.
         final: `SUCCEEDED`, `FAILED`, `KILLED`, or `UNDEFINED` while it runs.
-        diagnostics: What YARN says of its end; often empty.
+        diagnostics: YARN's text about its end; often empty.
     """
 
     state: str
@@ -107,22 +107,22 @@ class YarnState:
 def submit_to_yarn(
     name: str, archive: JobArchive, environment: str, spark_conf: Mapping[str, str], user: YarnUser
 ) -> str:
-    """Hand a job over for cluster mode; the id of the application. Takes up to a minute.
+    """Submit a job in cluster mode; returns the application's id. Takes up to a minute.
 
     Args:
-        name: Of the job.
+        name: Name of the job.
         archive: The job file and what it refers to; the ApplicationMaster alone gets it.
         environment: Archive that all containers unpack; empty: they have Python and packages.
-        spark_conf: `run.spark_conf`. What is secret in it is left to the driver.
-        user: Whose application it is.
+        spark_conf: `run.spark_conf`. Its secrets are left to the driver.
+        user: The user who owns the application.
 
     Raises:
-        SubmissionError: YARN did not take it.
+        SubmissionError: YARN did not accept it.
     """
     settings = {
         "spark.yarn.submit.waitAppCompletion": "false",
         "spark.yarn.maxAppAttempts": str(_ATTEMPTS),
-        # Of a driver that runs for months, only deaths of the last hour count.
+        # For a driver that runs for months, only failures of the last hour count.
         "spark.yarn.am.attemptFailuresValidityInterval": "1h",
         "spark.executor.failuresValidityInterval": "1h",
         "spark.driver.memory": "512m",
@@ -139,7 +139,7 @@ def submit_to_yarn(
         program = Path(folder) / "driver.py"
         program.touch(mode=0o600)
         program.write_text(driver_program(name, archive))
-        # Beside it, so that no command line shows what is set.
+        # In a file, so that no command line shows the settings.
         properties = Path(folder) / "spark.properties"
         properties.touch(mode=0o600)
         properties.write_text(_properties(settings))
@@ -169,7 +169,7 @@ def submit_to_yarn(
 
 
 def yarn_state(application: str, user: YarnUser) -> YarnState:
-    """How an application is now.
+    """Read the state of an application.
 
     Raises:
         SubmissionError: YARN does not answer.
@@ -210,13 +210,12 @@ def kill_on_yarn(application: str, user: YarnUser) -> None:
 
 
 def yarn_log(application: str, user: YarnUser) -> str:
-    """What the newest driver has written so far; Spark puts its standard error there too.
+    """The log of the newest driver so far, with Spark's standard error.
 
-    Hadoop's own program for logs does not run with the jars that Spark brings, so the node is asked
-    that runs the driver.
+    Hadoop's own program for logs does not run with Spark's jars, so the driver's node is asked.
 
     Raises:
-        SubmissionError: It does not run now, or its node does not answer.
+        SubmissionError: The application does not run now, or its node does not answer.
     """
     asked = ["applicationattempt", "-list", application]
     attempts = sorted(set(_ATTEMPT.findall(_ask(["ApplicationCLI", *asked], user))))
@@ -243,7 +242,7 @@ def yarn_log(application: str, user: YarnUser) -> str:
 
 
 def _log_content(answer: str) -> str:
-    """What is between the words by which a node frames a log."""
+    """The content of a log without the node's header and footer."""
     _, begun, content = answer.partition(_LOG_BEGINS)
     return content.rpartition(_LOG_ENDS)[0] if begun else answer
 
@@ -259,7 +258,7 @@ def _spark_home() -> Path:
 
 
 def _properties(settings: Mapping[str, str]) -> str:
-    """As Java reads them."""
+    """Settings as a Java properties file."""
     escaped = {
         key: value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
         for key, value in settings.items()

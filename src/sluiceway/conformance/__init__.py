@@ -1,7 +1,7 @@
 """Conformance suites: what every source, format, sink and storage must do, as pytest classes.
 
-Subclass the suite in a test module, name the class `Test...`, and say how to make the thing under
-test; see docs/contributors/plugins.md.
+Subclass the suite in a test module, name the class `Test...`, and create the object under test
+there; see docs/contributors/plugins.md.
 Needs pytest (`sluiceway[conformance]`); nothing else imports this.
 """
 

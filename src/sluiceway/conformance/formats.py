@@ -55,7 +55,7 @@ class FormatConformance:
     """Subclass it and override `decoder` and `encode`; the other parts where they do not fit.
 
     Attributes:
-        schema: Columns that the suite uses. Give those that the format can carry; the first one
+        schema: Columns that the suite uses. Choose columns that the format can carry; the first one
             is required.
         empty_is_a_value: Whether a payload without bytes is one like any other.
     """
@@ -74,7 +74,7 @@ class FormatConformance:
     def decoder(
         self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
     ) -> RowDecoder:
-        """A new decoder. A format that knows one rule for tombstones only ignores the other."""
+        """A new decoder. A format with only one rule for tombstones ignores the other."""
         raise NotImplementedError
 
     def encode(self, row: Row) -> bytes:
@@ -110,7 +110,7 @@ class FormatConformance:
         raise NotImplementedError(f"say which values of {kind} have to come back")
 
     def unfit_values(self, kind: DataType) -> Sequence[object]:
-        """Values that are none of the column type; the row has to be dirty, never changed."""
+        """Values that do not fit the column type; the row has to be dirty, never changed."""
         if isinstance(kind, IntegerType):
             top = 2 ** (kind.bits - 1)
             return (top, -top - 1, 10**40)
@@ -122,7 +122,7 @@ class FormatConformance:
         return ()
 
     def hostile(self) -> Sequence[bytes]:
-        """Payloads that nobody expects: fixed ones, and a producer's own with bytes changed."""
+        """Payloads that no producer means: fixed ones, and valid ones with changed bytes."""
         source = random.Random(_SEED)  # noqa: S311 - the same bytes every time
         damaged = []
         for row in self._rows(40):
@@ -254,7 +254,7 @@ class FormatConformance:
             assert {row.reason for row in decoded.dirty} <= {DirtyReason.EMPTY}
 
     def _row(self, number: int) -> dict[str, Any]:
-        """A row that fits; its columns walk through their values at different paces."""
+        """A row that fits; its columns cycle through their values at different paces."""
         row: dict[str, Any] = {}
         for place, field in enumerate(self.schema.fields):
             values = self.exact_values(field.type)
@@ -273,7 +273,7 @@ class FormatConformance:
 
     @staticmethod
     def _checked(decoded: Decoded, payloads: int) -> Decoded:
-        """A batch whose parts add up, each in its order."""
+        """Check that the parts of a batch add up, each in order."""
         indices = decoded.indices.to_pylist()
         dirty = [row.index for row in decoded.dirty]
         assert decoded.indices.type == pa.int64()
@@ -288,7 +288,7 @@ class FormatConformance:
 
 
 def _same_in_order(found: Sequence[object], wanted: Sequence[object]) -> None:
-    """Stops at the first difference: pytest would draw all of thousands of rows, for hours."""
+    """Stop at the first difference: pytest would print thousands of rows for hours."""
     for place, (one, other) in enumerate(zip(found, wanted, strict=False)):
         if one != other:
             raise AssertionError(f"at {place}: {one!r:.200} in place of {other!r:.200}")
@@ -302,7 +302,7 @@ def _outcome(decoded: Decoded) -> object:
 
 
 def _outcomes(decoded: Decoded, payloads: int) -> list[object]:
-    """For each payload its row, or why it is dirty, or None when it was skipped."""
+    """For each payload its row, or its dirty reason, or None when it was skipped."""
     outcomes: list[object] = [None] * payloads
     for index, row in zip(decoded.indices.to_pylist(), decoded.rows.to_pylist(), strict=True):
         outcomes[index] = row

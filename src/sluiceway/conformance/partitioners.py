@@ -27,10 +27,10 @@ class PartitionerConformance:
     """Subclass it, set `name`, and override `rows`; the other parts where they do not fit.
 
     Attributes:
-        name: Of the entry point.
+        name: Name of the entry point.
         columns: Partition columns that the suite asks for.
-        options: Of the job file.
-        wrong_options: Options that have to be refused, each a whole set.
+        options: Options, as in the job file.
+        wrong_options: Sets of options that have to be refused.
     """
 
     name = ""
@@ -39,15 +39,15 @@ class PartitionerConformance:
     wrong_options: Sequence[tuple[tuple[str, str], ...]] = ((("no_such_option", "x"),),)
 
     def rows(self) -> pa.RecordBatch:
-        """At least 20 rows, of all kinds that it knows, nulls and hostile texts among them."""
+        """At least 20 rows of all kinds that it knows, with nulls and hostile texts among them."""
         raise NotImplementedError
 
     def partitioner(self) -> CheckedPartitioner:
-        """A new one, opened as a job opens it."""
+        """A new partitioner, opened as a job opens it."""
         return self._opened(self.options)
 
     def test_answers_have_a_text_or_null_a_row_for_each_column(self) -> None:
-        """The guard raises for every answer that the contract does not have."""
+        """The guard raises for every answer that violates the contract."""
         rows = self.rows()
         assert rows.num_rows >= 20, "the suite needs at least 20 rows"
         found = self.partitioner().assign(rows)

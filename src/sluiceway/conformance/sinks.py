@@ -29,33 +29,32 @@ _ODD = ("bei jing", "北京", "a/b", "../../x", "a=b", "50%", "it's", "x" * 200,
 class SinkUnderTest(ABC):
     """One table that does not exist yet, with the string partition columns `dt` and `city`.
 
-    The methods beside `new_sink` are what another program does to the table, by other means than
-    the sink.
+    All methods but `new_sink` change the table as another program would, without the sink.
     """
 
     @abstractmethod
     def new_sink(self) -> TableSink:
-        """Another sink of this table, with connections of its own; the suite closes it."""
+        """Another sink of this table, with its own connections; the suite closes it."""
 
     @abstractmethod
     def held(self) -> Mapping[tuple[str, ...], str]:
-        """Partitions that the catalog holds: values -> folder, as the storage names it."""
+        """Partitions in the catalog: values -> folder, as the storage names it."""
 
     @abstractmethod
     def add_foreign(self, values: tuple[str, ...], location: str) -> None:
-        """Put a partition at a folder of someone else's."""
+        """Add a partition at another writer's folder."""
 
     @abstractmethod
     def drop_partition(self, values: tuple[str, ...]) -> None:
-        """Take a partition out of the catalog."""
+        """Drop a partition from the catalog."""
 
     @abstractmethod
     def drop_table(self) -> None:
-        """Take the table out of the catalog."""
+        """Drop the table from the catalog."""
 
     @abstractmethod
     def move_table(self, location: str) -> None:
-        """Let the table lie in another folder."""
+        """Move the table to another folder."""
 
 
 def desired(state: TableState, *values: str) -> DesiredPartition:
@@ -74,12 +73,12 @@ class SinkConformance:
 
     @pytest.fixture
     def table(self) -> SinkUnderTest:
-        """A table of this test's own."""
+        """A new table for this test."""
         raise NotImplementedError
 
     @pytest.fixture
     def sinks(self, table: SinkUnderTest) -> Iterator[Sinks]:
-        """Makes sinks of the table that are closed after the test."""
+        """Makes sinks of the table, and closes them after the test."""
         made: list[TableSink] = []
 
         def make() -> TableSink:
@@ -144,7 +143,7 @@ class SinkConformance:
         state = sink.open()
         wanted = [desired(state, _DAY, f"c{number}") for number in range(6)]
         assert sink.apply(wanted[:3]) == ()
-        # A sink that only remembers what it did would not see this.
+        # A sink that only remembers its own calls would not see this.
         table.drop_partition(wanted[1].values)
         assert sink.apply(wanted) == ()
         assert table.held() == _as_held(wanted)
@@ -215,7 +214,7 @@ class SinkConformance:
                 sink.apply([DesiredPartition(values, place)])
         assert table.held() == {}
 
-    # Commands that look. What a sink cannot tell without a driver is left out.
+    # Read-only commands. Facts that a sink cannot find without a driver are left out.
 
     def test_looks_create_nothing(self, sinks: Sinks) -> None:
         sink = sinks()
@@ -248,7 +247,7 @@ class SinkConformance:
         wanted = [desired(state, _DAY, value) for value in _ODD]
         sink.apply(wanted)
         with _optional():
-            # Asked for before the last one comes: a look is not a memory.
+            # Read before the last change: the answer comes from the catalog, not from memory.
             seen = sinks().inspect()
             late = desired(state, _DAY, "late")
             sink.apply([late])

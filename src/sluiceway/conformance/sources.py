@@ -32,7 +32,7 @@ class ReadRows:
     batches: list[SourceBatch] = field(default_factory=list)
 
     def add(self, batches: list[SourceBatch]) -> None:
-        """Keep what one read returned."""
+        """Add the result of one read."""
         self.batches += batches
 
     def count(self) -> int:
@@ -76,7 +76,7 @@ def read_rows(reader: SplitReader, wanted: int) -> ReadRows:
 
 
 def read_for(reader: SplitReader, seconds: float) -> ReadRows:
-    """Read for some time, whatever comes."""
+    """Read for some seconds, whatever comes."""
     rows = ReadRows()
     deadline_s = time.monotonic() + seconds
     while (left_s := deadline_s - time.monotonic()) > 0:
@@ -96,7 +96,7 @@ def read_to_stop(reader: SplitReader) -> ReadRows:
 
 
 def read_to_end(reader: SplitReader, ends: list[int]) -> ReadRows:
-    """Read until the end of every split's range is at least the one wanted."""
+    """Read until the end of every split's range reaches its wanted offset."""
     rows = ReadRows()
     deadline_s = time.monotonic() + DEADLINE_S
     while any(found.end_offset < wanted for found, wanted in zip(reader.ends(), ends, strict=True)):
@@ -116,11 +116,11 @@ class SourceUnderTest(ABC):
 
     Attributes:
         client: Opened with `REQUEST_TIMEOUT_S`; the suite closes it.
-        has_nulls: Whether there are rows without a value.
-        has_empty: Whether there are rows with an empty value.
-        own_headers: Names of headers that the queue adds to each row by itself.
-        knows_silent_groups: Whether a group that has reported nothing of a log is told from one
-            that has reported 0.
+        has_nulls: Whether rows may have no value.
+        has_empty: Whether rows may have an empty value.
+        own_headers: Names of headers that the queue adds to each row.
+        knows_silent_groups: Whether the source distinguishes a group without reported offsets from
+            a group that reported 0.
     """
 
     client: SourceClient
@@ -131,21 +131,21 @@ class SourceUnderTest(ABC):
 
     @abstractmethod
     def new_topic(self, partitions: int) -> str:
-        """Create a topic that is ready for use and has a name of its own."""
+        """Create a topic with a unique name, ready for use."""
 
     @abstractmethod
     def write(self, topic: str, values: Sequence[bytes | None], partition: int = 0) -> None:
         """Append rows; they can be read when it returns."""
 
     def log(self, topic: str, partition: int) -> SourcePartition:
-        """The source partition that `write` means by this number, the first one by 0.
+        """The source partition for a partition number of `write`, from 0.
 
         Override it where keys of source partitions are texts. Keys have to rise with numbers.
         """
         return SourcePartition(topic, partition)
 
     def given(self, headers: Headers) -> Headers:
-        """Headers without those that the queue adds."""
+        """Headers without the queue's own ones."""
         return tuple(each for each in headers if each[0] not in self.own_headers)
 
     @abstractmethod
@@ -154,7 +154,7 @@ class SourceUnderTest(ABC):
 
 
 def _when_ready(ask: Callable[[], T]) -> T:
-    """A cluster that has just started has no coordinator of groups for a while."""
+    """Repeat a call: a cluster that has just started has no group coordinator for a while."""
     deadline_s = time.monotonic() + 2 * REQUEST_TIMEOUT_S
     while True:
         try:

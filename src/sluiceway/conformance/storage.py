@@ -36,7 +36,7 @@ def write_staged(storage: Storage, path: str, content: bytes) -> tuple[int, str]
 
 
 def _assert_staged_goes(storage: Storage, src: str) -> None:
-    """The staged name is gone where a publish moves; a copy leaves it to garbage collection."""
+    """Check that the staged name is gone where a publish moves; a copy leaves it to `gc`."""
     assert (storage.read(src) is None) == storage.has_folders
 
 
@@ -50,7 +50,7 @@ class StorageConformance:
 
     @pytest.fixture
     def folder(self) -> str:
-        """An empty folder of the storage that exists, named as the storage names it."""
+        """An empty folder that exists, named as the storage names it."""
         raise NotImplementedError
 
     # The ledger's slots
@@ -203,11 +203,11 @@ class StorageConformance:
         assert storage.read(dst) == b"rows" * 1000
         _assert_staged_goes(storage, src)
 
-    # Looking
+    # Listing and status
 
     def test_list_names_the_direct_children_in_order(self, storage: Storage, folder: str) -> None:
         names = [f"{number:04}" for number in range(300)]
-        # At once: on some stores the end of each file is waited for.
+        # At once: some stores wait for the end of each file.
         with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:
             list(
                 pool.map(lambda n: storage.overwrite(f"{folder}/{n}", n.encode()), reversed(names))
@@ -229,7 +229,7 @@ class StorageConformance:
         looked = [storage.status(f"{folder}/{name}") for name in ("first", "second")]
         told = [None if each is None else each.changed_ms for each in looked]
         if None in (*listed, *told):
-            # A store may not tell: then nothing goes by age.
+            # A store may not know the age: then no file is removed by age.
             assert {*listed, *told} == {None}
             return
         times = [each for each in (*listed, *told) if each is not None]
@@ -311,7 +311,7 @@ class StorageConformance:
         place = f"{folder}/table"
         known = storage.volume(place)
         assert known
-        # What was probed once must be found again, by any driver that opens the place.
+        # A folder that was probed once must be found again, by any driver that opens the place.
         storage.make_folders(f"{place}/p=1")
         write_staged(storage, f"{place}/p=1/f", b"x")
         assert [storage.volume(place) for _ in range(3)] == [known] * 3

@@ -1,5 +1,5 @@
-"""The page that `sluiceway serve` shows: what the reading commands say, in a browser.
+"""The page of `sluiceway serve`: the answers of the reading commands, in a browser.
 
-It decides nothing, changes nothing and knows nothing of tables: `contract.py` says what it asks,
-and the commands of `cli/` answer. `page/` is what a browser gets.
+It decides nothing, changes nothing and knows no tables. `contract.py` defines its questions, and
+the commands of `cli/` answer them. `page/` holds the files for the browser.
 """

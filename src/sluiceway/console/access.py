@@ -1,4 +1,4 @@
-"""Who may ask: the gate before every request of the page, and the headers of every answer."""
+"""Access control: a check before every request of the page, and the headers of every answer."""
 
 import hmac
 import re
@@ -17,7 +17,7 @@ _MOST_TARGET = 4096
 _PORT = re.compile(r":[0-9]*\Z")
 
 SECURITY_HEADERS: Mapping[str, str] = {
-    # The page needs its own files and nothing else; no markup is ever made from text.
+    # The page needs only its own files, and no markup is ever made from text.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
@@ -33,12 +33,12 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PageAccess:
-    """Who may ask.
+    """Who may send requests.
 
     Attributes:
-        address: IP address that is listened on.
+        address: IP address that the server listens on.
         hosts: Names by which a browser may call this server, in lower case, without a port.
-        token: What each question for data has to bring; None asks for none, on loopback only.
+        token: Token that each request for data needs; None needs none, on loopback only.
     """
 
     address: str = LOOPBACK
@@ -57,14 +57,14 @@ def host_name(header: str) -> str:
 
 
 class AccessMiddleware:
-    """ASGI middleware: reading only, by a name of ours, with the token.
+    """ASGI middleware: lets through only reading requests, under a known name, with the token.
 
-    A page of another site may have its own name point here (DNS rebinding); it then asks by that
-    name. The files of the page are for everybody who may connect: they hold no data.
+    A page of another site may let its own name point here (DNS rebinding); its requests then carry
+    that name. The files of the page are open to every client: they hold no data.
 
     Args:
-        app: Behind the gate.
-        access: Who may ask.
+        app: The application that gets the accepted requests.
+        access: The rules.
     """
 
     def __init__(self, app: ASGIApp, access: PageAccess) -> None:
@@ -95,7 +95,7 @@ class AccessMiddleware:
         if len(hosts) != 1 or host_name(hosts[0]) not in self._access.hosts:
             return _refused(421, "the header Host names none of this server's names")
         is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-        # A link from elsewhere to the page itself is no harm.
+        # A link from another site to the page itself does no harm.
         is_link = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
         if is_foreign and not is_link:
             return _refused(403, "another site asks")

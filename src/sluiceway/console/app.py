@@ -41,10 +41,10 @@ class _Slot(Generic[FoundT]):
 
 
 class SharedAnswers(Generic[FoundT]):
-    """Answers that cost something, as reading a ledger does. Any thread may ask.
+    """Keeps answers that are costly, such as reading a ledger. Any thread may ask.
 
-    At most four are computed at once, whatever browsers ask, and each is kept for as long as the
-    caller says, or for as long as it took, if that is longer.
+    It computes at most four answers at once. Each is kept for as long as the caller says, or for as
+    long as it took, if that is longer.
 
     Args:
         clock: Monotonic seconds.
@@ -57,12 +57,13 @@ class SharedAnswers(Generic[FoundT]):
         self._free = threading.BoundedSemaphore(_AT_ONCE)
 
     def get(self, key: Hashable, compute: Callable[[], FoundT], keep_s: float) -> FoundT:
-        """The answer under a key, computed where the kept one is too old.
+        """The answer for a key, computed again where the kept one is too old.
 
         Args:
-            key: Of what is asked.
-            compute: Called by one thread at a time for a key; what it raises is not kept.
-            keep_s: For how long the answer is good.
+            key: Identifies the question.
+            compute: Computes the answer; called by one thread at a time for a key; its errors are
+                not kept.
+            keep_s: How long the answer is valid, in seconds.
         """
         slot = self._slot(key)
         with slot.lock:
@@ -92,10 +93,10 @@ _HEAVY = ("epochs", "followers", "ignored_fields", "unfilled_columns", "dirty_re
 _MOST_SLOT = 10**18
 
 MOST_WHOLE = 100
-"""Routes of a job that are told with their epochs and followers at once."""
+"""Up to so many routes of a job come with their epochs and followers at once."""
 
 Explain = Callable[[str], Document]
-"""What an error code means; WrongUsageError for an unknown one."""
+"""Returns the page of an error code; WrongUsageError for an unknown one."""
 
 
 def page_app(
@@ -104,10 +105,10 @@ def page_app(
     """The whole page as an ASGI application.
 
     Args:
-        jobs: That are shown; started and closed by the caller.
-        access: Who may ask.
-        tell_error: Makes an error a document.
-        explain: Returns what an error code means.
+        jobs: The jobs to show; started and closed by the caller.
+        access: Who may send requests.
+        tell_error: Turns an error into a document.
+        explain: Returns the page of an error code.
     """
     api = _Api(jobs, tell_error, explain)
     routes = [
@@ -134,7 +135,7 @@ def _index(request: Request) -> Response:
 
 
 class _Api:
-    """Handlers are plain functions: each runs in a thread, since it may wait for a store."""
+    """Request handlers; plain functions, so that each runs in a thread and may wait for a store."""
 
     def __init__(self, jobs: WatchedJobs, tell_error: TellError, explain: Explain) -> None:
         self._jobs = jobs
@@ -143,20 +144,20 @@ class _Api:
         self._shared: SharedAnswers[Document] = SharedAnswers()
 
     def fleet(self, request: Request) -> Response:
-        """All jobs as they were seen last, without what only a job's own page shows."""
+        """All jobs as they were last read, without the details of a job's own page."""
         del request
         jobs = [_shown(job, frozenset()) for job in self._jobs.by_name.values()]
         return _Answer({"version": __version__, "now_ms": _now_ms(), "jobs": jobs})
 
     def explain(self, request: Request) -> Response:
-        """What an error code means."""
+        """The page of an error code."""
         try:
             return _Answer(dict(self._explain(request.path_params["code"])))
         except WrongUsageError as error:
             return _Answer({"error": {"message": error.message}}, 404)
 
     def job(self, request: Request) -> Response:
-        """One job as it was seen last."""
+        """One job as it was last read."""
         job = self._jobs.by_name.get(request.path_params["job"])
         if job is None:
             return _no_job()
@@ -246,19 +247,19 @@ class _Api:
 
 
 class _Answer(JSONResponse):
-    """JSON in ASCII: halves of surrogate pairs, which no UTF-8 has, are told as they are."""
+    """JSON in ASCII: halves of surrogate pairs, which UTF-8 cannot hold, are escaped."""
 
     def render(self, content: object) -> bytes:
-        """Called once an answer."""
+        """Called once for each answer."""
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _whole(job: WatchedJob, wanted: str) -> frozenset[str]:
-    """Routes that are told with all that is known; of very many only the one that is looked at.
+    """Routes that come with all details; of very many only the selected one.
 
     Args:
-        job: Whose.
-        wanted: Its name; one that there is not stands for the first that runs.
+        job: The job.
+        wanted: Name of the selected route; an unknown name selects the first that runs.
     """
     routes = () if job.last is None else job.last.status["routes"]
     names = [str(route["route"]) for route in routes]
@@ -302,7 +303,7 @@ def _text(request: Request, name: str) -> str:
 def _number(
     request: Request, name: str, otherwise: int | None, least: int, most: int
 ) -> int | None:
-    """A number of the query; what is no number counts as not given, one beyond a bound as it."""
+    """A number of the query; no number counts as not given; limited to the bounds."""
     text = request.query_params.get(name, "")
     if not (text.isascii() and text.isdigit()):
         return otherwise

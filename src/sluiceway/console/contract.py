@@ -1,4 +1,4 @@
-"""What the page asks of a job; the commands of `cli/` answer."""
+"""The page's questions about a job; the commands of `cli/` answer them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ Document = Mapping[str, Any]
 """An answer for programs: values of JSON, times in milliseconds under names that end with `_ms`."""
 
 MOST_RECORDS = 200
-"""Records of a ledger in one answer."""
+"""Most records of a ledger in one answer."""
 
 MOST_ROWS = 100
-"""Dirty rows in one answer."""
+"""Most dirty rows in one answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirtyChoice:
-    """Which dirty rows are wanted; None leaves nothing out."""
+    """Selects dirty rows; None excludes nothing."""
 
     reason: str | None = None
     path: str | None = None
@@ -26,11 +26,11 @@ class DirtyChoice:
 
 
 class JobAnswers(Protocol):
-    """Answers of one job file, each the document of the command that is named.
+    """Answers of one job file, each the document of the named command.
 
     Any thread may call, several at once. Nothing outside is changed. Every method raises a
-    SluicewayError when the job file, a store, the metastore or a ledger cannot be read, and
-    WrongUsageError where a route, a partition or a code is not known.
+    SluicewayError when the job file, a store, the metastore or a ledger cannot be read. It raises a
+    WrongUsageError for an unknown route, partition or code.
     """
 
     @property

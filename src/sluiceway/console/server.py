@@ -1,4 +1,4 @@
-"""Serves the page until it is told to stop."""
+"""Serves the page until a signal stops it."""
 
 import asyncio
 import logging
@@ -33,27 +33,27 @@ class TlsFiles:
 
 
 class _Connection(H11Protocol):
-    """Hangs up on who is slow to ask, or does not take the answer.
+    """Closes connections of clients that are slow to ask, or do not read the answer.
 
-    uvicorn waits for as long as a client likes, and `MAX_CONNECTIONS` of such keep all others out.
+    uvicorn waits for as long as a client likes, and `MAX_CONNECTIONS` such clients keep others out.
     """
 
     _timer: asyncio.TimerHandle | None = None
     _answered: object = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Called by the loop."""
+        """Called by the event loop."""
         super().connection_made(transport)
         self._expect_within(_REQUEST_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop."""
+        """Called by the event loop."""
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Called once an answer."""
+        """Called once for each answer."""
         super().on_response_complete()
         self._answered = self.cycle
         self._expect_within(_REQUEST_S)
@@ -67,13 +67,13 @@ class _Connection(H11Protocol):
         if self.cycle is self._answered:
             self.transport.abort()
             return
-        # A request has come; its answer, which may wait for brokers, has to be taken in time.
+        # A request has come. Its answer may wait for brokers, and must then be read in time.
         self._answered = self.cycle
         self._expect_within(_ANSWER_S)
 
 
 class _Server(uvicorn.Server):
-    """Ends by SIGINT and SIGTERM in good order; uvicorn would raise them once more at the end."""
+    """Ends gracefully on SIGINT and SIGTERM; uvicorn would raise them once more at the end."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -99,15 +99,15 @@ def serve(
 
     Args:
         app: The page.
-        access: Where it listens.
-        port: 0 takes a free one.
-        tls: None serves plain HTTP, on loopback only.
-        ready: Told the page's address once it listens.
+        access: The address to listen on.
+        port: Port to listen on; 0 takes a free one.
+        tls: Certificate and key; None serves plain HTTP, on loopback only.
+        ready: Called with the page's address once it listens.
 
     Raises:
-        UnhealthyEnvironmentError: The port cannot be had, or the TLS files cannot be used.
+        UnhealthyEnvironmentError: The port is not free, or the TLS files cannot be used.
     """
-    # Of what clients send it warns, on the terminal; of faults of ours it tells as errors.
+    # uvicorn prints warnings about requests, and errors about our own faults.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         app,

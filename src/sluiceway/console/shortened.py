@@ -1,6 +1,6 @@
-"""Answers as a browser can take them: a table of ten years has more hours than a page shows.
+"""Answers of a size for browsers: a table of ten years has more hours than a page shows.
 
-What is left out is counted. The commands have all of it.
+The answer counts what it leaves out. The commands show all of it.
 """
 
 from collections import Counter
@@ -10,27 +10,27 @@ from typing import Any
 from sluiceway.console.contract import Document
 
 MOST_TIMES = 20_000
-"""Times of all tables in one answer, and of one table a tenth."""
+"""Most times of all tables in one answer; of one table a tenth."""
 
 MOST_GROUPS = 200
-"""Groups of dirty rows of one route."""
+"""Most groups of dirty rows of one route."""
 
 MOST_PATH_CHARS = 400
-"""Of a field that rows are dirty for: keys of payloads may be of any length, addresses may not."""
+"""Longest name of a dirty field: keys of payloads may be of any length, addresses may not."""
 
 MOST_RAW_CHARS = 64 * 1024
-"""Of a ledger's record, as it is stored."""
+"""Longest stored form of a ledger's record."""
 
 _LOOKED_AT_FIRST = frozenset({"overdue", "late"})
 
 
 def short_partitions(found: Document, route: str, part: str) -> dict[str, Any]:
-    """The newest times of each table, those that need a look before all others.
+    """The newest times of each table, after all times that need attention.
 
     Args:
         found: As `JobAnswers.partitions`.
-        route: Only this one; empty for all.
-        part: Only routes in whose name or table this is.
+        route: Only this route; empty for all.
+        part: Only routes whose name or table contains this text.
     """
     chosen = [
         each
@@ -66,7 +66,7 @@ def _short_times(route: Mapping[str, Any], most: int) -> dict[str, Any]:
 
 
 def short_dirty(found: Document) -> dict[str, Any]:
-    """The largest groups of each route, with the beginning of names that are very long."""
+    """The largest groups of each route; very long names are cut."""
     return {
         **found,
         "routes": [

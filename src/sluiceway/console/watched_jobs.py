@@ -1,4 +1,4 @@
-"""Looks at all jobs of the page again and again, so that a browser never waits for a broker."""
+"""Reads all jobs of the page again and again, so that a browser never waits for a broker."""
 
 import threading
 import time
@@ -12,29 +12,29 @@ from sluiceway.errors import SluicewayError
 from sluiceway.observe.log import Log
 
 SERIES = ("rows_per_s", "dirty_rows_per_s", "lag_records", "lag_ms")
-"""Fields of a route's status that are kept."""
+"""Fields of a route's status that the history keeps."""
 
 EVERY_MS = 5_000
 KEPT_MS = 3_600_000
 MOST_ROUTES = 100
-"""Routes of a job that are kept, those with the most rows; so a job takes a few MiB at most."""
+"""Most routes of a job in the history, those with the most rows: a few MiB per job at most."""
 
 _Values = tuple[float | None, ...]
 
 
 class History:
-    """Of one job. One thread notes, any reads."""
+    """Figures of one job over the last hour. One thread writes, any thread reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._samples: deque[tuple[int, dict[str, _Values]]] = deque(maxlen=KEPT_MS // EVERY_MS)
 
     def add(self, at_ms: int, routes: Iterable[Mapping[str, Any]]) -> None:
-        """Keep what is so now, unless the last sample is less than five seconds old.
+        """Add the current figures, unless the last sample is less than five seconds old.
 
         Args:
             at_ms: Now, in milliseconds since the epoch.
-            routes: Of a status document; a route without a driver is a gap.
+            routes: The routes of a status document; a route without a driver is a gap.
         """
         with self._lock:
             if self._samples and 0 <= at_ms - self._samples[-1][0] < EVERY_MS:
@@ -77,7 +77,7 @@ class History:
 
 def _value(route: Mapping[str, Any], name: str) -> float | None:
     found: float | None = route.get(name)
-    # Behind by at least so much is drawn as it: an unknown is no 0, and no gap either.
+    # A lag of at least so much is drawn as that number: an unknown lag is neither 0 nor a gap.
     return route.get("lag_at_least_ms") if found is None and name == "lag_ms" else found
 
 
@@ -87,18 +87,18 @@ _CLOSE_TIMEOUT_S = 15.0
 _SHARE = 20
 
 TellError = Callable[[SluicewayError, JobAnswers], Document]
-"""Makes the field `error` of an answer."""
+"""Turns an error into the field `error` of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """What the last look at a job has found.
+    """The result of the last look at a job.
 
     Attributes:
-        at_ms: When it ended, in milliseconds since the epoch.
+        at_ms: When the look ended, in milliseconds since the epoch.
         took_ms: How long it took.
-        status: The document of `status`; one with `error` alone when the job cannot be looked at.
-        stands: Route -> state of a partition -> how many there are.
+        status: The document of `status`; with `error` alone when the job cannot be read.
+        stands: Route -> state of a partition -> number of partitions.
     """
 
     at_ms: int
@@ -108,13 +108,13 @@ class JobSnapshot:
 
 
 class WatchedJob:
-    """One job of the page. Its thread looks; any thread reads.
+    """One job of the page. Its own thread looks; any thread reads.
 
     Args:
-        name: In addresses of the page; unique.
-        answers: Of the job.
-        tell_error: Makes an error a document.
-        log: Told of bugs.
+        name: Unique name for addresses of the page.
+        answers: Answers of the job.
+        tell_error: Turns an error into a document.
+        log: Gets bugs as errors.
     """
 
     def __init__(self, name: str, answers: JobAnswers, tell_error: TellError, log: Log) -> None:
@@ -135,15 +135,15 @@ class WatchedJob:
         return self._observed
 
     def start(self) -> None:
-        """Begin to look. Called once."""
+        """Start the thread. Called once."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking; a look that goes on ends by itself."""
+        """Stop the thread; a running look ends by itself."""
         self._closing.set()
 
     def join(self) -> None:
-        """Wait for the last look, for some seconds."""
+        """Wait some seconds for the last look."""
         if self._thread.is_alive():
             self._thread.join(_CLOSE_TIMEOUT_S)
 
@@ -178,7 +178,7 @@ class WatchedJob:
             if each.get("error") is None
         }
         took_s = time.monotonic() - begun
-        # Large ledgers are read less often: a twentieth of the time at most.
+        # Large ledgers are read less often: for a twentieth of the time at most.
         self._stands_due = begun + max(PARTITIONS_EVERY_S, _SHARE * took_s)
 
     def _run(self) -> None:
@@ -188,13 +188,13 @@ class WatchedJob:
 
 
 class WatchedJobs:
-    """All jobs of the page, by name and in their order.
+    """All jobs of the page, by name and in order.
 
     Args:
-        find: The jobs that there are now; asked again every few seconds, for files that come and
-            go. One that stays is known by its path, and keeps its name and its last hour.
-        tell_error: Makes an error a document.
-        log: Told of bugs.
+        find: Returns the current jobs; called every few seconds, because files come and go. A job
+            is known by its path, and keeps its name and its last hour.
+        tell_error: Turns an error into a document.
+        log: Gets bugs as errors.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class WatchedJobs:
             job.join()
 
     def refresh(self) -> None:
-        """Take in jobs that are new, and let go of those that are gone."""
+        """Add new jobs, and drop jobs whose files are gone."""
         before = {job.answers.path: job for job in self.by_name.values()}
         answers = {each.path: each for each in self._find()}
         taken = {job.name for path, job in before.items() if path in answers}
@@ -238,7 +238,7 @@ class WatchedJobs:
                 job = WatchedJob(name, each, self._tell_error, self._log)
                 fresh.append(job)
             now[job.name] = job
-        # Another thread reads it: as a whole, before or behind the change.
+        # Replaced as a whole: another thread reads either the old or the new one.
         self.by_name = now
         for job in before.values():
             job.close()
@@ -254,7 +254,7 @@ class WatchedJobs:
 
 
 def unused_name(stem: str, taken: Mapping[str, object]) -> str:
-    """A name for addresses, made of a file's: two files may have one name in two folders."""
+    """An unused name for addresses, from a file's name: two folders may have files of one name."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in stem)
     plain = plain.strip(".") or "job"
     name, number = plain, 1

@@ -1,8 +1,8 @@
 """The fast path: a block of payloads through Arrow's JSON parser, keeping what it vouches for.
 
-Arrow's parser fails a whole block for one bad row, reads some things that are no JSON, and
-crashes the process on others. So payloads are looked at before, the rows it fails for are cut
-out, and the values are looked at after. What is left over is decided by the slow path.
+Arrow's parser fails a whole block for one bad row, reads some texts that are no JSON, and crashes
+the process on others. So payloads are checked before, the rows that it fails for are cut out, and
+the values are checked after. The slow path decides about the rest.
 """
 
 import re
@@ -34,23 +34,23 @@ BLOCK_ROWS = 2048
 BLOCK_BYTES = 16 * 1024 * 1024
 # Below this many rows the slow path costs less than another call of the parser.
 MIN_SPLIT_ROWS = 16
-# A parser call that fails costs about as much as this many rows on the slow path, and one more
-# for so many rows that it read in vain.
+# A failing call of the parser costs about as much as this many rows on the slow path. It costs one
+# more row for so many rows that it read in vain.
 ROWS_PER_FAILURE = 12
 VAIN_ROWS_PER_ROW = 6
 FREE_FAILURES = 8
-# Where so few rows of a large block come through that parsing the others costs more than it
-# saves, the next blocks go to the slow path at once.
+# If so few rows of a large block pass, parsing the others costs more than it saves: the next blocks
+# go to the slow path at once.
 LEAST_YIELD = 4
 LARGE_BLOCK_ROWS = 1024
 SLOW_BLOCKS = 8
-# With more numbers in quotes than this a column is read in the wide form, which takes them.
+# A column with more numbers in quotes than this is read in the wide form, which accepts them.
 FREE_TEXTS = 3
 SCAN_BYTES = 256 * 1024
 
 _ROW_IN_MESSAGE = re.compile(r" in row (\d+)$")
-# Numbers with so many places that Arrow looks for their power of ten behind its table's end:
-# some read as 0, and 1e-10000000 ends the process. Digits may hide in escapes of a string.
+# For numbers with so many places Arrow reads a power of ten beyond its table's end: some become 0,
+# and 1e-10000000 ends the process. Digits may hide in escapes of a string.
 _TINY_NUMBER = r"[:,\[ \t\r\n\"][+-]?(?:[0-9.]{20,}[eE]-|[0-9.]+[eE]-0*[1-9][0-9])"
 _ESCAPED_NUMBER = re.compile(rb"\\u00(?:[46]5|2[bBdDeE]|3[0-9])")
 # Without such an exponent a number needs this many zeros to read as zero in 32 bits.
@@ -62,7 +62,7 @@ _DIGITS = (0x30, 0x39)
 
 
 class _Block:
-    """Payloads behind each other, a newline after each, as the parser reads them."""
+    """Payloads one after the other, a newline after each, as the parser reads them."""
 
     def __init__(self, payloads: Sequence[bytes]) -> None:
         self.payloads = payloads
@@ -76,7 +76,7 @@ class _Block:
         return np.searchsorted(self.ends, positions, side="right").astype(np.int64)
 
     def payloads_of(self, rows: Rows) -> pa.Buffer:
-        """Payloads of some rows, which rise; what lies between them is blanked for good."""
+        """Payloads of some rows, ascending; bytes between them become blanks for good."""
         for gap in np.flatnonzero(np.diff(rows) > 1).tolist():
             begin, end = int(self.ends[rows[gap]]), int(self.starts[rows[gap + 1]])
             self.data[begin:end] = b" " * (end - begin)
@@ -89,7 +89,7 @@ class BlockReader(FastPath):
 
     Args:
         schema: The table's columns.
-        forms: What the parser is asked for.
+        forms: Schemas for the parser.
     """
 
     def __init__(self, schema: Schema, forms: ParseForms) -> None:
@@ -106,7 +106,8 @@ class BlockReader(FastPath):
 
         Args:
             schema: The table's columns.
-            refuses_extra: Doubts rows with keys that no column reads, instead of ignoring those.
+            refuses_extra: Whether rows with keys that no column reads are suspects; else those keys
+                are ignored.
 
         Returns:
             None when the fast path cannot read such a table.
@@ -157,13 +158,13 @@ class BlockReader(FastPath):
         return arrow_json.read_json(pa.BufferReader(data), options, self.forms.options)
 
     def convert(self, table: pa.Table, marks: RecheckRows) -> pa.RecordBatch:
-        """Make the table's columns of parsed ones, marking the rows that are in doubt."""
+        """Convert parsed columns to the table's columns, and mark the suspect rows."""
         arrays = [read(table, marks) for read in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
 
 class _Salvage:
-    """Reads all rows of a block that can be read, around those that make the parser fail."""
+    """Reads all readable rows of a block, around rows that make the parser fail."""
 
     def __init__(self, reader: BlockReader, block: _Block) -> None:
         self.batches: list[pa.RecordBatch] = []
@@ -175,13 +176,14 @@ class _Salvage:
         self._settled = 0
 
     def run(self, rows: Rows) -> None:
-        """Read the rows. Those that are in no batch afterwards are suspects."""
+        """Read the rows. Rows that are in no batch afterwards are suspects."""
         segments = [rows]
         while segments:
             parsed: list[Rows] = []
             while segments and not self._hopeless():
                 self._attempt(segments.pop(), segments, parsed)
-            # Rows before a failing one were parsed, but are not in hand: read them all at once.
+            # Rows before a failing one were parsed, but the parser does not return them: read all
+            # at once.
             segments = [np.concatenate(parsed)] if parsed else []
             if segments and self._hopeless():
                 self._attempt(segments.pop(), [], [])
@@ -244,7 +246,7 @@ class _Salvage:
         """The rows to read next, after one that has a value of the wrong kind.
 
         Returns:
-            None when nothing is known of others like it.
+            None when no similar rows can be found.
         """
         payload = self._block.payloads[rows[row]]
         place = self._reader.failures.wrong_kind(failure, payload)
@@ -259,10 +261,10 @@ class _Salvage:
         return self._without_sign(np.delete(rows, row), sign_of(place, payload))
 
     def _without_text(self, rows: Rows, failure: str) -> Rows | None:
-        """The rows to read next, after a text that could not be converted, in some row.
+        """The rows to read next, after a text of some row could not be converted.
 
         Returns:
-            None when it is not found.
+            None when the text is not found.
         """
         found = self._reader.failures.unfit_text(failure, self._block.data)
         if found is None or not found[1]:
@@ -303,11 +305,11 @@ def _blocks(payloads: list[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def _unreadable_rows(block: _Block) -> Rows:
-    """Rows that must not reach Arrow's parser, rising.
+    """Rows that must not reach Arrow's parser, ascending.
 
-    It crashes on a payload that is `null` and on numbers with millions of places, stops at a
-    NUL as if there were no more rows, takes a second object in a payload for a row, and lets
-    bad UTF-8 through where no column looks.
+    It crashes on the payload `null` and on numbers with millions of places. It stops at a NUL as if
+    there were no more rows, and takes a second object in a payload for a row. It accepts bad UTF-8
+    in values that no column reads.
     """
     first, last = block.bytes[block.starts], block.bytes[block.ends - 2]
     brackets, minuses = _scan(block.bytes)
@@ -350,7 +352,7 @@ def _rows_too_deep(block: _Block, brackets: Rows) -> Rows:
 
 def _rows_with_tiny_numbers(block: _Block, minuses: Rows) -> Rows:
     data = block.bytes
-    # Each payload that counts here starts with a brace, so there are bytes on both sides.
+    # Each such payload starts with a brace, so there are bytes on both sides.
     minuses = minuses[(minuses > 1) & (minuses < len(data) - 1)]
     minuses = minuses[(data[minuses - 1] & _CASE_BIT) == _EXPONENT]
     before, after = data[minuses - 2], data[minuses + 1]

@@ -1,7 +1,7 @@
-"""The fast path's conversions: a parsed Arrow column -> the table's column, and what to doubt.
+"""The fast path's conversions: a parsed Arrow column -> the table's column, and suspect rows.
 
-Every conversion either vouches for a value, which then is what the slow path would have made
-of it, or marks its row as suspect; a suspect row's values do not matter.
+Every conversion either vouches for a value, which then equals the slow path's, or marks its row as
+suspect. The values of a suspect row do not matter.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ ConvertColumn = Callable[[pa.Array, "RecheckPositions"], pa.Array]
 
 
 class RecheckPositions(Protocol):
-    """Takes positions in an array that must be looked at again."""
+    """Takes positions in an array that must be checked again."""
 
     def suspect(self, positions: Positions) -> None:
         """The values at these positions are not vouched for."""
@@ -93,10 +93,10 @@ class _ItemMarks:
 
 
 def compile_column(field: Field) -> Callable[[pa.Table, RecheckPositions], pa.Array]:
-    """Make the reading of one column from a parsed block. Called once a column and task.
+    """Compile the conversion of one column of a parsed block. Called once a column and task.
 
     Args:
-        field: The column; its type is one that `parse_schema` has a form for.
+        field: The column; `parse_schema` must have a form for its type.
 
     Returns:
         A function from the parsed table, one chunk a column, to the column's array.
@@ -164,7 +164,7 @@ def _compile_scalar(data_type: DataType) -> ConvertColumn:
 
 
 def _by_slow_path(data_type: DataType, policy: Policy) -> ConvertColumn:
-    """Each distinct text as the slow path reads it; the others' rows need not go there."""
+    """Read each distinct text as the slow path does; only rows of dirty texts go there."""
     convert = compile_value(data_type, None, policy)
     target = arrow_type(data_type)
 
@@ -223,7 +223,7 @@ def _integers(array: pa.Array, target: pa.DataType, marks: RecheckPositions) -> 
 
 
 def _whole_numbers(array: pa.Array, bounds: tuple[int, int], marks: RecheckPositions) -> pa.Array:
-    """Make int64 of decimals that are whole and in bounds; mark the others, which become null."""
+    """Turn whole decimals within bounds into int64; mark the others, which become null."""
     low, high = bounds
     held = _only_where(_within(array, Decimal(low), Decimal(high)), array, marks)
     return _only_where(pc.equal(pc.floor(held), held), held, marks).cast(pa.int64())
@@ -234,7 +234,7 @@ def _decimals(array: pa.Array, digits: tuple[int, int], marks: RecheckPositions)
     target = pa.decimal128(precision, scale)
     least, greatest = (Decimal((sign, (9,) * precision, -scale)) for sign in (1, 0))
     if array.type == target:
-        # Arrow lets 1234 into decimal(5,2): it counts digits before it adds the scale.
+        # Arrow accepts 1234 as decimal(5,2): it counts digits before it adds the scale.
         bounds = pc.min_max(array)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         if low is None or (least <= low and high <= greatest):
@@ -249,7 +249,7 @@ def _floats(array: pa.Array, bits: int, marks: RecheckPositions) -> pa.Array:
     filled = pc.fill_null(array, 1.0) if array.null_count else array
     # As floats: the least whole number of 64 bits has no positive one.
     values = np.abs(np.asarray(filled), dtype=np.float64)
-    # NaN is in no order, so it fails as infinity does.
+    # NaN has no order, so it fails as infinity does.
     large = np.flatnonzero(~(values < FLOAT_EXACT_LIMIT[bits]))
     if len(large):
         marks.suspect(large)
@@ -260,7 +260,7 @@ def _floats(array: pa.Array, bits: int, marks: RecheckPositions) -> pa.Array:
 
 
 def _strings(array: pa.Array, marks: RecheckPositions) -> pa.Array:
-    # Most blocks hold no NUL at all, and one search over the column's bytes tells.
+    # Most blocks hold no NUL, and one search over the column's bytes finds out.
     data = array.buffers()[2]
     if data is not None and b"\0" in data.to_pybytes():
         marks.suspect(_positions(pc.match_substring(array, "\0")))

@@ -14,8 +14,8 @@ class DirtyValueError(Exception):
 
     Args:
         reason: Stable code.
-        detail: For people: what is wrong, without the value, which a policy may hide.
-        stage: `decode` when the payload as a whole is meant, else `convert`.
+        detail: What is wrong, in words, without the value, which a policy may hide.
+        stage: `decode` when the payload as a whole is wrong, else `convert`.
     """
 
     def __init__(self, reason: DirtyReason, detail: str, *, stage: str = "convert") -> None:
@@ -29,7 +29,7 @@ class DirtyValueError(Exception):
         self._redacted = False
 
     def of(self, value: object, target: str) -> "DirtyValueError":
-        """Say which value was to become what; only the first call counts, the innermost value's.
+        """Add the value and its target type; only the first call counts, for the innermost value.
 
         Args:
             value: As it stands in the payload.
@@ -52,7 +52,7 @@ class DirtyValueError(Exception):
         return self
 
     def redacted(self) -> "DirtyValueError":
-        """Show no value in the message.
+        """Hide the value in the message.
 
         Returns:
             The same exception, to be raised again.
@@ -62,9 +62,9 @@ class DirtyValueError(Exception):
 
     @property
     def path(self) -> str:
-        """The place of the value, as `geo.tags[3]`; cut when keys are long."""
+        """The place of the value, such as `geo.tags[3]`; cut when keys are long."""
         text = path_text(self._steps)
-        # A key may hold what no text does, in a payload whose bytes are no UTF-8.
+        # A key of a payload with bad UTF-8 may hold characters that no text can.
         return text[:MESSAGE_LIMIT_CHARS].encode("utf-8", "replace").decode("utf-8")
 
     @property
@@ -72,7 +72,7 @@ class DirtyValueError(Exception):
         """The value, the type and what is wrong: `the number 12.5 -> int: not a whole number`."""
         if not self._target:
             return self.detail
-        # Details tell something of the value: its length, which of its parts is wrong.
+        # Details reveal parts of the value: its length, or which part is wrong.
         detail = self.reason.value if self._redacted else self.detail
         return f"{described(self._value, redacted=self._redacted)} -> {self._target}: {detail}"
 
@@ -86,7 +86,7 @@ class ImpossibleValueError(DirtyValueError):
     """A value is a time that no calendar has.
 
     Args:
-        detail: For people, without the value.
+        detail: What is wrong, in words, without the value.
     """
 
     def __init__(self, detail: str) -> None:
@@ -94,7 +94,7 @@ class ImpossibleValueError(DirtyValueError):
 
 
 def path_text(steps: Sequence[str | int]) -> str:
-    """A value's place as text: `geo.tags[3]`, and `['host.name']` of a key with a dot."""
+    """A value's place as text: `geo.tags[3]`, and `['host.name']` for a key with a dot."""
     text = ""
     for step in steps:
         text += f"[{step}]" if isinstance(step, int) else step_text(step, first=not text)

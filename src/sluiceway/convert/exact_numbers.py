@@ -1,6 +1,6 @@
 """Number texts -> exact values. Nothing passes through a double on its way to an exact type.
 
-All functions are called for single values, on the slow path and for the proof of the fast one.
+All functions take single values, on the slow path and for the proof of the fast one.
 """
 
 import re
@@ -17,10 +17,10 @@ from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US
 # Above these the doubles (floats) are further apart than 1: whole numbers would change.
 DOUBLE_BITS = 64
 FLOAT_EXACT_LIMIT = {64: 2.0**53, 32: 2.0**24}
-# How many decimal places a unit of time is away from the microsecond.
+# Decimal places between a unit of time and the microsecond.
 TIME_UNIT_PLACES = {"s": 6, "ms": 3, "us": 0, "ns": -3}
 
-# Digits before the point that a number may have and still be looked at as one that is finer.
+# Most digits before the point of a number that is still read as a time of a finer unit.
 EXACT_DIGITS = 60
 
 _GRAMMAR = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -90,7 +90,7 @@ def to_integer(text: str, bits: int) -> int:
 
 
 def to_decimal(text: str, precision: int, scale: int) -> Decimal:
-    """Read a decimal with exactly `scale` places; zeros beyond them may go.
+    """Read a decimal with exactly `scale` places; zeros beyond them are dropped.
 
     Raises:
         DirtyValueError: SCALE when places would be lost, OVERFLOW when digits before the point.
@@ -102,17 +102,17 @@ def to_time_us(text: str, unit: str) -> int:
     """Read a number of `unit` since the epoch as microseconds.
 
     Raises:
-        DirtyValueError: SCALE when it is finer than a microsecond, BAD_TIME when it is outside
-            of the years 0001 to 9999.
+        DirtyValueError: SCALE when it is finer than a microsecond, BAD_TIME when it is outside the
+            years 0001 to 9999.
     """
     return time_us_of(text, unit, None)
 
 
 def time_us_of(text: str, unit: str, rounding: str | None) -> int:
-    """As `to_time_us`; with a mode of `decimal`, what is finer than a microsecond is rounded.
+    """As `to_time_us`; with a mode of `decimal`, digits below a microsecond are rounded.
 
     Raises:
-        DirtyValueError: As `to_time_us` does; SCALE without a mode only.
+        DirtyValueError: As `to_time_us`; SCALE only without a mode.
     """
     places = TIME_UNIT_PLACES[unit]
     quantum = _ONE.scaleb(-places)
@@ -132,11 +132,12 @@ def time_us_of(text: str, unit: str, rounding: str | None) -> int:
 def to_float(text: str, bits: int) -> float:
     """Read the nearest float of `bits` bits.
 
-    Below 2^53 (2^24 for 32 bits) nearest is what the type means. Above, floats are further
-    apart than whole numbers, so the float must print as the number that came.
+    Below 2^53 (2^24 for 32 bits) the nearest float is correct by the type. Above, floats are
+    further apart than whole numbers, so the float must print as the number that came.
 
     Raises:
-        DirtyValueError: OVERFLOW for infinity or a changed number, SCALE for a zero that was none.
+        DirtyValueError: OVERFLOW for infinity or a changed number, SCALE for a number that becomes
+            zero.
     """
     value = nearest_float(text, bits)
     if 0 < abs(value) < FLOAT_EXACT_LIMIT[bits]:
@@ -157,7 +158,7 @@ def nearest_float(text: str, bits: int) -> float:
     """The float of `bits` bits nearest to a number; infinite beyond the greatest."""
     if bits == DOUBLE_BITS:
         return float(text)
-    # By way of a double it would be rounded twice.
+    # Through a double it would be rounded twice.
     return float(pa.scalar(_canonical(text)).cast(pa.float32()).as_py())
 
 
@@ -167,7 +168,7 @@ def greatest_float(bits: int) -> float:
 
 
 def _canonical(text: str) -> str:
-    """Write a number so that Arrow's float parser takes it: no plus, digits around the point."""
+    """Write a number so that Arrow's float parser accepts it: no plus, digits around the point."""
     body = text.lstrip("+")
     sign, body = ("-", body[1:]) if body.startswith("-") else ("", body)
     mantissa, mark, exponent = body.replace("E", "e").partition("e")

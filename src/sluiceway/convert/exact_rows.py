@@ -1,4 +1,4 @@
-"""The slow path: one payload -> one row, decided exactly, or the reason why it is dirty."""
+"""The slow path: one payload -> one row, decided exactly, or its dirty reason."""
 
 import json
 import re
@@ -18,14 +18,14 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Holder = Mapping[str, object]
 See = Callable[[Holder], Callable[[Field], Holder] | None]
-"""From a payload's object to what each column reads in its place; None where that is the object."""
+"""From a payload's object to the value that each column reads instead; None for the object."""
 
 
 class Parse(Protocol):
     """As `parse_object`."""
 
     def __call__(self, payload: bytes, *, lenient: bool) -> dict[str, object]:
-        """The object that a payload is."""
+        """The object in a payload."""
         ...
 
 
@@ -75,9 +75,9 @@ class ExactReader:
     """Decides single payloads. Created once a task.
 
     Args:
-        schema: The table's columns, settings handed on to what lies inside (`inner_settings`).
-        extra: What settles the keys that they do not read; None ignores those.
-        parse: In place of `parse_object`.
+        schema: The table's columns, with settings passed on to inner fields (`inner_settings`).
+        extra: Handles keys that no column reads; None ignores them.
+        parse: Used instead of `parse_object`; None for none.
 
     Raises:
         ValueError: JSON cannot carry a column's type.
@@ -98,18 +98,19 @@ class ExactReader:
     def read(self, payload: bytes, see: See | None = None) -> list[object]:
         """Convert one payload.
 
-        Called for each row that the fast path does not vouch for.
+        Called for each row that is suspect on the fast path.
 
         Args:
             payload: The record's value.
-            see: What columns read of it, where a schema says what its values are.
+            see: Returns the values that columns read, where a schema types them; None for the
+                object.
 
         Returns:
-            One value a column, as `pa.array` takes it for the column's Arrow type; and then what
-            is kept of other keys, where something settles those.
+            One value a column, as `pa.array` takes it for the column's Arrow type; then, with
+            `extra`, the value of the column that keeps other keys.
 
         Raises:
-            DirtyValueError: The row is dirty; says why and where.
+            DirtyValueError: The row is dirty; it has the reason and the place.
         """
         holder = self._parse(payload, lenient=self._lenient)
         seen = None if see is None else see(holder)
@@ -122,9 +123,9 @@ class ExactReader:
 
 
 def check_bytes(schema: Schema) -> None:
-    """Refuse binary columns that do not say how text holds their bytes.
+    """Refuse binary columns without a setting for how text holds their bytes.
 
-    Called when a decoder is made whose format has no bytes of its own.
+    Called when a decoder is made for a format that has no bytes of its own.
 
     Raises:
         ValueError: There is such a column.
@@ -136,7 +137,7 @@ def check_bytes(schema: Schema) -> None:
 
 
 def reads_bad_text_anywhere(schema: Schema) -> bool:
-    """Whether a column, or a value in it, takes strings that are no UTF-8."""
+    """Whether a column, or a value in it, accepts strings that are no UTF-8."""
     return any(
         reads_bad_text(leaf, policy)
         for field in schema.fields
@@ -145,14 +146,15 @@ def reads_bad_text_anywhere(schema: Schema) -> bool:
 
 
 def parse_object(payload: bytes, *, lenient: bool) -> dict[str, object]:
-    """The object that a payload is, numbers as texts.
+    """The object in a payload, with numbers as texts.
 
     Args:
         payload: The record's value.
-        lenient: Bytes that are no UTF-8 become low surrogates, for columns that take them.
+        lenient: Whether bytes that are no UTF-8 become low surrogates, for columns that accept
+            them.
 
     Raises:
-        DirtyValueError: It is none.
+        DirtyValueError: The payload is no object.
     """
     text = _decode_text(payload, lenient=lenient)
     if is_too_deep(payload):
@@ -169,7 +171,7 @@ def parse_object(payload: bytes, *, lenient: bool) -> dict[str, object]:
 
 
 def _marked(found: re.Match[str]) -> str:
-    # Bytes that are no UTF-8 have become low surrogates; what was an escape must not look so.
+    # Bytes that are no UTF-8 have become low surrogates; an escape must not look like one.
     return r"\ud800" if found[1] else found[0]
 
 
@@ -192,8 +194,8 @@ def _parse(text: str) -> object:
         first = error
     if "NaN" not in text and "Inf" not in text:
         raise _not_json(first) from first
-    # Spellings of NaN and infinity that only some parsers know are known wherever they stand: a
-    # value for columns with a policy only, no harm in a field that no column takes.
+    # All spellings of NaN and infinity are accepted everywhere, even those of some parsers only.
+    # They are values only for columns with a policy, and harmless in a field that no column reads.
     try:
         return _PARSER.decode(_STRING_OR_NON_FINITE.sub(_usual_spelling, text))
     except json.JSONDecodeError:
@@ -201,7 +203,7 @@ def _parse(text: str) -> object:
 
 
 def _parse_plain(text: str) -> object:
-    """What the decoder does, which looks for white space around every payload."""
+    """Parse as the decoder does, which skips white space around every payload."""
     try:
         found, end = _SCAN(text, 0)
     except StopIteration:

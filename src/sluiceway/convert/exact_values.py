@@ -1,8 +1,8 @@
-"""The slow path's conversions: one JSON value -> one Python value for Arrow, or the reason.
+"""The slow path's conversions: one JSON value -> one Python value for Arrow, or the dirty reason.
 
-A type is compiled once into a function; the functions are then called for each value. JSON
-numbers arrive as `NumberText`, so that no digit is lost before the type is known. Which kinds of
-values a type takes is said by the conversion matrix (`types.matrix`).
+A type is compiled once into a function; the function is then called for each value. JSON numbers
+arrive as `NumberText`, so that no digit is lost before the type is known. The conversion matrix
+(`types.matrix`) says which kinds of values a type accepts.
 """
 
 from collections.abc import Callable, Mapping
@@ -76,7 +76,7 @@ _NON_FINITE = {
 
 
 class _Missing:
-    """The mark for a key that is not there; null is another thing."""
+    """The mark for a missing key, which differs from null."""
 
 
 _MISSING = _Missing()
@@ -85,15 +85,15 @@ _MISSING = _Missing()
 def compile_value(
     data_type: DataType, time_unit: str | None, policy: Policy = NO_POLICY
 ) -> Convert:
-    """Make the conversion for values of one type. Called once a column, when a task starts.
+    """Compile the conversion of values to one type. Called once a column, when a task starts.
 
     Args:
-        data_type: What values become.
-        time_unit: Of times inside; see `Field.time_unit`.
-        policy: What happens to values that do not fit.
+        data_type: Type of the result.
+        time_unit: Unit of numbers that become times; see `Field.time_unit`; None without one.
+        policy: Handles values that do not fit.
 
     Returns:
-        A function from a JSON value that is not null to what `pa.array` takes for the type;
+        A function from a JSON value that is not null to a value that `pa.array` takes for the type;
         it raises DirtyValueError.
 
     Raises:
@@ -116,7 +116,7 @@ def compile_value(
 def _typed_readers(
     data_type: DataType, time_unit: str | None, policy: Policy
 ) -> tuple[dict[type, Convert], str]:
-    """How values are read, by their Python types, and what the type is called in messages."""
+    """Readers by the values' Python types, and the type's name in messages."""
     readers = _readers(data_type, time_unit, policy)
     accepted = accepted_kinds(kind_of_type(data_type), policy, time_unit)
     nested = isinstance(data_type, _NESTED)
@@ -143,7 +143,7 @@ def _typed_readers(
 
 
 def _meant_reader(by_type: Mapping[type, Convert], data_type: DataType, target: str) -> Convert:
-    """How a record becomes the one value that it is meant as."""
+    """Reader of a record that its schema means as one value."""
 
     def read(record: MeantRecord) -> object:
         value = record.meant
@@ -169,7 +169,7 @@ def _null_where_impossible(read: Convert) -> Convert:
 
 
 def _wall_reader(read: Convert, policy: Policy, *, needs_zone: bool) -> Convert:
-    """How a text becomes a time that is one of a clock on a wall by its schema."""
+    """Reader of a text that is local time by its schema."""
 
     def read_wall(text: WallText) -> object:
         if policy.format not in (None, "iso8601"):
@@ -182,7 +182,7 @@ def _wall_reader(read: Convert, policy: Policy, *, needs_zone: bool) -> Convert:
 
 
 def _timed_reader(by_type: Mapping[type, Convert], data_type: DataType) -> Convert:
-    """How a number that is meant as a time becomes one."""
+    """Reader of a number that its schema means as a time."""
 
     def read(value: TimedNumber) -> object:
         time = value.time
@@ -199,7 +199,7 @@ def _wrong_kind(data_type: DataType, value: object, target: str) -> DirtyValueEr
 
 
 def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Readers:
-    """How each kind of values is read, of those that some policy lets through."""
+    """Readers of all kinds of values that some policy accepts."""
     match data_type:
         case ListType(element):
             return {JsonKind.ARRAY: _compile_list(compile_value(element, time_unit, policy))}
@@ -223,13 +223,13 @@ def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Read
 
 
 def compile_field(field: Field, keys: tuple[str, ...]) -> Callable[[Mapping[str, object]], object]:
-    """Make the reading of one field from the object that holds it.
+    """Compile the reading of one field from the object that holds it.
 
     Called once a field, when a task starts.
 
     Args:
         field: The column or the struct's field.
-        keys: From the holding object to the value.
+        keys: Keys from the holding object to the value.
 
     Returns:
         A function from the object to the converted value or None; it raises DirtyValueError.
@@ -241,7 +241,7 @@ def compile_field(field: Field, keys: tuple[str, ...]) -> Callable[[Mapping[str,
     required, redact = field.required, field.policy.redact
     *above, last = keys
 
-    # One call a value less than by way of `compile_value`, which says the same.
+    # One call per value fewer than through `compile_value`, with the same result.
     def read(holder: Mapping[str, object]) -> object:
         found = (
             _walk(holder, keys)
@@ -328,7 +328,7 @@ def _number_reader(data_type: DataType, policy: Policy) -> Callable[[str], objec
 
 
 def _integer_reader(bits: int) -> Callable[[str], int]:
-    # So few digits fit, whatever they are.
+    # So few digits always fit.
     few = len(str(1 << (bits - 1))) - 1
 
     def read(text: str) -> int:
@@ -407,7 +407,7 @@ def _compile_key(key_type: DataType) -> Convert:
 
 
 def _compile_entries(key_type: DataType, convert: Convert) -> Convert:
-    """The reading of a map that came as an array of its entries."""
+    """Reader of a map that came as an array of its entries."""
     convert_key = _compile_key(key_type)
 
     def read(value: list[object]) -> object:

@@ -1,4 +1,4 @@
-"""Keys that no column reads: found, dirty, or kept in a column of their own."""
+"""Keys that no column reads: ignored, dirty, or kept in a column of their own."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -21,25 +21,28 @@ from sluiceway.types.schema import (
 )
 
 ExtraRule = Literal["ignore", "dirty", "keep", "evolve"]
-"""`evolve` is `dirty` for keys that a column could be made for: they hold something, in an object
-that columns read as a whole. Objects that columns only reach into may hold others."""
+"""`evolve` is `dirty` for keys that could become columns.
+
+Such keys hold a value, in an object that columns read as a whole. Objects that columns only reach
+into may hold others."""
 
 WRAPPED_SCHEMA, WRAPPER = "schema", "payload"
-"""Keys of what Kafka Connect's JSON converter writes: the row, and what its values are."""
+"""Keys of Kafka Connect's JSON converter: the row, and the schema of its values."""
 _KEPT_IN = (StringType(), MapType(StringType(), StringType()))
 Step = str | int
 
 
 @dataclass(slots=True)
 class Known:
-    """What of a value is read.
+    """The parts of a value that columns read.
 
     Attributes:
-        everything: All that may be in it.
-        whole: It is an object that a column, or the columns together, read as a whole.
-        keys: Of an object; empty where it is none.
-        items: Of the items of a list, or the values of a map.
-        of_map: These are values of a map, which may come as an array of its entries.
+        everything: Whether all of it is read.
+        whole: Whether it is an object that a column, or the columns together, read as a whole.
+        keys: Keys of an object -> what is read of their values; empty for other values.
+        items: What is read of the items of a list, or of the values of a map; None for other
+            values.
+        of_map: Whether `items` are values of a map, which may come as an array of its entries.
     """
 
     everything: bool = False
@@ -50,12 +53,12 @@ class Known:
 
 
 class ExtraKeys:
-    """Settles keys that no column reads, on the slow path. Created once a task.
+    """Handles keys that no column reads, on the slow path. Created once a task.
 
     Args:
-        schema: Columns that are read by key.
-        column: The one that keeps the others' keys; None: they make the row dirty.
-        only_held: Only those do that `ExtraRule` names for `evolve`.
+        schema: Columns that read the payload by key.
+        column: The column that keeps other keys; None makes their rows dirty.
+        only_held: Only keys that `ExtraRule` names for `evolve` make a row dirty.
 
     Raises:
         ValueError: The column is of another type, or required.
@@ -68,7 +71,7 @@ class ExtraKeys:
         self._keep = None if column is None else _keeper(column)
 
     def column_value(self, holder: Mapping[str, object]) -> object:
-        """What the column holds for a payload, None where there is none or no other key.
+        """The column's value for a payload; None without the column or without other keys.
 
         Called once per payload.
 
@@ -76,7 +79,7 @@ class ExtraKeys:
             holder: The payload's object.
 
         Raises:
-            DirtyValueError: There is such a key, and no column for it; or one came twice.
+            DirtyValueError: There is such a key and no column for it, or one came twice.
         """
         known = self._in_rows if is_wrapped(holder) else self._known
         extra = list(unread(holder, known, only_held=self._only_held))
@@ -90,7 +93,8 @@ class ExtraKeys:
         for steps, value, doubled in extra:
             name = _plain_name(steps)
             if named[name] > 1:
-                # `alt` below `geo` is `geo.alt`; the key `geo.alt` beside it is `['geo.alt']`.
+                # `alt` below `geo` is `geo.alt`; the key `geo.alt` at the same level is
+                # `['geo.alt']`.
                 name = path_text(steps)
             if doubled or name in found:
                 message = "the key came more than once"
@@ -100,18 +104,18 @@ class ExtraKeys:
 
 
 def _plain_name(steps: tuple[Step, ...]) -> str:
-    """What a value is kept under: keys with dots between, whatever is in them."""
+    """The name that a value is kept under: its keys, joined by dots."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return text.removeprefix(".")
 
 
 def kept_column(schema: Schema, rule: ExtraRule, name: str) -> Field | None:
-    """The column that keeps other keys. Called where a decoder is made.
+    """The column that keeps other keys; None for none. Called where a decoder is made.
 
     Args:
         schema: All columns.
-        rule: What happens to such keys.
-        name: As the option says; may be empty.
+        rule: Rule for such keys.
+        name: Name in the option; may be empty.
 
     Raises:
         ValueError: `keep` without such a column, or a column without `keep`.
@@ -140,17 +144,17 @@ def _keeper(column: Field) -> Convert:
 
 
 def is_wrapped(holder: Mapping[str, object]) -> bool:
-    """Whether a payload has a row in it and beside it the row's schema, as Kafka Connect does."""
+    """Whether a payload holds a row and the row's schema, as Kafka Connect writes it."""
     return WRAPPER in holder and isinstance(holder.get(WRAPPED_SCHEMA), dict)
 
 
 def known_of(schema: Schema, *, wrapped: bool = False) -> Known:
-    """What columns read of a payload.
+    """The parts of a payload that columns read.
 
     Args:
         schema: The columns.
-        wrapped: Of one for which `is_wrapped` is true, where columns read its row: they read the
-            row as a whole then, and its schema is none of the data.
+        wrapped: Whether `is_wrapped` is true of the payload and columns read its row. Then they
+            read the row as a whole, and its schema is no data.
     """
     top = Known(whole=True)
     for column in schema.fields:
@@ -181,13 +185,13 @@ def _add(known: Known, data_type: DataType) -> None:
 def unread(
     value: object, known: Known, steps: tuple[Step, ...] = (), *, only_held: bool = False
 ) -> Iterator[tuple[tuple[Step, ...], object, bool]]:
-    """Values under keys that are not read, with their paths, and whether the key came twice.
+    """Values under keys that no column reads, with their paths, and whether the key came twice.
 
     Args:
-        value: As the slow path has it.
-        known: What of it is read.
+        value: A value as on the slow path.
+        known: The parts of it that columns read.
         steps: Path to it.
-        only_held: Only those that `ExtraRule` names for `evolve`.
+        only_held: Only keys that `ExtraRule` names for `evolve`.
     """
     if known.everything:
         return

@@ -1,9 +1,8 @@
-"""What a failure of Arrow's parser tells about other rows: signs to know them by beforehand.
+"""What a failure of Arrow's parser says about other rows: signs to recognise them in advance.
 
-The parser stops at the first value of the wrong kind. Bad values come in numbers, mostly of the
-same column and kind; so the bytes in front of one are looked for in the blocks that follow, and
-rows that have them go to the slow path without a failure each. A sign may be wrong about a row:
-that costs time and changes nothing.
+The parser stops at the first value of the wrong kind. Bad values come in numbers, mostly in one
+column and of one kind. So later blocks are searched for the bytes in front of such a value. Rows
+with them go to the slow path without a failure each. A wrong sign costs time and changes no result.
 """
 
 import re
@@ -17,9 +16,9 @@ from sluiceway.types.schema import DataType, Field, ListType, Schema, StructType
 
 MAX_SIGNS = 16
 SIGN_BLOCKS = 64
-# A sign that so large a part of a block has is none: it stands where no column looks.
+# A sign in so large a part of a block is useless: it stands where no column reads.
 COMMON_SHARE = 4
-# Of a text that starts as a number does, so many bytes are the sign.
+# For a text that starts like a number, so many of its bytes are the sign.
 _DIGIT_TEXT_BYTES = 4
 
 _NUMBER_STARTS = b"+-.0123456789"
@@ -30,7 +29,7 @@ _TEXT_IN_MESSAGE = re.compile(
     re.DOTALL,
 )
 _EMPTY_TEXT = re.compile(r"^Empty string cannot be converted")
-# What a value of each kind starts with, as Arrow names the kinds.
+# First bytes of a value of each kind, by Arrow's names of the kinds.
 _STARTS = {
     "string": b'"',
     "number": b"-0123456789",
@@ -48,18 +47,18 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class WrongKindPrefix:
-    """Bytes that stand in front of a value of the wrong kind.
+    """Bytes in front of a value of the wrong kind.
 
     Attributes:
-        prefix: The key, its colon, and what comes then.
-        wrong: A value is wrong when its next byte is one of these; None is any.
+        prefix: The key, its colon, and the bytes that follow.
+        wrong: First bytes that make a value wrong; None for any.
     """
 
     prefix: bytes
     wrong: bytes | None
 
     def find(self, data: Data) -> Iterator[int]:
-        """Where it stands in `data`."""
+        """Positions of the sign in `data`."""
         at = data.find(self.prefix)
         while at >= 0:
             end = at + len(self.prefix)
@@ -69,24 +68,24 @@ class WrongKindPrefix:
 
 
 class WrongKindPrefixes:
-    """Signs that were learnt, for some blocks each. One task."""
+    """Learnt signs, for some blocks each. Used by one task."""
 
     def __init__(self) -> None:
         self._left: dict[WrongKindPrefix, int] = {}
 
     def learn(self, sign: WrongKindPrefix) -> None:
-        """Look out for a sign in the next `SIGN_BLOCKS` blocks."""
+        """Search for a sign in the next `SIGN_BLOCKS` blocks."""
         self._left.pop(sign, None)
         if len(self._left) >= MAX_SIGNS:
             del self._left[next(iter(self._left))]
         self._left[sign] = SIGN_BLOCKS
 
     def find(self, data: Data, rows: int) -> Positions:
-        """Where signs stand in a block; called once a block.
+        """Positions of signs in a block; called once a block.
 
         Args:
-            data: The block's payloads behind each other.
-            rows: How many.
+            data: The block's payloads, one after the other.
+            rows: Number of payloads.
         """
         found = [usual for sign in self._left if (usual := rare(sign, data, rows)) is not None]
         self._left = {sign: left - 1 for sign, left in self._left.items() if left > 1}
@@ -94,14 +93,14 @@ class WrongKindPrefixes:
 
 
 def rare(sign: WrongKindPrefix, data: Data, rows: int) -> Positions | None:
-    """Where a sign stands in a block of so many rows; None when it is too common there."""
+    """Positions of a sign in a block of so many rows; None when it is too common there."""
     found = np.fromiter(sign.find(data), np.int64)
     return None if len(found) * COMMON_SHARE > rows else found
 
 
 @dataclass(frozen=True, slots=True)
 class ValuePlace:
-    """Where a value stands in a block: the key that it belongs to, and the value's first byte."""
+    """Place of a value in a block: its key, and its first byte."""
 
     key: bytes
     start: int
@@ -109,7 +108,7 @@ class ValuePlace:
 
 
 class FailureReader:
-    """Finds the values that messages of the parser speak of. Created once a task.
+    """Finds the values in the parser's error messages. Created once a task.
 
     Args:
         schema: The table's columns.
@@ -132,7 +131,7 @@ class FailureReader:
         """The value whose kind is not its column's, in the payload that the message names.
 
         Returns:
-            None when the message is about something else, or the value is not found for certain.
+            None when the message has another subject, or the value is not certain.
         """
         found = _KIND_CHANGED.search(message)
         if found is None or found["path"] not in self._columns:
@@ -145,9 +144,9 @@ class FailureReader:
         return None
 
     def unfit_text(self, message: str, data: Data) -> tuple[str, list[ValuePlace]] | None:
-        """The text that could not be converted, and values of columns that it may be.
+        """The text that could not be converted, and the values that it may be.
 
-        Called for failures that name no row.
+        Called for failures without a row number.
 
         Returns:
             None when the message names no text.
@@ -173,10 +172,11 @@ class FailureReader:
 
 
 def sign_of(place: ValuePlace, data: Data) -> WrongKindPrefix:
-    """What values of the same kind under the same key are known by.
+    """The sign of values of the same kind under the same key.
 
     Args:
-        place: Of a value in `data` that is not of its column's kind, or a text that is no number.
+        place: Place of a value in `data` that is not of its column's kind, or of a text that is no
+            number.
         data: A payload or a block.
     """
     start = bytes(data[place.value : place.value + 1])
@@ -186,7 +186,7 @@ def sign_of(place: ValuePlace, data: Data) -> WrongKindPrefix:
     if start != b'"':
         return WrongKindPrefix(prefix + start, None)
     if data[place.value + 1] in _NUMBER_STARTS:
-        # Texts of digits may be numbers, which the wide form takes.
+        # Texts of digits may be numbers, which the wide form accepts.
         return WrongKindPrefix(bytes(data[place.start : place.value + 1 + _DIGIT_TEXT_BYTES]), None)
     return WrongKindPrefix(prefix + start, bytes(set(range(256)) - set(_NUMBER_STARTS)))
 

@@ -1,4 +1,4 @@
-"""What a fast path is: it vouches for rows, which then equal the slow path's, or doubts them."""
+"""The contract of a fast path: it vouches for rows, which equal the slow path's, or doubts them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class FastRows:
-    """What a fast path made of a block of payloads.
+    """The result of a fast path for a block of payloads.
 
     Attributes:
-        batches: Columns of the rows it vouches for.
-        rows: Their positions among the payloads, batch after batch.
-        suspects: All other positions of the block, rising.
+        batches: Columns of the rows that it vouches for.
+        rows: Positions of these rows among the payloads, batch after batch.
+        suspects: All other positions of the block, ascending.
     """
 
     batches: list[pa.RecordBatch]
@@ -39,5 +39,5 @@ class FastPath(ABC):
             payloads: None of them empty.
 
         Yields:
-            For each block the rows it vouches for and the others; together all payloads.
+            For each block its vouched rows and its suspects; together all payloads.
         """

@@ -1,4 +1,4 @@
-"""Column types from values of JSON: what one value could be, and what several have in common."""
+"""Column types from values of JSON: of one value, and in common for several values."""
 
 import re
 from collections.abc import Iterable
@@ -26,12 +26,12 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
 _BIGINT = range(-(2**63), 2**63)
 _BIG = DecimalType(MAX_PRECISION, 0)
 _LONG = DecimalType(19, 0)
-"""Of all whole numbers of 64 bits."""
+"""Digits of all whole numbers of 64 bits."""
 _NUMBER = IntegerType | DecimalType | FloatType
 
 
 class UntypedError(ValueError):
-    """Values have no type in common, or one that no column has; says why."""
+    """Values have no common type, or one that no column has; holds the reason."""
 
 
 def is_field_name(key: str) -> bool:
@@ -40,16 +40,16 @@ def is_field_name(key: str) -> bool:
 
 
 def type_of(value: object) -> DataType | None:
-    """The narrowest type of the kinds that are added or proposed; numbers as `NumberText`.
+    """The narrowest type of a value, for columns to add or propose; numbers as `NumberText`.
 
     Args:
         value: A JSON value.
 
     Returns:
-        None when nothing can be told: null, an empty list or object, or one of nulls.
+        None when the value shows no type: null, an empty list or object, or one of nulls.
 
     Raises:
-        UntypedError: No column type has such values.
+        UntypedError: No column type fits.
     """
     match value:
         case None:
@@ -72,7 +72,7 @@ def type_of(value: object) -> DataType | None:
 
 
 def common_type(found: Iterable[DataType | None]) -> DataType | None:
-    """The narrowest type that takes values of all of these; None when none of them tells.
+    """The narrowest type that accepts values of all these types; None when all are None.
 
     Raises:
         UntypedError: There is none.
@@ -123,7 +123,7 @@ def _merged(one: DataType, other: DataType) -> DataType:
 
 
 def _merged_numbers(one: DataType, other: DataType) -> DataType:
-    """That which takes what both take, as far as a decimal has room for the digits of both."""
+    """A type for the values of both, as far as a decimal has room for the digits of both."""
     if isinstance(one, FloatType) or isinstance(other, FloatType):
         return FloatType(64)
     both = [each if isinstance(each, DecimalType) else _LONG for each in (one, other)]

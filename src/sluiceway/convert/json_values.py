@@ -1,4 +1,4 @@
-"""JSON values as the slow path has them. Numbers stay text, so that no digit is lost."""
+"""JSON values on the slow path. Numbers stay text, so that no digit is lost."""
 
 import json
 from collections import Counter
@@ -26,7 +26,7 @@ class NumberText(str):
 
 
 class NonFiniteText(str):
-    """NaN or an infinity written without quotes: no JSON, but common."""
+    """NaN or an infinity without quotes: no JSON, but common."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ KINDS: dict[type, JsonKind] = {
     dict: JsonKind.OBJECT,
     JsonObject: JsonKind.OBJECT,
 }
-"""The Python types that values have, null apart."""
+"""The Python types of values, except null."""
 
 _ENTRY = frozenset({"key", "value"})
 _QUOTE = json.encoder.encode_basestring
@@ -70,10 +70,10 @@ def object_of_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def map_entry(entry: object) -> tuple[object, object] | None:
     """Key and value of one entry of a map that came as an array; None where it is none.
 
-    So Kafka Connect writes maps whose keys are not text: `[key, value]`, or an object of both.
+    Kafka Connect writes maps with keys that are no text so: `[key, value]`, or an object of both.
 
     Args:
-        entry: As JSON has it, or as in `convert.typed_values`.
+        entry: A JSON value, or one of `convert.typed_values`.
     """
     if isinstance(entry, list):
         return (entry[0], entry[1]) if len(entry) == len(_ENTRY) else None
@@ -84,11 +84,11 @@ def map_entry(entry: object) -> tuple[object, object] | None:
 
 
 def described(value: object, *, redacted: bool) -> str:
-    """What stands in the payload, for a message.
+    """A value of a payload, for a message.
 
     Args:
         value: A JSON value; None is null.
-        redacted: Say of which kind it is, and no more.
+        redacted: Whether to show only its kind.
     """
     match value:
         case NumberText() | NonFiniteText():
@@ -108,7 +108,7 @@ def described(value: object, *, redacted: bool) -> str:
 
 
 def _typed_described(value: object, *, redacted: bool) -> str:
-    """As `described`, for what JSON has no kind of."""
+    """As `described`, for kinds that JSON does not have."""
     match value:
         case int() | float() | Decimal():
             return "a number" if redacted else f"the number {shown(number_text(value) or value)}"
@@ -126,7 +126,7 @@ def _shown_bytes(value: bytes) -> str:
 
 
 def _shown_time(value: TypedTime) -> str:
-    """The time; of one that no calendar or no day has, its number and what it counts."""
+    """The time; one that no calendar or no day has is shown as its number and unit."""
     try:
         return time_text(value)
     except ValueError:
@@ -141,13 +141,13 @@ def _shown_time(value: TypedTime) -> str:
 def json_text(value: object) -> str | None:
     """A value as JSON without blanks, numbers digit by digit as they came.
 
-    Called for columns that take any value as text. The depth is bounded by the reader's limit.
+    Called for columns that accept any value as text. The reader's limit bounds the depth.
 
     Args:
         value: A JSON value that is not a string.
 
     Returns:
-        None when there is something in it that JSON has no text for: NaN, an infinity, bytes.
+        None when JSON has no text for a part of it: NaN, an infinity, bytes.
 
     Raises:
         DoubledKeyError: An object in it has a key twice.

@@ -1,7 +1,7 @@
 """The fast path through the native module, where that is installed.
 
-The module reads payloads straight into the table's columns. Like the other fast path it vouches
-for a row or leaves it to the slow path; it makes none dirty.
+The module reads payloads straight into the table's columns. Like the other fast path it vouches for
+a row or leaves it to the slow path; it makes no row dirty.
 """
 
 from abc import abstractmethod
@@ -41,7 +41,7 @@ from sluiceway.types.schema import (
 MAX_FETCHED_BYTES = 1 << 29
 
 NativeKind = tuple[object, ...]
-"""A type as the module takes it: its name, then what that needs."""
+"""A type for the module: its name, then its parameters."""
 NativeColumn = tuple[tuple[str, ...], bool, NativeKind]
 """Path, whether it is required, and its kind."""
 
@@ -50,14 +50,14 @@ class _JsonReader(Protocol):
     """`JsonReader` of native/src/decoder.rs."""
 
     def read(self, payloads: list[bytes], start: int) -> tuple[object, int, bytes]:
-        """Read a block: its columns, the number behind its last payload, suspects as int64."""
+        """Read a block: its columns, the number after its last payload, suspects as int64."""
 
     def read_fetched(self, fetched: Sequence[Any]) -> tuple[object, bytes, bytes]:
         """Read `Records`: columns, and suspects and rows without bytes as int64."""
 
 
 class NativeColumns:
-    """Columns that the module hands over, as pyarrow takes them."""
+    """Columns from the module, in a form that pyarrow imports."""
 
     def __init__(self, schema: pa.Schema, array: object) -> None:
         self._schema = schema
@@ -68,7 +68,7 @@ class NativeColumns:
 
 
 class FetchedPath(FastPath):
-    """Reads payloads that the native module has fetched, too, where they lie.
+    """Also reads payloads that the native module has fetched, without a copy.
 
     Args:
         records: The module's type of fetched records.
@@ -87,12 +87,12 @@ class FetchedPath(FastPath):
 
     @abstractmethod
     def read_fetched(self, payloads: JoinedPayloads) -> tuple[FastRows, Rows]:
-        """Read payloads where they were fetched to.
+        """Read fetched payloads in place.
 
         Called once per batch for which `can_read` is true.
 
         Returns:
-            As of `read`, in one block; and the positions of payloads without bytes.
+            As `read`, in one block; and the positions of payloads without bytes.
         """
 
 
@@ -115,7 +115,7 @@ class NativeReader(FetchedPath):
         """Make the reader for a table. Called once a task.
 
         Args:
-            schema: The columns, units and policies handed on to what lies inside.
+            schema: The columns, with units and policies passed on to inner fields.
 
         Returns:
             None when the module is not installed, or cannot read such a table.
@@ -153,27 +153,27 @@ class NativeReader(FetchedPath):
 def native_column(
     field: Field, path: tuple[str, ...], kind: NativeKind | None = None
 ) -> NativeColumn | None:
-    """A column as the module takes it; None where it cannot read such a one.
+    """A column for the module; None where it cannot read such a column.
 
     Args:
         field: The column.
         path: Where it is read.
-        kind: As what; None asks `native_kind`.
+        kind: Type for the module; None asks `native_kind`.
     """
     kind = kind or native_kind(field.type, field.time_unit, field.policy)
     return None if kind is None else (path, field.required, kind)
 
 
 def native_kind(data_type: DataType, time_unit: str | None, policy: Policy) -> NativeKind | None:
-    """How the module reads values of a type from JSON; None where it cannot.
+    """The module's type for reading values from JSON; None where it cannot read them.
 
-    The module knows no policies: all but those about how values are written are about values
-    that it leaves to the slow path.
+    The module knows no policies except those about how values are written. It leaves values that
+    other policies decide about to the slow path.
 
     Args:
-        data_type: Of a column, or of what lies inside one.
-        time_unit: Of times.
-        policy: Of the column or field.
+        data_type: Type of a column, or of an inner field.
+        time_unit: Unit of times; None without one.
+        policy: Policy of the column or field.
     """
     match data_type:
         case ListType(element):
@@ -198,7 +198,7 @@ def native_kind(data_type: DataType, time_unit: str | None, policy: Policy) -> N
 
 
 def inner_place(field: Field, above: Policy) -> tuple[DataType, str | None, Policy]:
-    """Type, unit and policy of a struct's field, of which some hold for all of a column."""
+    """Type, unit and policy of a struct's field; without a policy it takes the one above."""
     own = above if field.policy == NO_POLICY else field.policy
     return field.type, field.time_unit, own
 
@@ -206,7 +206,7 @@ def inner_place(field: Field, above: Policy) -> tuple[DataType, str | None, Poli
 def native_struct(
     fields: tuple[Field, ...], kinds: Mapping[str, NativeKind | None]
 ) -> NativeKind | None:
-    """A struct as the module takes it; None where it cannot read one of its fields."""
+    """A struct for the module; None where it cannot read one of its fields."""
     inner = [(field.name, field.required, kinds[field.name]) for field in fields]
     if not fields or len(kinds) < len(fields) or None in kinds.values():
         return None

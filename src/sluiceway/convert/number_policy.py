@@ -1,4 +1,4 @@
-"""Numbers that do not fit, by the column's policy. What fits never gets here."""
+"""Numbers that do not fit, by the column's policy. Numbers that fit never get here."""
 
 from collections.abc import Callable
 from decimal import (
@@ -30,7 +30,7 @@ from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.policy import Policy
 
 Number = TypeVar("Number", int, Decimal, float)
-# Modes that count forward in time: `decimal` rounds by magnitude, so before the epoch they turn.
+# Modes with a direction in time: `decimal` rounds by magnitude, so before the epoch they turn.
 _FORWARD = {
     ROUND_HALF_UP: (ROUND_HALF_UP, ROUND_HALF_DOWN),
     ROUND_HALF_DOWN: (ROUND_HALF_DOWN, ROUND_HALF_UP),
@@ -43,7 +43,7 @@ _FORWARD = {
 
 
 def changes_numbers(policy: Policy) -> bool:
-    """Whether a policy says anything about numbers. Called once a column."""
+    """Whether a policy has a rule for numbers. Called once a column."""
     return policy.on_overflow != "dirty" or policy.on_lossy != "dirty"
 
 
@@ -145,7 +145,7 @@ def _beyond(
     text: str, policy: Policy, ends: tuple[Number, Number], error: DirtyValueError
 ) -> Number | None:
     if policy.on_overflow != "dirty" and not isinstance(ends[0], float):
-        # A number whose exponent nothing here can hold may be a tiny one.
+        # A number with an exponent that is too large for all types here may still be a tiny one.
         exact_number(text)
     if policy.on_overflow == "null":
         return None

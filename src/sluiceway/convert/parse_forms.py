@@ -1,8 +1,8 @@
-"""The form in which Arrow's parser is asked for each column, as recent blocks made it.
+"""The form in which Arrow's parser reads each column, by what recent blocks needed.
 
-A column is read in its narrow form until one of its numbers did not fit that; then in the wide
-form, for some blocks. The wide form costs more, and a narrow call that fails costs all of it. No
-outcome depends on which is taken.
+A column is read in its narrow form until one of its numbers does not fit; then in the wide form,
+for some blocks. The wide form costs more, and a failing narrow call costs all of it. No result
+depends on the form.
 """
 
 from collections.abc import Collection
@@ -27,9 +27,9 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 
-# Arrow multiplies a parsed decimal up to the column's scale and does not see that the product
-# wraps around. It checks the digits that were parsed, so precision + scale within these bounds
-# keeps every product in range.
+# Arrow multiplies a parsed decimal up to the column's scale and does not see that the product wraps
+# around. It checks the digits that were parsed, so precision + scale within these bounds keeps
+# every product in range.
 SAFE_DIGITS_128 = 38
 SAFE_DIGITS_256 = 76
 WIDE_SPARE_PLACES = 20
@@ -50,11 +50,11 @@ def parse_schema(schema: Schema, *, wide: Collection[int]) -> pa.Schema | None:
 
     Args:
         schema: The table's columns.
-        wide: Numbers of the columns that are wanted in the wide form.
+        wide: Numbers of the columns in the wide form.
 
     Returns:
-        One field for each first key; None when the fast path cannot read this table: a map, no
-        column at all, days that come as numbers, or two columns that want the same key in different
+        One field for each first key; None when the fast path cannot read this table. It cannot read
+        a map, no column at all, days as numbers, or two columns that want the same key in different
         types.
     """
     tree = _Keys()
@@ -68,7 +68,7 @@ def parse_schema(schema: Schema, *, wide: Collection[int]) -> pa.Schema | None:
 
 
 def has_wide_form(column: Field) -> bool:
-    """Whether there are numbers in a column that the wide form reads otherwise."""
+    """Whether a column holds numbers that the wide form reads differently."""
     narrow, wide = (_parse_type(column.type, column.time_unit, wide=wide) for wide in (False, True))
     return narrow != wide
 
@@ -145,7 +145,7 @@ def _decimal_type(precision: int, scale: int, *, wide: bool) -> pa.DataType:
 
 
 def _wide_type(precision: int, scale: int) -> pa.DataType:
-    """Room for more places than `scale` and, in front, for all that `precision` allows."""
+    """A decimal type with more places than `scale` and, in front, all that `precision` allows."""
     places = min(scale + WIDE_SPARE_PLACES, (SAFE_DIGITS_256 - precision + scale) // 2)
     return pa.decimal256(SAFE_DIGITS_256 - places, places)
 
@@ -158,9 +158,9 @@ class ParseForms:
 
     Args:
         schema: The table's columns.
-        narrow: What the parser is asked for where nothing is known.
-        wide: The same with every number in the wide form.
-        refuses_extra: The parser fails for keys that no column reads, instead of ignoring them.
+        narrow: Schema with all columns in the narrow form.
+        wide: Schema with every number in the wide form.
+        refuses_extra: Whether the parser fails for keys that no column reads; else it ignores them.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class ParseForms:
 
     @property
     def options(self) -> arrow_json.ParseOptions:
-        """What to ask the parser for now."""
+        """The current options for the parser."""
         found = self._options.get(self._current)
         if found is None:
             # Two columns of one key have one form: then all are wide.
@@ -209,10 +209,10 @@ class ParseForms:
         return found
 
     def widen(self, columns: Collection[int] | None = None) -> bool:
-        """Ask for the wide form of columns from now on, for `WIDE_BLOCKS` blocks.
+        """Use the wide form of columns from now on, for `WIDE_BLOCKS` blocks.
 
         Args:
-            columns: Their numbers; None is all.
+            columns: Numbers of the columns; None for all.
 
         Returns:
             False when all of them that hold numbers had that form already.
@@ -225,7 +225,7 @@ class ParseForms:
         return True
 
     def end_block(self) -> None:
-        """Count a block; forms that were asked for long ago are forgotten."""
+        """Count a block; forms that were requested long ago are dropped."""
         if self._left:
             self._left = {index: left - 1 for index, left in self._left.items() if left > 1}
             self._current = frozenset(self._left)

@@ -1,4 +1,4 @@
-"""Values that came with a schema of their own, as who makes columns for them gets them."""
+"""Values with a schema of their own, as the code that proposes columns gets them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from sluiceway.types.schema import DataType
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a schema beside a value says of it.
+    """What the schema of a value says about it.
 
     Attributes:
-        type: Of the column that holds each value of this schema; None when there is none.
-        value: As a column of that type reads it.
-        is_clock: A time in it is that of a clock on a wall, of a zone that is not said.
+        type: Type of the column for values of this schema; None when there is none.
+        value: The value as a column of that type reads it.
+        is_clock: Whether a time in it is local time of an unknown zone.
         refused: Why there is no type; empty when there is one.
-        unfit: Why the value is none of its schema; None when it is one.
+        unfit: Why the value does not fit its schema; None when it does.
     """
 
     type: DataType | None
@@ -35,7 +35,7 @@ class MeantObject(dict[str, object]):
 
 
 class MeantArray(list[object]):
-    """An array; its items are as the values of a `MeantObject`."""
+    """An array; its items are like the values of a `MeantObject`."""
 
     def __init__(self, held: Sequence[object], meaning: Meaning) -> None:
         super().__init__(held)
@@ -43,7 +43,7 @@ class MeantArray(list[object]):
 
 
 def meaning_of(value: object) -> Meaning | None:
-    """What the schema beside a value says; None of one that has none."""
+    """The meaning by the value's own schema; None without a schema."""
     if isinstance(value, MeantObject | MeantArray):
         return value.meaning
     return value if isinstance(value, Meaning) else None

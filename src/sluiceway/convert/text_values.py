@@ -19,7 +19,7 @@ def compile_text(
     """Make the reading of texts. Called once a column.
 
     Returns:
-        A function from a string to what the column holds or None; it raises DirtyValueError.
+        A function from a string to the column's value or None; it raises DirtyValueError.
     """
     clean = _replaced if policy.on_bad_text == "replace" else _whole
     match data_type:
@@ -54,7 +54,7 @@ def compile_boolean(policy: Policy) -> Callable[[str], bool]:
     """Make the reading of booleans from text. Called once a column.
 
     Returns:
-        A function from a string to the boolean that it is; it raises DirtyValueError.
+        A function from a string to a boolean; it raises DirtyValueError.
     """
     yes, _, no = (policy.format or "true/false").partition("/")
     values = {yes: True, no: False}
@@ -69,7 +69,7 @@ def compile_boolean(policy: Policy) -> Callable[[str], bool]:
 
 
 def reads_bad_text(data_type: object, policy: Policy) -> bool:
-    """Whether a column may take strings that are no UTF-8."""
+    """Whether a column may accept strings that are no UTF-8."""
     return policy.on_bad_text == "replace" or (
         isinstance(data_type, BinaryType) and policy.format == "utf8"
     )
@@ -113,7 +113,7 @@ def _cut(text: str, length: int, policy: Policy) -> str | None:
 
 
 def _padded(text: str, length: int, policy: Policy) -> str | None:
-    """Without blanks at the end: readers put them back, up to the full length and no other."""
+    """The text without blanks at the end: readers pad it to the full length only."""
     kept = text.rstrip(" ")
     if len(kept) == len(text) or len(text) == length:
         cut = _cut(kept, length, policy)
@@ -143,7 +143,7 @@ def _bytes_of_base64(text: str) -> bytes:
         found = base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise DirtyValueError(DirtyReason.BAD_TEXT, "it is not base64") from error
-    # Bits behind the last byte, and what follows the padding, would be dropped silently.
+    # Bits after the last byte, and text after the padding, would be dropped silently.
     if base64.b64encode(found).decode("ascii") != text:
         raise DirtyValueError(DirtyReason.BAD_TEXT, "it is not base64 to the letter")
     return found

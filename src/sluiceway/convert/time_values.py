@@ -63,8 +63,8 @@ def compile_day_of_instant(policy: Policy, read_us: ReadTime) -> ReadTime:
     """Make the reading of days from numbers. Called once a column.
 
     Args:
-        policy: Its zone says which day an instant is.
-        read_us: From a number's text to microseconds since the epoch.
+        policy: Policy of the column; its zone decides the day of an instant.
+        read_us: Function from a number's text to microseconds since the epoch.
     """
     zone = ZoneInfo(policy.timezone or "UTC")
 
@@ -77,7 +77,7 @@ def compile_day_of_instant(policy: Policy, read_us: ReadTime) -> ReadTime:
 
 def _day_of(wall: WallTime, zone: ZoneInfo) -> int:
     if wall.offset_us is None:
-        # A day needs no midnight, nor any other time that clocks may skip or have twice.
+        # A day needs no midnight, nor any other time that clocks may skip or repeat.
         return wall.second.toordinal() - EPOCH_ORDINAL
     # Digits beyond microseconds never change the day.
     return day_in_zone(instant_us(wall, zone, "ROUND_FLOOR"), zone)

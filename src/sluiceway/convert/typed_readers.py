@@ -1,6 +1,6 @@
-"""Conversions of values that JSON has none of, beside those of the slow path for JSON's own.
+"""Conversions of values that JSON does not have; the slow path's readers handle JSON's own.
 
-Which of them a column takes is said by the matrix (`types.typed_matrix`).
+The matrix (`types.typed_matrix`) says which of them a column accepts.
 """
 
 import math
@@ -59,17 +59,17 @@ _TEXTS = StringType | VarcharType | CharType
 def typed_readers(
     data_type: DataType, policy: Policy, json: Mapping[JsonKind, Convert]
 ) -> dict[type, Convert]:
-    """How values of typed formats become those of a column.
+    """Readers of typed formats' values for a column.
 
     Called once a column, when a decoder is made.
 
     Args:
-        data_type: What values become.
-        policy: What happens to values that do not fit.
-        json: The readers of JSON's kinds that the column takes.
+        data_type: Type of the result.
+        policy: Handles values that do not fit.
+        json: Readers of JSON's kinds that the column accepts.
 
     Returns:
-        By the values' Python type; each raises DirtyValueError.
+        Readers by the values' Python type; each raises DirtyValueError.
     """
     readers = _number_readers(data_type, policy, json)
     for kind in accepted_typed_kinds(kind_of_type(data_type), policy):

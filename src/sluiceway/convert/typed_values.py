@@ -1,4 +1,4 @@
-"""Values that binary formats have beside JSON's: bytes, days, times, floats, whole numbers.
+"""Values of binary formats that JSON does not have: bytes, days, times, floats, whole numbers.
 
 Numbers are Python's: `int`, `float`, `Float32`, `decimal.Decimal`; text is `str`, bytes `bytes`.
 """
@@ -45,7 +45,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class LocalTime:
-    """Day and time of clocks in a zone that is not said, as nanoseconds as if it were UTC."""
+    """Day and time in an unknown zone, as nanoseconds as if it were UTC."""
 
     ns: int
 
@@ -61,11 +61,11 @@ TypedTime = Day | Instant | LocalTime | TimeOfDay
 
 
 class TimedNumber(int):
-    """A number that its schema means as a time: which of the two it is, the column decides.
+    """A number that its schema means as a time; the column decides which of the two it uses.
 
     Args:
-        number: As it came.
-        make: The time of it.
+        number: The number in the payload.
+        make: Turns the number into the time.
     """
 
     def __new__(cls, number: int, make: Callable[[int], TypedTime]) -> Self:
@@ -78,16 +78,16 @@ class TimedNumber(int):
 
     @property
     def time(self) -> TypedTime:
-        """The time that it is."""
+        """The time of the number."""
         return self._make(int(self))
 
 
 class MeantRecord(dict[str, object]):
-    """A record that its schema means as one value: which of the two it is, the column decides.
+    """A record that its schema means as one value; the column decides which of the two it uses.
 
     Args:
-        held: The record's fields.
-        make: The value of it; raises where it has none.
+        held: Fields of the record.
+        make: Returns the value; raises when there is none.
     """
 
     __slots__ = ("_make",)
@@ -100,18 +100,18 @@ class MeantRecord(dict[str, object]):
 
     @property
     def meant(self) -> object:
-        """The value that it is."""
+        """The value of the record."""
         return self._make(self)
 
 
 class WallText(str):
-    """A text that its schema means as a time of a clock on a wall, though it ends with Z."""
+    """A text that its schema means as local time, though it ends with Z."""
 
     __slots__ = ()
 
     @property
     def wall(self) -> str:
-        """The time without what looks like a zone."""
+        """The time without the apparent zone."""
         return str(self.removesuffix("Z"))
 
 
@@ -135,10 +135,10 @@ def number_text(value: float | Decimal) -> str | None:
 
 
 def wall_time(value: LocalTime | Instant) -> WallTime:
-    """Whole seconds and the digits behind them.
+    """Whole seconds, and the digits after them.
 
     Raises:
-        ValueError: It is outside of the years 0001 to 9999.
+        ValueError: It is outside the years 0001 to 9999.
     """
     second, fraction_ns = divmod(value.ns, NS_PER_S)
     if not _MIN_S <= second < _END_S:
@@ -150,10 +150,10 @@ def wall_time(value: LocalTime | Instant) -> WallTime:
 
 
 def time_text(value: TypedTime) -> str:
-    """A time in ISO 8601, no digit more than it has.
+    """A time in ISO 8601, with only the digits that it has.
 
     Raises:
-        ValueError: It is outside of the years 0001 to 9999, or of a day.
+        ValueError: It is outside the years 0001 to 9999, or outside a day.
     """
     match value:
         case Day(number):

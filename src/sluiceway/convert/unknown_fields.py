@@ -1,4 +1,4 @@
-"""Keys of payloads that a column could be made for, and where it would be."""
+"""Keys of payloads that could become columns, and the places of those columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ class UnknownField:
     """A key with a value that is not null.
 
     Attributes:
-        column: The column inside of which it is; empty for one at the payload's top.
+        column: The column that holds the key; empty for a key at the payload's top.
         path: Keys from there; `ELEMENT` and `VALUE` for elements of a list and values of a map.
-        value: As JSON has it, numbers as `NumberText`; or as in `convert.typed_values`.
+        value: A JSON value with numbers as `NumberText`, or one of `convert.typed_values`.
     """
 
     column: str
@@ -24,10 +24,10 @@ class UnknownField:
 
 
 class UnknownFields:
-    """Looks at payloads of one schema. Created once a task, used by one thread.
+    """Reads payloads of one schema. Created once a task, used by one thread.
 
-    Objects that columns only reach into by their `path` may hold other keys: what is taken from
-    them was chosen. A key with null holds nothing, and neither do keys of maps.
+    Objects that columns only reach into by their `path` may hold other keys: the job file chose
+    some of them. A key with null holds no value, and keys of maps are no fields.
 
     Args:
         schema: Columns that come from the payload.
@@ -46,7 +46,7 @@ class UnknownFields:
         """Unknown fields of a payload, in its order.
 
         Args:
-            holder: What it holds; see `RowDecoder.fields_of`.
+            holder: Its fields; see `RowDecoder.fields_of`.
         """
         known = self._in_rows if is_wrapped(holder) else self._known
         return [
@@ -63,7 +63,7 @@ class UnknownFields:
 
 
 def _general(known: Known, steps: tuple[Step, ...]) -> tuple[str, ...]:
-    """A path without what differs from row to row: places in lists, and keys of maps."""
+    """A path without parts that differ from row to row: places in lists, and keys of maps."""
     path: list[str] = []
     at: Known | None = known
     for step in steps:

@@ -6,14 +6,14 @@ from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 
 
 class ClosedPrefixes:
-    """What was closed when an epoch was planned. Used by one thread.
+    """The prefixes that were closed when an epoch was planned. Used by one thread.
 
-    Closing names prefixes from the first one with rows on. What ends before one of them is closed
-    as well, named or not: the watermark has passed it, and it could only be announced behind
-    those that end after it.
+    Closing names prefixes from the first one with rows on. Every prefix that ends before a closed
+    one is closed too, named or not. The watermark has passed it, and it could only be announced
+    after later prefixes.
 
     Args:
-        periods: Of the table's leading time columns.
+        periods: Periods of the table's leading time columns.
         closed: Prefixes that are closed.
     """
 
@@ -36,7 +36,7 @@ class ClosedPrefixes:
 
     def _latest(self) -> Period | None:
         if self._periods.sorts_as_text:
-            # Years of hours may be closed: few of them are read.
+            # Years of hours may be closed: few of them are parsed.
             ordered = (self._periods.of(prefix) for prefix in sorted(self._closed, reverse=True))
             return next((each for each in ordered if each is not None), None)
         known = (self._periods.of(prefix) for prefix in self._closed)

@@ -36,10 +36,10 @@ class EventTimeReader:
 
     Args:
         path: Keys from the top of the decoded row; the first is a column.
-        unit: `s`, `ms`, `us` or `ns` of a number, or `iso8601` of a text with an offset, which
-            is also what None means. A timestamp column is taken as it is.
-        schema: Of the decoded rows.
-        text: How texts are written, instead of a unit.
+        unit: Unit of a number (`s`, `ms`, `us` or `ns`), or `iso8601` for a text with an offset,
+            which is also the meaning of None. A timestamp column needs none.
+        schema: Schema of the decoded rows.
+        text: Format of texts, instead of a unit; None without one.
 
     Raises:
         ValueError: The schema has no such field, or its type does not fit the unit.

@@ -12,12 +12,12 @@ FormatOne = Callable[[int], str | None]
 
 
 def partition_texts(micros: pa.Array, step_us: int, format_one: FormatOne) -> pa.DictionaryArray:
-    """Texts of times as `TimePattern.format` has them. Called once a batch and column.
+    """Texts of times, as `TimePattern.format` writes them. Called once a batch and column.
 
     Args:
         micros: int64 since the epoch, UTC; no nulls.
-        step_us: Times of one step have one text, but where the zone changes its offset.
-        format_one: Text of one time.
+        step_us: Times of one step have one text, except where the zone changes its offset.
+        format_one: Returns the text of one time.
     """
     steps = _floor_divide(micros, step_us).dictionary_encode()
     firsts = [step * step_us for step in steps.dictionary.to_pylist()]
@@ -27,7 +27,7 @@ def partition_texts(micros: pa.Array, step_us: int, format_one: FormatOne) -> pa
     ]
     codes = steps.indices
     if odd:
-        # Each time in an odd step gets a code of its own.
+        # Each time in a step with an offset change gets a code of its own.
         numbers = codes.to_numpy().copy()
         rows = np.flatnonzero(np.isin(numbers, odd))
         numbers[rows] = np.arange(len(texts), len(texts) + len(rows))

@@ -18,7 +18,7 @@ _FIELDS: dict[str, Callable[[datetime], str]] = {
     "mm": lambda wall: f"{wall.minute:02d}",
 }
 _PIECE = re.compile(r"yyyy|MM|dd|HH|mm|[-_. ]")
-# Most changes of a zone's offset fall on a quarter of an hour; the others are looked for.
+# Most zones change their offset at a quarter of an hour; other changes are searched for.
 _QUARTER_US = 15 * 60 * 1_000_000
 _MINUTE_US = 60 * 1_000_000
 
@@ -26,12 +26,11 @@ _MINUTE_US = 60 * 1_000_000
 class TimePattern:
     """Formats event times. Created once per task.
 
-    Times are floored to steps, and distinct steps are formatted: a batch has a handful of them.
-    A step in which the text changes, because the zone changes its offset at an odd minute, is
-    formatted time by time.
+    Times are floored to steps, and each distinct step is formatted once: a batch has a handful of
+    them. In a step in which the zone changes its offset at an odd minute, each time is formatted.
 
     Args:
-        pattern: Of `yyyy MM dd HH mm` and `-`, `_`, `.`, space.
+        pattern: Pattern of `yyyy MM dd HH mm` and `-`, `_`, `.`, space.
         timezone: IANA name.
 
     Raises:
@@ -48,7 +47,7 @@ class TimePattern:
 
     @property
     def step_us(self) -> int:
-        """Times of one step, counted from 1970, have one text, but where the zone changes."""
+        """Times of one step, counted from 1970, have one text, except where the zone changes."""
         return self._step_us
 
     def format(self, micros: "pa.Array") -> "pa.DictionaryArray":
@@ -61,7 +60,7 @@ class TimePattern:
             dictionary<int32, string>; equal values may have several codes. Null where the local
             time lies outside of the years 1 to 9999.
         """
-        # Who reads a job file only loads no Arrow.
+        # Processes that only load a job file load no Arrow.
         from sluiceway.eventtime.partition_texts import partition_texts  # noqa: PLC0415
 
         return partition_texts(micros, self.step_us, self.format_one)

@@ -1,4 +1,4 @@
-"""Which partition each row belongs to, vectorised."""
+"""The partition of each row, vectorised."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,12 +33,12 @@ class LakeTransform:
     """One transform of one column. Created once a task, used by one thread.
 
     Args:
-        transform: `hour`, `bucket[16]`, as Iceberg writes it.
-        column: Of the rows.
-        schema: Of the rows.
+        transform: Transform as Iceberg writes it, for example `hour` or `bucket[16]`.
+        column: Name of the column in the rows.
+        schema: Schema of the rows.
 
     Raises:
-        ValueError: The column is missing, or of a type that the transform does not take.
+        ValueError: The column is missing, or the transform does not take its type.
     """
 
     def __init__(self, transform: str, column: str, schema: pa.Schema) -> None:
@@ -57,7 +57,7 @@ class LakeTransform:
         self._wraps = self._name == "truncate" and pa.types.is_integer(kind)
 
     def encode(self, rows: pa.RecordBatch) -> tuple[Codes, list[str | None]]:
-        """Codes from 0 into texts, as Iceberg shows the values to people.
+        """Codes from 0 into texts, in the form that Iceberg shows.
 
         Args:
             rows: A batch of the schema.
@@ -73,7 +73,7 @@ class LakeTransform:
         """Why readers would not find rows of a value, or None. Called once a distinct value.
 
         Args:
-            text: One that `encode` gave.
+            text: A text from `encode`.
         """
         if not self._wraps or int(text) % self._width == 0:
             return None
@@ -128,12 +128,12 @@ class LakeTransform:
             unscaled = _unscaled(value)
             cut = unscaled - unscaled % self._width
             return format(Decimal(cut).scaleb(int(value.as_tuple().exponent), _EXACT), "f")
-        # Below the least number of the type it goes on at the greatest, as in Java.
+        # Below the least number of the type it continues at the greatest, as in Java.
         return str((value - value % self._width + self._half) % (2 * self._half) - self._half)
 
 
 def _stored_values(values: pa.Array) -> list[Any]:
-    """Values as Iceberg hashes them: times and dates as whole numbers."""
+    """Values in the form that Iceberg hashes: times and dates as whole numbers."""
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("us", tz=values.type.tz)).view(pa.int64())
     elif pa.types.is_date32(values.type):
@@ -157,7 +157,7 @@ def _unscaled(value: Decimal) -> int:
 
 
 def _decimal_bytes(value: Decimal) -> bytes:
-    """The unscaled number in as few bytes of two's complement as hold it, the greatest first."""
+    """The unscaled number in the fewest bytes of two's complement, big-endian."""
     unscaled = _unscaled(value)
     bits = unscaled if unscaled >= 0 else ~unscaled
     return unscaled.to_bytes(bits.bit_length() // 8 + 1, "big", signed=True)
@@ -219,9 +219,10 @@ class RowTimes:
     """Times of a batch.
 
     Attributes:
-        event: int64 microseconds since the epoch, UTC, one a row, without nulls; None without.
-        record: The same of the records' own times.
-        processing_us: When the batch is read, by the task's clock.
+        event: int64 microseconds since the epoch, UTC, one a row, without nulls; None without event
+            times.
+        record: Likewise, the records' own times; None without them.
+        processing_us: When the batch is read, by the task's clock; microseconds since the epoch.
     """
 
     event: pa.Array | None = None
@@ -268,11 +269,11 @@ class ConstantColumn:
 
 @dataclass(frozen=True, slots=True)
 class PluginColumn:
-    """A partition column by a partitioner, which may fill others of the same rows too.
+    """A partition column by a partitioner, which may fill other columns of the same rows too.
 
     Attributes:
-        partitioner: The same object for all its columns; it is asked once a batch.
-        place: Of the column among those.
+        partitioner: The same object for all its columns; called once a batch.
+        place: Position of the column among its columns.
     """
 
     name: str
@@ -288,12 +289,12 @@ class PartitionAssigner:
 
     Args:
         columns: The partition columns, in path order; none puts all rows into one partition.
-        schema: Of the decoded rows.
-        problem: Says why a value cannot be a folder of the table; None where files hold what the
-            partition is of, as in lake tables, and no folder has to tell it.
+        schema: Schema of the decoded rows.
+        problem: Returns why a value cannot be a folder of the table. None for lake tables, whose
+            metadata hold the values, so that no folder has to.
 
     Raises:
-        ValueError: A column is missing, or of a type whose text is not the same everywhere.
+        ValueError: A column is missing, or of a type whose text differs between engines.
     """
 
     def __init__(
@@ -320,10 +321,10 @@ class PartitionAssigner:
 
         Args:
             rows: Decoded rows.
-            times: Of the rows, those that the columns need.
+            times: Times of the rows that the columns need.
 
         Raises:
-            SluicewayError: A partitioner says so, or does not keep its contract.
+            SluicewayError: A partitioner raises it, or violates its contract.
         """
         if not self._columns or rows.num_rows == 0:
             return PartitionAssignment([()], np.zeros(rows.num_rows, dtype=np.int32), ())
@@ -348,9 +349,9 @@ class PartitionAssigner:
         return asked
 
     def moved(self, values: Values, at_us: int) -> Values | None:
-        """Where a row of a partition belongs by another event time; None where that has no text.
+        """The partition of a row by another event time; None where that has no text.
 
-        Called for late rows. Columns that are no event times stay as they are.
+        Called for late rows. Columns that are no event times keep their values.
         """
         found = tuple(
             column.pattern.format_one(at_us) if _is_by_event(column) else value
@@ -429,7 +430,7 @@ _Answers = dict[CheckedPartitioner, PartitionTexts]
 def _without_refused(
     found: PartitionAssignment, answers: Sequence[PartitionTexts]
 ) -> PartitionAssignment:
-    """The assignment, but rows that a partitioner refused are dirty for its reason."""
+    """The assignment, where rows that a partitioner refused are dirty with its reason."""
     refused = {row: why for answer in answers for row, why in answer.refused.items()}
     if not refused:
         return found

@@ -1,7 +1,7 @@
-"""Which time a prefix of the table stands for: `dt=20261120/hr=08`, in its zone, with DST.
+"""The time of a table's prefix: `dt=20261120/hr=08`, in its zone, with DST.
 
 A prefix is the folder of the leading time columns. Its period is all instants whose local time
-reads as its texts do: it ends with the second occurrence where clocks are set back, and one that
+reads as its texts do. Where clocks are set back it ends with the second occurrence; an hour that
 clocks skip does not exist. Values only, without I/O.
 """
 
@@ -27,14 +27,14 @@ _MOST_SKIPPED = 2_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Period:
-    """A prefix and the time that it stands for; periods sort in time order.
+    """A prefix and its time; periods sort in time order.
 
     Attributes:
         wall: Local time at which it begins.
-        begin_us: First instant.
-        end_us: First instant behind it. Between the two there may be others' where local times
-            come twice.
-        prefix: `dt=20261120/hr=08`.
+        begin_us: First instant, microseconds since the epoch.
+        end_us: First instant after it. Between the two there may be instants of other periods where
+            local times come twice.
+        prefix: Folder, such as `dt=20261120/hr=08`.
     """
 
     wall: datetime
@@ -51,10 +51,10 @@ class PrefixPeriods:
         timezone: IANA name.
 
     Attributes:
-        sorts_as_text: Whether the order of the prefixes' texts is that of their times.
+        sorts_as_text: Whether prefixes sort by text as they sort by time.
 
     Raises:
-        ValueError: They leave out a part of the time: an hour of no day cannot be complete.
+        ValueError: The columns leave out a part of the time: an hour of no day cannot be complete.
     """
 
     def __init__(self, columns: Sequence[tuple[str, str]], timezone: str) -> None:
@@ -116,11 +116,11 @@ class PrefixPeriods:
         except ValueError:
             return None
         found = self._period(wall)
-        # Columns that contradict each other name no time.
+        # Columns that contradict each other give no time.
         return found if found and found.prefix == "/".join(parts[: self.depth]) else None
 
     def after(self, period: Period) -> Period | None:
-        """The next one; None at the end of the calendar. What clocks skip is left out."""
+        """The next period; None at the end of the calendar. Skips what clocks skip."""
         wall: datetime | None = period.wall
         for _ in range(_MOST_SKIPPED):
             wall = self._next(wall) if wall is not None else None
@@ -214,14 +214,14 @@ def _pieces(wall: datetime, behind: datetime, zone: ZoneInfo) -> Iterator[tuple[
 
 
 def _stretches(first: int, last: int, zone: ZoneInfo) -> Iterator[tuple[int, int, int]]:
-    """[start, end) in seconds and the offset that holds there, from `first` to `last`."""
+    """[start, end) in seconds and the offset of that stretch, from `first` to `last`."""
     start, offset_us = first, _offset_us(first, zone)
     at = first
     while at < last:
         ahead = min(at + _SAMPLE_S, last)
         found = _offset_us(ahead, zone)
         if found != offset_us:
-            # The first second at which the offset is another one.
+            # The first second with another offset.
             low, high = at, ahead
             while high - low > 1:
                 middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Which prefixes may be closed, which may be announced, and who holds those that may not.
+"""Which prefixes may be closed, which may be announced, and what keeps the others open.
 
 Decided from the watermark in the ledger alone (commit rules 6, 12, 30a). Values only, without
 I/O: times are int64 microseconds since the epoch, UTC.
@@ -13,7 +13,7 @@ from sluiceway.eventtime.watermark import SourceStatus, SourceVerdict, Watermark
 from sluiceway.types.log_key import LogKey
 
 MOST_EMPTY = 10_000
-"""Prefixes without a row that are closed in one stretch: 416 days of hours."""
+"""Most prefixes without a row that are closed in one stretch: 416 days of hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class DuePrefixes:
     """Prefixes that have to be closed now.
 
     Attributes:
-        periods: In time order.
-        bound_us: Greatest end + lateness among those that the watermark closes; None when counts
-            alone close all of them.
-        skipped: Prefixes without a row that are left out, as there are too many in one stretch.
-        counted: Those that have all rows of their audited counts.
+        periods: The prefixes, in time order.
+        bound_us: Greatest end + lateness of the periods that the watermark closes, in microseconds
+            since the epoch; None when counts alone close all of them.
+        skipped: How many prefixes without a row are left out, because one stretch has too many.
+        counted: Prefixes that have all rows of their audited counts.
     """
 
     periods: tuple[Period, ...]
@@ -39,8 +39,8 @@ class CountRule:
     """Which prefixes need an audited count before they are closed.
 
     Attributes:
-        since_us: Those that begin before it need none; None all do.
-        alone: Whether the watermark has no say in those that do.
+        since_us: Prefixes that begin before it need no count; None when all need one.
+        alone: Whether the count alone decides, without the watermark.
     """
 
     since_us: int | None = None
@@ -53,11 +53,11 @@ class CountRule:
 
 @dataclass(frozen=True, slots=True)
 class CountedDue:
-    """What may be closed where counts decide too.
+    """Prefixes that may be closed where counts decide too.
 
     Attributes:
-        due: None when that is nothing.
-        waits: The first prefix that nothing but its count holds; all behind it wait as well.
+        due: The prefixes to close; None when there are none.
+        waits: The first prefix that waits only for its count; all later ones wait as well.
     """
 
     due: DuePrefixes | None
@@ -67,12 +67,12 @@ class CountedDue:
 class OpenPrefixes:
     """Which prefixes of one route are open and which are closed. Used by one thread.
 
-    Prefixes without a row are closed too, from the first one with rows on: a stretch of time in
-    which nothing happened is complete as well.
+    Prefixes without a row are closed too, from the first one with rows on: a stretch of time
+    without rows is complete as well.
 
     Args:
-        periods: Of the table's leading time columns.
-        lateness_us: How long behind its end a prefix stays open, in event time.
+        periods: Periods of the table's leading time columns.
+        lateness_us: How long after its end a prefix stays open, in event time, microseconds.
     """
 
     def __init__(self, periods: PrefixPeriods, lateness_us: int) -> None:
@@ -83,7 +83,7 @@ class OpenPrefixes:
         self._last: Period | None = None
 
     def see_closed(self, prefixes: Iterable[str]) -> None:
-        """Take in prefixes that are closed. Safe to repeat."""
+        """Add prefixes that are closed. Safe to repeat."""
         for prefix in prefixes:
             if prefix in self._closed:
                 continue
@@ -94,7 +94,7 @@ class OpenPrefixes:
                 self._last = period
 
     def see_partitions(self, partitions: Iterable[str]) -> None:
-        """Take in partitions that have rows. Safe to repeat."""
+        """Add partitions that have rows. Safe to repeat."""
         for partition in partitions:
             period = self.periods.of(partition)
             if period is not None and period.prefix not in self._closed:
@@ -108,12 +108,12 @@ class OpenPrefixes:
     def without_rows(self, until_us: int, most: int = MOST_EMPTY) -> list[Period]:
         """Prefixes that end by a moment, are not closed and have no row yet, in order of time.
 
-        Of too many they are the latest. They begin behind the last one that is closed, or the
-        first one with rows.
+        Only the latest when there are too many. They begin after the last closed prefix, or after
+        the first one with rows.
 
         Args:
-            until_us: The moment, by whatever clock the caller goes.
-            most: So many at most.
+            until_us: The moment, by any clock.
+            most: Most prefixes.
         """
         last = self._last if self._last is not None else min(self._open.values(), default=None)
         empty, _ = ([], 0) if last is None else self._empty(last, until_us, most)
@@ -124,11 +124,11 @@ class OpenPrefixes:
         return period.end_us + self.lateness_us
 
     def due(self, watermark_us: int | None, most_empty: int = MOST_EMPTY) -> DuePrefixes | None:
-        """What the watermark closes; None when that is nothing.
+        """Prefixes that the watermark closes; None when there are none.
 
         Args:
-            watermark_us: Of the route, as the ledger has it; None without any.
-            most_empty: Prefixes without a row that are closed in one stretch.
+            watermark_us: Watermark of the route in the ledger; None without one.
+            most_empty: Most prefixes without a row that are closed in one stretch.
         """
         if watermark_us is None:
             return None
@@ -153,16 +153,16 @@ class OpenPrefixes:
         is_there: Callable[[str], bool],
         most: int = MOST_EMPTY,
     ) -> CountedDue:
-        """As `due`, in strict order of time, each prefix with all rows that were counted for it.
+        """As `due`, in strict order of time; a prefix needs all rows that were counted for it.
 
         Args:
-            watermark_us: Of the route, as the ledger has it; None without any.
+            watermark_us: Watermark of the route in the ledger; None without one.
             rule: Which prefixes need a count.
             is_there: Whether the count of a prefix has come, and as many rows are committed.
-            most: Prefixes that are closed in one stretch; more follow in the next.
+            most: Most prefixes that are closed in one stretch; more follow in the next.
         """
         there = functools.cache(is_there)
-        # What is behind one that is closed is closed to rows, and waits for no order.
+        # Prefixes before a closed one are closed to rows, and wait for no order.
         due = [
             each
             for each in self._behind_last()
@@ -201,7 +201,7 @@ class OpenPrefixes:
         return min(self._open.values(), default=None)
 
     def _empty(self, last: Period, until_us: int, most: int) -> tuple[list[Period], int]:
-        """Periods behind `last` that end by `until_us`; of too many the latest."""
+        """Periods after `last` that end by `until_us`; only the latest of too many."""
         first = self.periods.after(last)
         if first is None or first.end_us > until_us:
             return [], 0
@@ -221,17 +221,17 @@ def next_to_announce(
 ) -> list[str]:
     """Prefixes that were never announced, in the order in which they may be.
 
-    A prefix is announced after all that end before it; one that cannot be holds those behind it.
+    A prefix is announced after all that end before it; a prefix that has to wait holds later ones.
 
     Args:
         closed: Prefix -> version of its last announcement, 0 for none, as the ledger has them.
-        periods: Of the table.
-        most: At most so many; None all.
+        periods: Periods of the table.
+        most: Most prefixes; None for all.
     """
     waiting = [prefix for prefix, version in closed.items() if version == 0]
     found = [(periods.of(prefix), prefix) for prefix in waiting]
     ordered = sorted((period, prefix) for period, prefix in found if period is not None)
-    # What others have closed is in no order of ours.
+    # Prefixes that others have closed are in no order of ours.
     rest = sorted(prefix for period, prefix in found if period is None)
     return [*(prefix for _, prefix in ordered), *rest][:most]
 
@@ -242,10 +242,10 @@ class Holder:
 
     Attributes:
         needs_us: Event time that it has to reach.
-        at_us: Where it is; None when it never had a row.
-        since_us: Since when it has brought nothing; None when that is not known.
-        expected_us: When it will let go, if it goes on as it does; None when nobody can say.
-        reason: In words.
+        at_us: Event time that it has reached; None when it never had a row.
+        since_us: Since when it has brought no row; None when that is not known.
+        expected_us: When it will let go at its present pace; None when that is not known.
+        reason: Why it holds the prefix, in words.
     """
 
     topic: str
@@ -262,16 +262,16 @@ class Holder:
 def holders_of(
     bound_us: int, rule: WatermarkRule, verdicts: Collection[SourceVerdict], read_at_us: int
 ) -> tuple[Holder, ...]:
-    """Who keeps a prefix open, the one furthest behind first.
+    """Source partitions that keep a prefix open, the slowest first.
 
     Args:
         bound_us: The watermark that closes it (`OpenPrefixes.bound_us`).
-        rule: Of the route.
-        verdicts: Of all source partitions that are read.
+        rule: Watermark rule of the route.
+        verdicts: Verdicts of all source partitions that are read.
         read_at_us: When their log ends were read.
 
     Returns:
-        None at all when the watermark has passed it; or when all are idle and the watermark only
+        Empty when the watermark has passed the prefix, or when all are idle and the watermark only
         waits for `idle_after`.
     """
     needs_us = bound_us + rule.out_of_orderness_us
@@ -287,7 +287,7 @@ def holders_of(
 def _holder(verdict: SourceVerdict, rule: WatermarkRule, needs_us: int, read_at_us: int) -> Holder:
     expected = None
     if verdict.status is SourceStatus.ACTIVE:
-        # Quiet, it becomes idle; else its rows go on with the clock.
+        # Without rows it becomes idle; else its rows go on with the clock.
         candidates = [read_at_us + rule.idle_after_us]
         if verdict.quiet_since_us is not None:
             candidates = [verdict.quiet_since_us + rule.idle_after_us]

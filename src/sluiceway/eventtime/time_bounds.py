@@ -1,4 +1,4 @@
-"""Event times that cannot be: too far beyond the clock, or before all that is expected."""
+"""Impossible event times: too far beyond the clock, or before all that is expected."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class TimeBounds:
     Attributes:
         max_future_us: How far beyond the clock a time may be.
         min_us: The first time; None sets no bound.
-        name: What the time is called in messages.
+        name: Name of the time in messages.
     """
 
     max_future_us: int

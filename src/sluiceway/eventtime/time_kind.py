@@ -1,4 +1,4 @@
-"""Which of its times a row is partitioned by; apart, for those that load no Arrow."""
+"""The times by which rows can be partitioned; a module without Arrow."""
 
 from enum import StrEnum
 

@@ -1,10 +1,10 @@
 """Event times written as text, a column at a time: a pattern, or ISO 8601 without an offset.
 
-A text that says no offset is local time of a zone. Where clocks are set back, the zone has an hour
-twice: the first one is meant. It is never later than the true time, so that no watermark runs
-ahead, and both have the same partition. Where clocks are set forward, there is no such time; a day
-or an hour whose beginning they skip begins with its first moment.
-A fraction finer than a microsecond is cut off, as of numbers in nanoseconds.
+A text without an offset is local time of a zone. Where clocks are set back, the zone has an hour
+twice: the first one is taken. It is never later than the true time, so no watermark runs ahead, and
+both have the same partition. Where clocks are set forward, some times do not exist; a day or an
+hour whose beginning they skip begins with its first moment. Digits below a microsecond are cut off,
+as with numbers in nanoseconds.
 """
 
 import re
@@ -38,11 +38,11 @@ class TimeText:
     """Reads texts of one form. Created once per task, used by one thread.
 
     Args:
-        form: `iso8601` or a pattern, as a column's `format`.
-        timezone: IANA name of the zone of texts that say no offset.
+        form: `iso8601` or a pattern, as in a column's `format`.
+        timezone: IANA name of the zone for texts without an offset.
 
     Raises:
-        ValueError: The form is none, or the zone is unknown.
+        ValueError: The form is no pattern, or the zone is unknown.
 
     Attributes:
         form: As given.
@@ -101,13 +101,13 @@ class TimeText:
         return pc.replace_with_mask(micros, pa.array(mask), filled)
 
     def _read_pattern(self, texts: pa.StringArray, shape: str, iso: str) -> pa.Array:
-        # What does not fit the pattern must not pass as ISO 8601, which it may be.
+        # A text that does not fit the pattern must not pass as ISO 8601, which it may be.
         fitting = pc.if_else(pc.match_substring_regex(texts, shape), texts, None)
         micros, _ = read_iso_timestamps(pc.replace_substring_regex(fitting, shape, iso))
         return micros if self._reader.has_offset else self._instants(micros)
 
     def _instants(self, walls: pa.Array) -> pa.Array:
-        """Instants of local times; null where the zone has none, or only a look at it alone tells.
+        """Instants of local times; null where the zone has none, or each time needs its own check.
 
         Args:
             walls: int64, microseconds as if the zone were UTC.
@@ -127,13 +127,13 @@ class TimeText:
 
 
 def zone_offset_us(wall: datetime, zone: ZoneInfo, span: timedelta = timedelta(0)) -> int:
-    """How far a zone is ahead of UTC at a local time; the first one where there are two.
+    """Offset of a zone from UTC at a local time; the first one where there are two.
 
     Args:
         wall: The local time; its own zone does not count.
-        zone: Where it is meant.
-        span: Of the day or hour that begins with it. Where clocks skip the beginning, the offset
-            leads to the first moment of what is left.
+        zone: Zone of the local time.
+        span: Length of the day or hour that begins with it. Where clocks skip the beginning, the
+            offset leads to the first moment that exists.
 
     Raises:
         ValueError: The zone never has this local time.
@@ -186,7 +186,7 @@ def _floor_divide(micros: pa.Array, step: int) -> pa.Array:
 
 
 def _iso_rewrite(reader: PatternReader) -> tuple[str, str]:
-    """A pattern's shape for Arrow's expressions, and what makes ISO 8601 of a match."""
+    """A pattern's shape for Arrow's expressions, and the replacement that yields ISO 8601."""
     shape = _FINE.sub(_cut, reader.shape.pattern)
     compiled = re.compile(shape)
     place = {name: f"\\{number}" for name, number in compiled.groupindex.items()}
@@ -198,7 +198,7 @@ def _iso_rewrite(reader: PatternReader) -> tuple[str, str]:
 
 
 def _cut(found: re.Match[str]) -> str:
-    """The group of a fraction, without the digits that are finer than a microsecond."""
+    """The group of a fraction, without the digits below a microsecond."""
     digits = int(found[1])
     kept = min(digits, MICROSECOND_DIGITS)
     rest = f"[0-9]{{{digits - kept}}}" if digits > kept else ""

@@ -1,8 +1,8 @@
-"""How far a route's event time is known to be complete: per source partition, then for the route.
+"""Up to which event time a route is complete: per source partition, then for the route.
 
-Decided from what is committed and from log ends that were read after the epoch (commit rules 11,
-12, 23). A timer alone never makes a source partition idle, and nothing makes the watermark fall.
-Values only, without I/O: times are int64 microseconds since the epoch, UTC.
+Decided from committed rows and from log ends that were read after the epoch (commit rules 11, 12,
+23). A timer alone never makes a source partition idle, and nothing makes the watermark fall. Values
+only, without I/O: times are int64 microseconds since the epoch, UTC.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from enum import StrEnum
 from sluiceway.types.log_key import SourceKey
 
 ALL_IDLE = "all_idle"
-"""How a watermark came about that no row has moved (commit rule 12)."""
+"""Why a watermark rose without a row (commit rule 12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class WatermarkRule:
         out_of_orderness_us: How much older than the newest row of its source partition a row may
             be and still be in time.
         idle_after_us: How long a source partition is quiet before it may count as idle.
-        hold_when_idle: Leave the watermark where it is when all source partitions are idle.
+        hold_when_idle: Leave the watermark unchanged when all source partitions are idle.
     """
 
     out_of_orderness_us: int = 0
@@ -32,9 +32,9 @@ class WatermarkRule:
 
 
 class SourceStatus(StrEnum):
-    """What a source partition does to the watermark.
+    """Effect of a source partition on the watermark.
 
-    ACTIVE and STALLED ones hold it; a stalled one has something that was not read yet.
+    ACTIVE and STALLED ones hold it; a stalled one has records that were not read yet.
     """
 
     ACTIVE = "active"
@@ -47,13 +47,13 @@ class ObservedSource:
     """A source partition that is read, as an epoch has left it.
 
     Attributes:
-        committed_end: With this epoch.
-        max_event_time_us: Greatest committed one, no row counting for more than the time at which
-            its epoch was read; None before the first row.
-        quiet_since_us: When log ends were read for the last epoch that had a row of it, or, of
-            one without a row, when it was first looked at; None when nobody has looked yet.
-        log_end: Last stable offset, read after the epoch; None when no leader has told.
-        high_watermark: Read in the same moment.
+        committed_end: Next offset to read, with this epoch committed.
+        max_event_time_us: Greatest committed event time, where a row counts at most as the time at
+            which its epoch was read; None before the first row.
+        quiet_since_us: When log ends were read for its last epoch with a row. Without any row, when
+            its log end was first read; None before that.
+        log_end: Last stable offset, read after the epoch; None when no leader has answered.
+        high_watermark: High watermark of the log, read in the same moment.
     """
 
     key: SourceKey
@@ -69,8 +69,8 @@ class SourceVerdict:
     """A source partition's part in the watermark.
 
     Attributes:
-        event_time_us: Up to where it is complete, but for rows that are out of order; None when
-            it has never had a row.
+        event_time_us: Event time up to which it is complete, except for rows out of order; None
+            when it never had a row.
         reason: Why it is stalled, in words; else empty.
         behind_records: Offsets that can be read and were not; None when the log end is not known.
         quiet_since_us: As in `ObservedSource`.
@@ -91,12 +91,12 @@ class SourceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RouteWatermark:
-    """What the committed rows and the log ends come to.
+    """The result of the committed rows and the log ends.
 
     Attributes:
-        us: The route's watermark: never below the one before; None while no row was ever seen.
+        us: The route's watermark: never below the one before; None while no row was ever read.
         by: `all_idle` when it has risen without a row; else empty.
-        verdicts: In the order of their keys.
+        verdicts: Verdicts in the order of the source partitions' keys.
     """
 
     us: int | None
@@ -104,9 +104,9 @@ class RouteWatermark:
     verdicts: tuple[SourceVerdict, ...]
 
     def holders(self, most: int) -> tuple[SourceVerdict, ...]:
-        """Those that hold it, the ones that are furthest behind first, at most `most`."""
+        """At most `most` source partitions that hold the watermark, the slowest first."""
         found = [each for each in self.verdicts if each.holds]
-        # One that never had a row holds whatever the others have.
+        # A source partition that never had a row holds whatever the others have.
         found.sort(key=lambda each: (each.event_time_us is not None, each.event_time_us, each.key))
         return tuple(found[:most])
 
@@ -122,11 +122,11 @@ def route_watermark(
     """The watermark of a route. Called on the driver, once an epoch, after its tasks.
 
     Args:
-        rule: Of the route.
+        rule: Watermark rule of the route.
         sources: All source partitions that are read; retired ones take no part.
         read_at_us: When their log ends were read.
         before_us: The route's watermark in the ledger.
-        had_rows: Whether one that is retired now had rows.
+        had_rows: Whether a source partition that is retired now had rows.
     """
     verdicts = tuple(sorted((_verdict(rule, each, read_at_us) for each in sources), key=_key))
     found, by = _found(rule, verdicts, read_at_us, before_us, had_rows=had_rows)
@@ -154,12 +154,12 @@ def _found(
     holding = [each for each in verdicts if each.holds]
     times = [each.event_time_us for each in holding if each.event_time_us is not None]
     if len(times) < len(holding):
-        # One that is new joins at the watermark that there is, and holds it there.
+        # A new one joins at the present watermark, and holds it there.
         return None, ""
     if times:
         return min(times) - rule.out_of_orderness_us, ""
     if rule.hold_when_idle or not verdicts:
-        # Over no source partition at all there is nothing to say.
+        # Without source partitions there is no answer.
         return None, ""
     return read_at_us - rule.idle_after_us - rule.out_of_orderness_us, ALL_IDLE
 
@@ -173,7 +173,7 @@ def _verdict(rule: WatermarkRule, seen: ObservedSource, read_at_us: int) -> Sour
 
 
 def _status(rule: WatermarkRule, seen: ObservedSource, read_at_us: int) -> tuple[SourceStatus, str]:
-    """By position: what may still come from what was not read, and only then by time."""
+    """Decide by position: what unread records may still bring; only then by time."""
     if seen.log_end is None or seen.high_watermark is None:
         return SourceStatus.STALLED, "no leader tells where its log ends"
     if seen.committed_end < seen.log_end:

@@ -1,1 +1,1 @@
-"""A small, safe, typed expression language for choices about single rows."""
+"""A small, safe, typed expression language for conditions and values of single rows."""

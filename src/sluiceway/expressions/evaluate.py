@@ -37,7 +37,7 @@ class Expression:
 
     Attributes:
         text: As written.
-        type: Of its values.
+        type: Type of its values.
     """
 
     text: str
@@ -52,8 +52,8 @@ class Expression:
         Called once a batch.
 
         Args:
-            batch: With the columns of the schema that it was checked against, in their order.
-            failures: By column, rows whose values there are none; 0 in all others.
+            batch: Batch with the columns of the checked schema, in their order.
+            failures: By column: a code per row, 0 where the value is valid.
 
         Returns:
             An array of `type`, and which rows have no exact value and why.
@@ -67,10 +67,10 @@ class Expression:
 
 
 def dirty_row(index: int, code: int, path: str) -> DirtyRow:
-    """What a row without an exact value becomes. Called for dirty rows only.
+    """The dirty row of a row without an exact value. Called for dirty rows only.
 
     Args:
-        index: Of the row.
+        index: Position of the row.
         code: Its entry in `Evaluated.failed`, not 0.
         path: Name of the column, or `where`.
     """
@@ -87,10 +87,10 @@ def compile_expression(text: str, schema: Schema, expected: DataType | None = No
     Args:
         text: The expression.
         schema: Columns that it may refer to: those of the batches, in their order.
-        expected: Type that its values are to have; None takes the expression's own.
+        expected: Required type of its values; None takes the expression's own.
 
     Raises:
-        ExpressionError: It is no expression, or its types do not fit; says where.
+        ExpressionError: The text is no expression, or its types do not fit; says where.
     """
     node = parse_expression(text)
     step = check_types(node, schema)

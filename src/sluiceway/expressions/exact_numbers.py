@@ -25,7 +25,7 @@ _CHECKED: dict[str, Callable[..., Any]] = {
 
 
 def digits_of(kind: Exact) -> tuple[int, int]:
-    """Digits before and after the point that any value of the type fits into."""
+    """Digits before and after the point that hold any value of the type."""
     if isinstance(kind, IntegerType):
         return INTEGER_DIGITS[kind.bits], 0
     return kind.precision - kind.scale, kind.scale
@@ -53,7 +53,7 @@ def calculate_integers(name: str, rows: int, operands: Sequence[Evaluated]) -> E
     try:
         return Evaluated(_CHECKED[name](left, right), failed)
     except pa.ArrowInvalid:
-        # Some row overflows; found by the exact result, which always fits into 39 digits.
+        # Some row overflows; the exact result finds it, and always fits into 39 digits.
         exact = _calculate(name, _INT64, _INT64, left, right)
     found = fit_integer(exact, 64)
     return Evaluated(found.value, either(failed, found.failed))
@@ -113,7 +113,7 @@ def fit_integer(values: Any, bits: int) -> Evaluated:
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     kind = values.type
     if pa.types.is_decimal(kind):
-        # The bounds have to be sayable in the values' type.
+        # The values' type has to hold the bounds.
         kind = wide_decimal(max(kind.precision, INTEGER_DIGITS[64]), 0)
         values = values.cast(kind)
         low, high = Decimal(low), Decimal(high)  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""The one error that a text which is no usable expression ends in."""
+"""The one error for a text that is no usable expression."""
 
 from sluiceway.errors import JobFileError
 

@@ -1,4 +1,4 @@
-"""What the functions take, and the steps that they become."""
+"""Argument types of the functions, and the steps that calls become."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ PARTS: dict[str, Callable[[Any], Any]] = {
     "day": pc.day,
     "hour": pc.hour,
 }
-# Most changes of a zone's offset fall on a quarter of an hour; the others are looked for.
+# Most zones change their offset at a quarter of an hour; other changes are searched for.
 _QUARTER_US = 15 * 60 * 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
 _FAR = timedelta(days=2)
@@ -49,7 +49,7 @@ def time_zone(name: str) -> ZoneInfo:
     Called once per expression.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such zone.
     """
     try:
         return ZoneInfo(name)
@@ -72,7 +72,7 @@ def part_of_time(name: str, zone: ZoneInfo, rows: int, operands: Sequence[Evalua
 
 
 def _offsets_us(times_us: pa.Array, zone: ZoneInfo) -> npt.NDArray[np.int64]:
-    """What to add to each instant; looked up once per distinct quarter of an hour."""
+    """What to add to each instant; computed once per distinct quarter of an hour."""
     times = times_us.fill_null(0).to_numpy()
     if zone.key == "UTC":
         return np.zeros(len(times), np.int64)
@@ -116,10 +116,10 @@ def call_function(call: Call, arguments: Steps) -> Step:
 
 
 def typed_step(step: Step, data_type: DataType, at: int, what: str) -> Step:
-    """A step that has to be of one type; nulls take it.
+    """A step that must have one type; nulls get it.
 
     Raises:
-        ExpressionError: It is of another one.
+        ExpressionError: It has another type.
     """
     step = typed(step, data_type)
     if step.type != data_type:

@@ -1,4 +1,4 @@
-"""The operators and functions of the language, as data: what the documentation is made from."""
+"""The operators and functions of the language, as data: the source of their documentation."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ class Function:
     """One function or operator.
 
     Attributes:
-        name: As in a call; operators have their symbols.
-        form: How it is written.
+        name: Name in a call; operators have their symbols.
+        form: Syntax, for the documentation.
         result: Type of its result, in words.
-        meaning: What it yields.
+        meaning: Description of its value.
         example: An expression without columns.
         gives: The example's value, as an expression of the same type.
     """

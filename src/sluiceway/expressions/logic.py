@@ -16,7 +16,7 @@ from sluiceway.expressions.steps import (
 
 
 def all_true(rows: int, operands: Sequence[Evaluated]) -> Evaluated:
-    """AND, left to right: what follows a false does no harm."""
+    """AND, left to right: failures after a false do not count."""
     value, failed = operands[0].value, operands[0].failed
     for operand in operands[1:]:
         if operand.failed is not None:
@@ -27,7 +27,7 @@ def all_true(rows: int, operands: Sequence[Evaluated]) -> Evaluated:
 
 
 def any_true(rows: int, operands: Sequence[Evaluated]) -> Evaluated:
-    """OR, left to right: what follows a true does no harm."""
+    """OR, left to right: failures after a true do not count."""
     value, failed = operands[0].value, operands[0].failed
     for operand in operands[1:]:
         if operand.failed is not None:
@@ -42,8 +42,8 @@ def any_equal(kernels: Sequence[Kernel], rows: int, operands: Sequence[Evaluated
 
     Args:
         kernels: Compare the first operand with each of the others.
-        rows: Of the batch.
-        operands: The value, then what it is compared with.
+        rows: Number of rows of the batch.
+        operands: The value, then the values that it is compared with.
     """
     first, *others = operands
     value = pa.scalar(False)  # noqa: FBT003
@@ -62,7 +62,7 @@ def between(kernels: Sequence[Kernel], rows: int, operands: Sequence[Evaluated])
 
 
 def first_not_null(rows: int, operands: Sequence[Evaluated]) -> Evaluated:
-    """COALESCE: what follows a value does no harm."""
+    """COALESCE: failures after a value do not count."""
     value, failed = operands[0].value, operands[0].failed
     for operand in operands[1:]:
         if operand.failed is not None:

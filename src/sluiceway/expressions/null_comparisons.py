@@ -1,4 +1,4 @@
-"""Comparisons with a written null, which SQL takes for null: no row is ever meant by one."""
+"""Comparisons with a written null, which are null in SQL: no row ever passes them."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,10 @@ _INSTEAD = {"=": "IS NULL", "!=": "IS NOT NULL", "<>": "IS NOT NULL"}
 
 
 def comparisons_with_null(text: str) -> tuple[str, ...]:
-    """What is wrong with each of them, and what to write; nothing for most expressions.
+    """One text for each: what is wrong, and what to write; empty for most expressions.
 
     Args:
-        text: An expression that is valid.
+        text: A valid expression.
     """
     return tuple(_found(parse_expression(text)))
 

@@ -1,7 +1,7 @@
-"""A checked expression as steps, and how they are evaluated over a batch.
+"""A checked expression as steps, and their evaluation over a batch.
 
-A step yields a value and a failure a row. A failure is a reason why there is no exact value;
-it is kept beside the values, so that one in a branch that is not taken does no harm.
+A step yields a value and a failure per row. A failure is a reason why there is no exact value. It
+is kept in a separate array, so that a failure in a branch that is not taken has no effect.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import DataType
 
 Codes = npt.NDArray[np.uint8]
-"""One a row: 0, or the place of its reason in `REASONS`."""
+"""One code per row: 0, or the position of its reason in `REASONS`."""
 
 REASONS: tuple[DirtyReason | None, ...] = (
     None,
@@ -35,9 +35,9 @@ class Evaluated:
     """Values of a batch.
 
     Attributes:
-        value: One a row; a scalar stands for equal values in all rows.
-        failed: Reasons of rows without an exact value; None when there are none. What `value`
-            has there means nothing.
+        value: One value per row; a scalar stands for equal values in all rows.
+        failed: Reasons of rows without an exact value, whose `value` has no meaning; None when
+            there are none.
     """
 
     value: Any
@@ -50,7 +50,7 @@ Kernel = Callable[[int, Sequence[Evaluated]], Evaluated]
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is the same for all rows; `type` is None for a null of no type yet."""
+    """A constant; `type` is None for a null of no type yet."""
 
     type: DataType | None
     value: Any
@@ -59,7 +59,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStep:
-    """A column of the batch, or a field in a struct of one."""
+    """A column of the batch, or a field in a struct column."""
 
     type: DataType
     index: int
@@ -86,7 +86,7 @@ def evaluate(step: Step, batch: pa.RecordBatch, failures: Mapping[int, Codes]) -
     Args:
         step: Checked against the batch's schema.
         batch: The rows.
-        failures: By column, rows whose values there could not be evaluated.
+        failures: By column: rows whose values could not be evaluated.
     """
     match step:
         case Constant(_, value, 0):
@@ -105,7 +105,7 @@ def evaluate(step: Step, batch: pa.RecordBatch, failures: Mapping[int, Codes]) -
 
 
 def operation(data_type: DataType, kernel: Kernel, *operands: Step) -> Step:
-    """A step over others; computed at once when nothing in it depends on the row."""
+    """A step over others; evaluated at once when no operand depends on the row."""
     step = Operation(data_type, kernel, operands)
     if not all(isinstance(operand, Constant) for operand in operands):
         return step

@@ -31,13 +31,13 @@ def parse_expression(text: str) -> Node:
     Called once per expression, on the driver for checks and in each task.
 
     Args:
-        text: At most 4 KiB in UTF-8.
+        text: Text of at most 4 KiB in UTF-8.
 
     Returns:
         A tree of at most 200 nodes and 50 levels.
 
     Raises:
-        ExpressionError: It is none, or it is too large; says where.
+        ExpressionError: The text is no expression, or it is too large; says where.
     """
     parser = _Parser(tokenize(text))
     node = parser.expression(0)
@@ -83,7 +83,7 @@ class _Parser:
         return left
 
     def expect_end(self) -> None:
-        """Refuse tokens that are left over."""
+        """Refuse tokens after the end."""
         token = self._peek()
         if token.kind != "end":
             raise ExpressionError(f"expected an operator or the end, got {token.shown()}", token.at)

@@ -116,7 +116,7 @@ def _integers(texts: pa.Array, bits: int) -> Evaluated:
 
 
 def _with_odd(texts: pa.Array, values: pa.Array, odd: pa.Array, kind: TextTarget) -> Evaluated:
-    """Put in what the fast path has not read."""
+    """Insert the values that the fast path has not read."""
     if len(odd) == 0:
         return Evaluated(values)
     read = _one_by_one(texts.take(odd), kind)
@@ -147,7 +147,7 @@ def _one_by_one(texts: pa.Array, kind: TextTarget) -> Evaluated:
 
 
 def _spread(codes: list[int], indices: pa.Array) -> Codes:
-    # A place behind the last one for nulls, which are no failure.
+    # A last entry stands for nulls, which are no failure.
     places = indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
     spread: Codes = np.array([*codes, 0], np.uint8)[places]
     return spread

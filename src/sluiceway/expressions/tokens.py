@@ -33,7 +33,7 @@ class Token:
     """One piece of the text.
 
     Attributes:
-        kind: `keyword` is a word that has a meaning; `quoted` a name that was in backquotes.
+        kind: `keyword` for a word with a meaning; `quoted` for a name in backquotes.
         text: Keywords in lower case, quoted names and texts without their quotes.
         at: Position of its first character, from 0.
     """
@@ -53,13 +53,13 @@ def tokenize(text: str) -> list[Token]:
     Called once per expression, on the driver for checks and in each task.
 
     Args:
-        text: At most 4 KiB in UTF-8.
+        text: Text of at most 4 KiB in UTF-8.
 
     Returns:
-        The tokens, with one of kind `end` behind them.
+        The tokens, and a last one of kind `end`.
 
     Raises:
-        ExpressionError: Something that no token begins with, or a text that is too long.
+        ExpressionError: A character begins no token, or the text is too long.
     """
     _check_size(text)
     tokens, at = list[Token](), 0

@@ -1,4 +1,4 @@
-"""What was parsed: nodes that know where they stand and not yet their types."""
+"""Parsed nodes, which know their positions and not yet their types."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,7 +8,7 @@ from sluiceway.types.schema import DataType
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value that is written out; None is null."""
+    """A literal value; None is null."""
 
     at: int
     value: int | Decimal | str | bool | None
@@ -16,7 +16,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a field in a struct of one."""
+    """A column, or a field in a struct column."""
 
     at: int
     path: tuple[str, ...]
@@ -27,8 +27,8 @@ class Operator:
     """An operator over its operands, left to right.
 
     Attributes:
-        name: `and`, `or` (two operands and more), `not`, `negate`, `is null`, `between`, `in`
-            (the value, then what it is compared with), `+`, `-`, `*` or a comparison.
+        name: `and`, `or` (two operands and more), `not`, `negate`, `is null`, `between`, `in` (the
+            value, then the values that it is compared with), `+`, `-`, `*` or a comparison.
     """
 
     at: int

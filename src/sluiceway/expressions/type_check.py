@@ -1,4 +1,4 @@
-"""From a parsed tree to steps: every type is known and every implicit change of a value refused."""
+"""From a parsed tree to steps: types are resolved and implicit changes of values refused."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -52,11 +52,11 @@ def check_types(node: Node, schema: Schema) -> Step:
     Called once per expression. The tree's depth is bounded by the parser.
 
     Args:
-        node: As parsed.
+        node: The tree, as parsed.
         schema: Columns of the batches that it will be evaluated over, in their order.
 
     Raises:
-        ExpressionError: A column or function that there is not, or types that do not fit.
+        ExpressionError: There is no such column or function, or types do not fit.
     """
     operands = tuple(check_types(child, schema) for child in children(node))
     match node:
@@ -124,7 +124,7 @@ def _column(node: Column, schema: Schema) -> Step:
 
 
 def _value_type(kind: DataType) -> DataType:
-    """The type that expressions know a column's values by: a length or a zone changes none."""
+    """The type of a column's values in expressions: length and zone do not matter."""
     match kind:
         case VarcharType() | CharType():
             return _TEXT
@@ -135,7 +135,7 @@ def _value_type(kind: DataType) -> DataType:
 
 
 def _find(fields: Sequence[Field], name: str) -> Field | None:
-    """A field by its name; in other letter case too, when only one has it."""
+    """A field by its name; in other letter case too, when only one matches."""
     exact = [field for field in fields if field.name == name]
     alike = [field for field in fields if field.name.lower() == name.lower()]
     return exact[0] if exact else alike[0] if len(alike) == 1 else None
@@ -179,7 +179,7 @@ def _comparison(node: Operator, operands: tuple[Step, ...]) -> Step:
 
 
 def _comparable(node: Operator, operands: tuple[Step, ...]) -> list[Step]:
-    """The operands, with a type for nulls and numbers beside floats read as such."""
+    """The operands, with a type for nulls; numbers that are compared with floats become floats."""
     kinds = [step.type for step in operands if step.type is not None]
     if any(isinstance(kind, FloatType) for kind in kinds):
         kind = common_type(operands, node.at)

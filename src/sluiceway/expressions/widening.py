@@ -1,4 +1,4 @@
-"""Which values may stand for which other types unchanged, and the step that makes them."""
+"""Types that can stand for other types without a change of values, and the step that converts."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -41,7 +41,7 @@ def is_plain(data_type: DataType | None) -> bool:
 
 
 def typed(step: Step, data_type: DataType) -> Step:
-    """A null that has no type yet as one of `data_type`; any other step as it is."""
+    """A null without a type as one of `data_type`; any other step as it is."""
     if isinstance(step, Constant) and step.type is None:
         return Constant(data_type, pa.scalar(None, arrow_type(data_type)))
     return step
@@ -90,7 +90,7 @@ def _widens(step: Step, wanted: DataType) -> bool:
         return True
     match wanted:
         case FloatType():
-            # A number that is written out is read as the float that a payload's would be.
+            # A number literal is read as the float that a payload's number would be.
             return isinstance(step, Constant) and isinstance(kind, IntegerType | DecimalType)
         case IntegerType() | DecimalType() if isinstance(kind, IntegerType | DecimalType):
             return _merged(kind, wanted) == wanted

@@ -1,1 +1,1 @@
-"""Everything behind the commit: what makes something outside equal to the log."""
+"""Everything after the commit: makes the systems outside equal to the log."""

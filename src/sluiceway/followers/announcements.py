@@ -1,7 +1,7 @@
-"""Tells others of announcements, beside the commits: at least once, in order, with a key.
+"""Sends announcements to receivers, apart from commits: at least once, in order, with a key.
 
-Each receiver has a place of its own. The ledger says what there is to tell; the file
-`told-<receiver>.json` only how far that was done, so that a restart does not begin at slot 0.
+Each receiver has its own place. The ledger holds the announcements. The file `told-<receiver>.json`
+holds only how far they were sent, so that a restart does not begin at slot 0.
 """
 
 import json
@@ -27,10 +27,10 @@ _MOST_NAME_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What a receiver is told.
+    """A message to a receiver.
 
     Attributes:
-        key: Of this announcement for ever: ledger, prefix, version.
+        key: Unique and constant key of the announcement: ledger, prefix, version.
         body: Canonical JSON.
     """
 
@@ -39,16 +39,16 @@ class Announcement:
 
 
 class Receiver(ABC):
-    """Somebody who is told of announcements."""
+    """A system that receives announcements."""
 
     name: str
 
     @abstractmethod
     def send(self, announcement: Announcement) -> None:
-        """Tell it; returns when it has said that it knows. Called again after any failure.
+        """Send it; returns when the receiver has confirmed it. Called again after any failure.
 
         Raises:
-            SluicewayError: It did not, or nobody knows. Holds no secret.
+            SluicewayError: The receiver failed, or its answer is not known. Holds no secret.
         """
 
     def close(self) -> None:
@@ -62,12 +62,12 @@ class _Told:
 
 
 def announcement_of(fence: FenceRecord, body: ReadyRecord, ready_seq: int) -> Announcement:
-    """What is told of a READY record.
+    """The announcement of a READY record.
 
     Args:
-        fence: The ledger's.
-        body: Of the record.
-        ready_seq: Its slot.
+        fence: The FENCE record of the ledger.
+        body: Body of the READY record.
+        ready_seq: Slot of the READY record.
     """
     key = f"{fence.ledger}:{body.prefix}:{body.version}"
     told: dict[str, object] = {
@@ -92,7 +92,7 @@ def announcement_of(fence: FenceRecord, body: ReadyRecord, ready_seq: int) -> An
 
 
 def _named(body: ReadyRecord) -> list[str]:
-    """Partitions that are told by name: no more than any receiver takes, whatever rows say."""
+    """Partitions in the announcement: no more than any receiver takes, however many have rows."""
     named: list[str] = []
     left = _MOST_NAME_BYTES
     for each in body.partitions[:_MOST_PARTITIONS]:
@@ -104,11 +104,11 @@ def _named(body: ReadyRecord) -> list[str]:
 
 
 class Announcer(Follower):
-    """Tells one receiver.
+    """Sends announcements to one receiver.
 
     Args:
-        receiver: Closed by this.
-        ledger_log: Of the route, to read.
+        receiver: The receiver; closed by this.
+        ledger_log: Log of the route, to read.
     """
 
     after: tuple[str, ...] = ("catalog",)
@@ -126,14 +126,14 @@ class Announcer(Follower):
         self._lock = threading.Lock()
 
     def find_first(self, fold: Fold) -> None:
-        """Find, and keep for the next driver, the first slot that the receiver is told of.
+        """Find the receiver's first slot, and keep it for the next driver.
 
-        Called by the route's own thread at START, before this driver puts anything behind its
-        fence: what is announced from then on is told, whatever happens to this process. The
-        ledger's `effects_through` rises with each record, so a later look would pass over some.
+        The route's own thread calls it at START, before this driver writes anything after its
+        fence. Announcements from then on are sent, whatever happens to this process. The ledger's
+        `effects_through` rises with each record, so a later look would miss some.
 
         Args:
-            fold: As START has found it.
+            fold: State of the ledger at START.
 
         Raises:
             StorageUnavailableError: The store failed.
@@ -152,7 +152,7 @@ class Announcer(Follower):
         self._first = told.through
 
     def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.update`: which announcements there are to tell of."""
+        """See `Follower.update`: collects the announcements to send."""
         if anew:
             self._fence = fold.first_fence
             since = max(since, self._first)
@@ -170,13 +170,13 @@ class Announcer(Follower):
 
     @property
     def waiting(self) -> int:
-        """Announcements that it was not told of."""
+        """Announcements that the receiver does not have yet."""
         with self._lock:
             return len(self._waiting)
 
     @property
     def first_waiting(self) -> int | None:
-        """Slot of the first announcement that it was not told of; None when it knows all."""
+        """Slot of the first announcement that the receiver lacks; None when it has all."""
         with self._lock:
             return min(self._waiting, default=None)
 
@@ -189,7 +189,7 @@ class Announcer(Follower):
         """See `Follower.follow`: one announcement after the other.
 
         Raises:
-            SluicewayError: The receiver does not know it, or nobody knows.
+            SluicewayError: The receiver does not have it, or that is not known.
         """
         until = time.monotonic() + PIECE_S
         try:
@@ -200,12 +200,12 @@ class Announcer(Follower):
         except SluicewayError:
             raise
         except Exception as error:  # noqa: BLE001 - a library's own words may hold an address
-            # with a secret: neither they nor the stack are told.
+            # with a secret: neither they nor the stack are logged.
             raise Retriable(f"{type(error).__name__} while it was told") from None
         return self.place()
 
     def close(self) -> None:
-        """See `Follower.close`; what was not told is told by the next driver."""
+        """See `Follower.close`; the next driver sends what is left."""
         self._receiver.close()
 
     def _tell(self, slot: int) -> None:
@@ -217,7 +217,7 @@ class Announcer(Follower):
             self._waiting.remove(slot)
             done = not self._waiting
         if done:
-            # The next one may be an hour away, and there may be a thousand routes.
+            # The next announcement may be an hour away, and there may be a thousand routes.
             self._receiver.close()
 
     def _read(self, slot: int) -> Announcement:
@@ -229,7 +229,7 @@ class Announcer(Follower):
 
 
 def announced_through(storage: Storage, layout: LedgerLayout, receiver: str) -> int:
-    """Slot below which a receiver knows all announcements, as the driver has noted last.
+    """Slot below which a receiver has all announcements, as a driver last wrote it.
 
     Raises:
         StorageUnavailableError: The store failed.

@@ -15,14 +15,14 @@ from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink
 
 _PARKED_RETRY_S = 60.0
-# Between so many the log is looked at again: another driver may have taken over.
+# After so many partitions the log is read again: another driver may have taken over.
 _MOST_AT_ONCE = 1000
-# With nothing to apply, the catalog is only asked whether the table is there still.
+# Without partitions to apply, the follower only asks the catalog whether the table still exists.
 _LOOK_INTERVAL_S = 30.0
 
 
 _Applied = tuple[list[DesiredPartition], tuple[ParkedPartition, ...]]
-"""Partitions that were compared, and those of them that were left alone."""
+"""Partitions that were compared, and how many of them were left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,20 @@ class _RequestedPartitions:
 
 
 class CatalogFollower(Follower):
-    """Makes the catalog equal to what the fold asks for.
+    """Makes the catalog equal to the desired state of the fold.
 
     A catalog that is down delays partitions, never commits. A table that is gone, or another driver
     that has taken over, ends the route.
-    Commits that bring no partition cost the catalog one call in 30 s, however many there are; that
-    is how late a table that is gone may be noticed.
+    Commits without new partitions cost the catalog one call in 30 s, however many there are. So a
+    missing table may be noticed as late as that.
 
     Args:
-        sink: Of the route.
-        log: To tell a person.
-        on_applied: Told of the slot below which the catalog has all that is asked for.
-        moved: What has moved.
-        check_held: Asked before the catalog is told anything.
-        ready: What announcements leave in the table; None when there are none.
+        sink: Sink of the route.
+        log: Log of the route.
+        on_applied: Called with the slot below which the catalog has all that is desired.
+        moved: Partitions that have moved.
+        check_held: Called before each change of the catalog; raises when the lease is lost.
+        ready: Effects of announcements in the table; None without announcements.
     """
 
     name = "catalog"
@@ -83,24 +83,24 @@ class CatalogFollower(Follower):
     def want(
         self, partitions: list[DesiredPartition], through: int, complete_us: int | None = None
     ) -> None:
-        """Ask for partitions; returns at once.
+        """Request partitions; returns at once.
 
         Args:
-            partitions: Those that records below `through` ask for and nobody has applied yet.
+            partitions: Partitions of records below `through` that were not applied yet.
             through: Slot up to which the catalog will be equal afterwards.
-            complete_us: Until when the table is complete once it has them; microseconds since
-                1970. With them, so that nobody hears of an hour before the catalog has it.
+            complete_us: Until when the table is complete with these partitions; microseconds since
+                1970. Given with them, so that no reader hears of an hour before the catalog has it.
         """
         with self._lock:
             self._requested.append(_RequestedPartitions(through, partitions, complete_us))
 
     def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.update`: what it wants is told by `want`."""
+        """See `Follower.update`: its partitions come through `want`."""
         if anew:
             self._place = self._taken = fold.effects_through
 
     def place(self) -> int:
-        """See `Follower.place`: what is parked does not keep others waiting."""
+        """See `Follower.place`: a parked partition does not keep others waiting."""
         return self._place
 
     def follow(self, view: LogView) -> int:
@@ -127,7 +127,7 @@ class CatalogFollower(Follower):
         return self._place
 
     def _take_requested(self, view: LogView) -> int:
-        """What records ask for whose files have their names; the slot behind them."""
+        """Take requested partitions whose files have final names; returns the slot after them."""
         with self._lock:
             while self._requested and self._requested[0].through <= view.through:
                 asked = self._requested.popleft()
@@ -138,7 +138,7 @@ class CatalogFollower(Follower):
         return self._taken
 
     def rest_s(self) -> float | None:
-        """See `Follower.rest_s`: looks at what has moved, at what is parked, at the table."""
+        """See `Follower.rest_s`: checks moved partitions, parked partitions and the table."""
         now = time.monotonic()
         dues = [] if (moved_s := self._moved.pause_s()) is None else [moved_s]
         if self._parked:
@@ -175,7 +175,7 @@ class CatalogFollower(Follower):
         if reasons:
             self._parked_due = time.monotonic() + _PARKED_RETRY_S
         self._place = through
-        # A parked partition is asked for again, by this driver now and then, and by the next one.
+        # A parked partition is tried again, by this driver from time to time and by the next one.
         if not self._parked:
             self._on_applied(through)
 
@@ -192,7 +192,7 @@ class CatalogFollower(Follower):
     def _apply_all(self, batch: list[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         reach("effects.apply")
         parked: tuple[ParkedPartition, ...] = ()
-        # Also without partitions: this is how a table that was dropped is noticed.
+        # Also without partitions: this finds out that the table was dropped.
         for start in range(0, max(len(batch), 1), _MOST_AT_ONCE):
             part = batch[start : start + _MOST_AT_ONCE]
             self._check_held()

@@ -15,17 +15,17 @@ _MOST = 1000
 def desired_partitions(
     fold: Fold, layout: LedgerLayout, since: int, *, on_ready: bool = False
 ) -> list[DesiredPartition]:
-    """Those that records from slot `since` on have made, moved, announced or dropped.
+    """Partitions that records from slot `since` on have made, moved, announced or dropped.
 
-    Called after each commit, and at START for what nobody has applied.
+    Called after each commit, and at START for partitions that were never applied.
 
     Args:
         fold: State of the ledger.
-        layout: Of the table.
+        layout: Layout of the table.
         since: First slot that matters.
-        on_ready: Leave out what was never announced: readers see a partition when it is whole.
+        on_ready: Leave out partitions that were never announced: readers see only complete ones.
     """
-    # Few of many have changed: what costs little is asked first.
+    # Few of many have changed: the cheap tests come first.
     announced = {prefix for prefix, closed in fold.closed.items() if closed.ready_seq >= since}
     return [
         desired_partition(fold, layout, state)
@@ -37,9 +37,9 @@ def desired_partitions(
 
 
 def is_to_be_shown(fold: Fold, state: PartitionState, *, on_ready: bool) -> bool:
-    """Whether the catalog has to do with a partition: not before its announcement, if so asked.
+    """Whether the catalog shows the partition; with `on_ready`, not before its announcement.
 
-    One that was announced while it had no row is in the catalog already.
+    A partition that was announced while it had no row is in the catalog already.
     """
     empty = fold.closed.get(state.folder)
     shown = fold.is_announced(state) or (empty is not None and empty.version > 0)
@@ -55,7 +55,7 @@ def empty_partitions(fold: Fold, layout: LedgerLayout, since: int) -> list[Desir
 
     Args:
         fold: State of the ledger.
-        layout: Of the table.
+        layout: Layout of the table.
         since: First slot that matters.
     """
     return [
@@ -66,7 +66,7 @@ def empty_partitions(fold: Fold, layout: LedgerLayout, since: int) -> list[Desir
 
 
 def _values(prefix: str) -> tuple[str, ...]:
-    """Of a prefix, whose values are texts of times, which no folder's name escapes."""
+    """Values of a prefix; they are texts of times, which need no escaping."""
     return tuple(part.partition("=")[2] for part in prefix.split("/"))
 
 
@@ -90,7 +90,7 @@ def moved_last(
 def desired_partition(
     fold: Fold, layout: LedgerLayout, state: PartitionState, *, seen: bool = True
 ) -> DesiredPartition:
-    """How the catalog should show one partition, or not, where it is not to be seen yet."""
+    """How the catalog should show one partition, or that it should not show it yet."""
     return DesiredPartition(
         catalog_values(state.values),
         layout.final(state.location),

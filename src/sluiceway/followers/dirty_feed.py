@@ -1,8 +1,7 @@
-"""Feeds dirty rows to a further store, behind the commits and exactly once (commit rule 15).
+"""Feeds dirty rows to a further store, after the commits and exactly once (commit rule 15).
 
-The dirty files beside the ledger are the truth. They are read in the order of the log; the
-store keeps the place (slot, file, row) together with the rows. A store that is down stops this and
-nothing else.
+The dirty files at the ledger are the truth. They are read in the order of the log; the store keeps
+the place (slot, file, row) together with the rows. A store that is down stops only this follower.
 """
 
 import time
@@ -16,13 +15,13 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
 
 _KEEP_EVERY: Final = 1_000
-# Brokers forget a place that nobody has kept anew for a week, and all rows would be fed again.
+# Brokers forget a place that is not written for a week, and all rows would be fed again.
 _KEEP_WITHIN_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class DirtyPlace:
-    """The next row: of a file of a slot; no file is the slot's first one."""
+    """Place of the next row: slot, file and row; no file means the slot's first one."""
 
     seq: int = 0
     file: str = ""
@@ -30,44 +29,44 @@ class DirtyPlace:
 
 
 class DirtyStore(Protocol):
-    """Where dirty rows and the place behind them go. Used by one thread."""
+    """A store for dirty rows and the place after them. Used by one thread."""
 
     def open(self) -> DirtyPlace:
-        """Begin, or begin anew after an error; how far the rows in it go.
+        """Open it, again after each error; returns the place after its rows.
 
         Raises:
             FencedError: A newer feeder goes on.
-            SluicewayError: The store is away or cannot be one.
+            SluicewayError: The store is away or unusable.
         """
 
     def feed(self, found: CommittedDirty, start: int) -> Iterator[tuple[int, DirtyPlace]]:
-        """Take in the rows of a file from row `start` on, and the place behind them.
+        """Write the rows of a file from row `start` on, and the place after them.
 
-        Called in the order of the log. After an error it is opened anew.
+        Called in the order of the log. After an error the store is opened again.
 
         Yields:
-            How many rows are in it now, whatever dies, and the place behind them.
+            How many rows are safely in the store now, and the place after them.
 
         Raises:
             SluicewayError: As `open`.
         """
 
     def keep(self, place: DirtyPlace) -> None:
-        """Keep a place behind which no row is; raises as `open`."""
+        """Write a place without rows; raises as `open`."""
 
     def close(self) -> None:
-        """Safe to repeat."""
+        """Close the store. Safe to repeat."""
 
 
 class DirtyFeeder(Follower):
-    """Of one route.
+    """Feeds the dirty rows of one route.
 
     Args:
-        log: Of the route.
-        ledger: Its uuid.
-        store: Where the rows go; closed here.
-        events: Told of what was fed.
-        let_go: Whether a file need not be there any more (`upkeep.dirty_keeping`); called in turns.
+        log: Log of the route.
+        ledger: Uuid of the ledger.
+        store: The store for the rows; closed here.
+        events: Gets events about fed rows.
+        let_go: Returns whether a file may be missing (`upkeep.dirty_keeping`); called in turns.
     """
 
     name = "dirty_feed"
@@ -102,7 +101,7 @@ class DirtyFeeder(Follower):
         return self._place.seq
 
     def rest_s(self) -> float | None:
-        """See `Follower.rest_s`: a place is kept anew now and then."""
+        """See `Follower.rest_s`: a place is written again from time to time."""
         return max(0.0, self._keep_due - time.monotonic())
 
     def close(self) -> None:
@@ -113,9 +112,9 @@ class DirtyFeeder(Follower):
         """See `Follower.follow`: feed what is published.
 
         Raises:
-            FencedError: The feeder of another driver goes on: each sends the same rows from the
-                same place, so trying again harms nothing.
-            SluicewayError: The store does not answer, or cannot be one.
+            FencedError: Another driver's feeder has taken over. Both send the same rows from the
+                same place, so a retry does no harm.
+            SluicewayError: The store does not answer, or is unusable.
         """
         try:
             if not self._opened:
@@ -125,13 +124,13 @@ class DirtyFeeder(Follower):
                 self._opened = True
             self._go_on(view)
         except BaseException:
-            # Whatever it was: the store says anew how far its rows go.
+            # After any error the store has to say again how far its rows go.
             self._opened = False
             raise
         return self._place.seq
 
     def _go_on(self, view: LogView) -> None:
-        """Feed what there is, for a short while."""
+        """Feed waiting rows, for a short while."""
         before, rows, until = self._place, 0, time.monotonic() + PIECE_S
         through = max(view.through, before.seq)
         for found in self._files(view):
@@ -145,14 +144,14 @@ class DirtyFeeder(Follower):
                 self._place = DirtyPlace(through)
             if through - self._kept >= _KEEP_EVERY or time.monotonic() >= self._keep_due:
                 self._log.check_held()
-                # Without a row, too: a start should not read a long log again.
+                # Write the place without rows, too: a start should not read a long log again.
                 self._store.keep(self._place)
                 self._note_kept(self._place)
         if rows:
             self._events.info("dirty_rows_fed", rows=rows, since=before.seq, through=through)
 
     def _files(self, view: LogView) -> Iterator[CommittedDirty]:
-        """Dirty files of the slots from the place on, as far as they may be followed.
+        """Dirty files of the slots from the place on, as far as they are published.
 
         Raises:
             LedgerCorruptError: A record is damaged or gone.

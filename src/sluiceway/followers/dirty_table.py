@@ -1,7 +1,7 @@
 """Dirty rows in a Hive table: copies of the dirty files, by day.
 
-A dirty file has one copy, whose name and day follow from the record that committed it, and which is
-there whole or not at all: so repeating a step changes nothing. The place only saves work.
+Each dirty file has one copy. Its name and day follow from the record that committed the file, and
+it is written as a whole. So repeating a step changes nothing, and the place only saves work.
 """
 
 import sys
@@ -39,11 +39,11 @@ DIRTY_COLUMNS: Final = (
         for name in ("stage", "reason", "path", "message", "schema_version")
     ),
 )
-"""Of dirty files, as Hive names their types."""
+"""Columns of dirty files, with Hive's types."""
 
 
 def dirty_columns(*, text_keys: bool) -> tuple[TypedColumn, ...]:
-    """Of a table of dirty rows.
+    """Columns of a table of dirty rows.
 
     Args:
         text_keys: Whether keys of the source's partitions are texts; else they are numbers.
@@ -60,7 +60,7 @@ _NO_TIME_DAY: Final = "1970-01-01"
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """Where a ledger keeps what it needs in the table's folder; readers do not see it."""
+    """Place of a ledger's own state in the table's folder; readers do not see it."""
 
     folder: str
 
@@ -77,9 +77,9 @@ class DirtyTable(DirtyStore):
     """A table that gets each dirty file once; several ledgers may share it.
 
     Args:
-        table: Where the copies go.
-        storage: Where the dirty files lie.
-        ledger: Its uuid.
+        table: The Hive table for the copies.
+        storage: The store of the dirty files.
+        ledger: Uuid of the ledger.
     """
 
     def __init__(self, table: DayFolders, storage: Storage, ledger: str) -> None:
@@ -93,7 +93,7 @@ class DirtyTable(DirtyStore):
         own, there = self._own(), self._table.storage
         there.make_folders(own.stage)
         for left in there.list(own.stage):
-            # Of a feeder that died; one that lives begins its copy anew.
+            # A dead feeder's file; a live feeder begins its copy again.
             there.remove(left.path)
         return self.place()
 
@@ -102,15 +102,15 @@ class DirtyTable(DirtyStore):
 
     @property
     def storage(self) -> Storage:
-        """Where the copies lie, once it is open."""
+        """The store of the copies, once the table is open."""
         return self._table.storage
 
     def folder(self, day: str) -> str:
-        """Where the copies of a day lie, once it is open."""
+        """Folder of the copies of a day, once the table is open."""
         return self._table.folder(day)
 
     def days(self, days: Sequence[str]) -> frozenset[str]:
-        """Those of the days that readers see, once it is open.
+        """The days of `days` that readers see, once the table is open.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
@@ -118,14 +118,14 @@ class DirtyTable(DirtyStore):
         return frozenset(self._table.days(days))
 
     def find(self) -> bool:
-        """Open the table if it is there; whether it is. Changes nothing; raises as `open`."""
+        """Open the table; returns whether it exists. Changes nothing; raises as `open`."""
         return self._table.find()
 
     def place(self) -> DirtyPlace:
         """How far the table is fed, once it is open.
 
         Raises:
-            LedgerCorruptError: What is kept is no place.
+            LedgerCorruptError: The stored text is no place.
             StorageUnavailableError: The store failed.
         """
         path = self._own().place
@@ -161,11 +161,11 @@ class DirtyTable(DirtyStore):
         self._table.close()
 
     def copy_of(self, file: FileRecord, day: str) -> str:
-        """Where the copy of a dirty file lies, once the table is open."""
+        """Path of a dirty file's copy, once the table is open."""
         return f"{self.folder(day)}/{file.final.rpartition('/')[2]}"
 
     def drop(self, found: CommittedDirty) -> None:
-        """Remove the copy of a dirty file that is still there. Safe to repeat.
+        """Remove the copy of a dirty file that still exists. Safe to repeat.
 
         Raises:
             StorageUnavailableError: The store failed.
@@ -196,10 +196,10 @@ class DirtyTable(DirtyStore):
 
 
 def day_of(record: Record, storage: Storage, path: str) -> str:
-    """The day (UTC) that a file of dirty rows is put under; always the same for one file.
+    """The day (UTC) of a file of dirty rows; always the same for one file.
 
-    That of its commit; of rows that a replay found dirty again, and of records of old versions,
-    which tell no time, the day of the newest row.
+    The day of its commit. For rows that a replay found dirty again, and for records of old
+    versions, which hold no time, the day of the newest row.
 
     Raises:
         StorageUnavailableError: The store failed, or the file cannot be read.

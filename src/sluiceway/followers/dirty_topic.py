@@ -1,4 +1,4 @@
-"""Dirty rows in a topic: rows and the place behind them in one transaction."""
+"""Dirty rows in a topic: rows and the place after them in one transaction."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,9 +23,9 @@ class DirtyTopic(DirtyStore):
     """A topic that gets each dirty row once.
 
     Args:
-        feed: The topic.
-        storage: Where the dirty files lie.
-        events: Told of rows that the topic does not take whole.
+        feed: The transactional producer of the topic.
+        storage: The store of the dirty files.
+        events: Gets events about rows that are too large for the topic.
     """
 
     def __init__(self, feed: RowFeed, storage: Storage, events: Log) -> None:
@@ -54,7 +54,7 @@ class DirtyTopic(DirtyStore):
         self._feed.close()
 
     def _send(self, rows: Sequence[FeedRow], first: DirtyPlace) -> Iterator[tuple[int, DirtyPlace]]:
-        """Send rows; those that are too large for the topic one by one, without their value."""
+        """Send rows; rows that are too large for the topic go one by one, without their value."""
         behind = replace(first, row=first.row + len(rows))
         try:
             self._feed.send(rows, kept_place(behind))
@@ -75,15 +75,15 @@ class DirtyTopic(DirtyStore):
 
 
 def kept_place(place: DirtyPlace) -> FeedPlace:
-    """As the topic keeps it."""
+    """The place as the topic keeps it."""
     return FeedPlace(place.seq, f"{place.file}/{place.row}")
 
 
 def place_of(kept: FeedPlace | None) -> DirtyPlace:
-    """From what the topic has kept.
+    """The place that the topic has kept.
 
     Raises:
-        LedgerCorruptError: Somebody else's offsets are there.
+        LedgerCorruptError: The offsets are another writer's.
     """
     if kept is None:
         return DirtyPlace()
@@ -98,7 +98,7 @@ def place_of(kept: FeedPlace | None) -> DirtyPlace:
 
 
 def _feed_row(row: dict[str, object], source: DirtySource, number: int) -> FeedRow:
-    """The record as the queue had it; why it is dirty stands in headers behind its own."""
+    """The record as the queue had it; headers after its own say why it is dirty."""
     own: list[tuple[str, bytes | None]] = [
         (f"sluiceway.{name}", str(row[name]).encode()) for name in _FIELDS
     ]

@@ -48,9 +48,9 @@ class Publisher:
     def drop_attempts(self, record: EpochRecord | ReplaceRecord, results_folder: str = "") -> None:
         """Remove the emptied staged folders of a published record, and its task results, if any.
 
-        The garbage rule allows it: the log has DATA of this term with this epoch, or the REPLACE
-        of the intent, and every file that it names is at its final name. What stays behind is
-        garbage, never an error.
+        The garbage rule allows it. The log has DATA of this term with this epoch, or the REPLACE of
+        the intent; every file that it names is at its final name. Anything left is garbage, never
+        an error.
         """
         reach("publish.drop", results_folder)
         folders = {file.staged.partition("/")[0] for file in all_files(record)}
@@ -63,14 +63,14 @@ class Publisher:
 
 
 class FilesFollower(Follower):
-    """Gives the files of committed records their final names: rows are in the table then.
+    """Gives the files of committed records their final names; then the rows are in the table.
 
     Args:
-        publisher: Of the route.
-        layout: Of its ledger.
-        tenure: Asked before files get their names.
-        term: Of the driver, whose task results go with their epoch.
-        connection: Of the store.
+        publisher: Publisher of the route.
+        layout: Layout of its ledger.
+        tenure: Checked before files get their names.
+        term: Term of the driver, whose task results go with their epoch.
+        connection: Servers of the store, as `Follower.connection`.
     """
 
     name = "files"
@@ -96,14 +96,14 @@ class FilesFollower(Follower):
         self._owed: deque[tuple[int, EpochRecord | ReplaceRecord]] = deque()
 
     def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.update`: what has landed and has files; all else needs none."""
+        """See `Follower.update`: landed records with files; others need nothing."""
         owed = [(seq, body) for seq, body in sorted(fold.unpublished.items()) if seq >= since]
         with self._lock:
             self._owed.extend(owed)
             self._through = fold.next_seq
 
     def place(self) -> int:
-        """See `Follower.place`: the first record whose files have not all their names."""
+        """See `Follower.place`: the first record with a file without its final name."""
         with self._lock:
             return self._owed[0][0] if self._owed else self._through
 
@@ -121,7 +121,7 @@ class FilesFollower(Follower):
             try:
                 self._publisher.publish(record)
             except FileLostError:
-                # Whoever took over may have published it, and moved its partition since.
+                # A new driver may have published it, and moved its partition since.
                 self._tenure.check_now()
                 raise
             self._publisher.drop_attempts(record, self._results(record))

@@ -1,7 +1,6 @@
-"""Tells lag tools how far a ledger is: its committed ends become the offsets of a group.
+"""Reports the ledger's committed ends as the offsets of a group, for lag tools.
 
-Nobody reads them back. What the group has was written by drivers before, or by nobody: each START
-tells it anew.
+No driver reads them back: each START reports them again.
 """
 
 from sluiceway.errors import Retriable, SluicewayError
@@ -14,8 +13,8 @@ class GroupOffsets(Follower):
     """Makes the offsets of a route's group equal to the committed ends of its source partitions.
 
     Args:
-        source: Of the route's connection; closed by its owner.
-        group: Of the route.
+        source: Source of the route's connection; closed by its owner.
+        group: Group of the route.
         connection: The servers, as `Follower.connection`.
     """
 
@@ -43,13 +42,13 @@ class GroupOffsets(Follower):
         """See `Follower.follow`.
 
         Raises:
-            FencedError: Another driver tells the group now.
+            FencedError: Another driver reports to the group now.
             SourceUnavailableError: The group's coordinator does not answer.
             UnhealthyEnvironmentError: The broker lacks the permission for the group.
         """
         through, ends = self._desired
         view.log.check_held()
-        # Servers that are away must not keep a driver from its end: the next START tells them.
+        # Unreachable servers must not delay a driver's end: the next START reports again.
         if ends and not (view.last and self._silent):
             try:
                 self._source.report(self._group, ends)

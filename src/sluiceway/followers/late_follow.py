@@ -1,8 +1,8 @@
-"""Has a table of its own follow a route's late place, behind the commits (commit rule 16).
+"""A table over a route's late place, which follows the commits (commit rule 16).
 
-It reads the log and shows the partition of each late file that is published. Each step finds
-what was done before, so all may be repeated; the place in the log only saves work. A metastore
-that is down, or a table that is none of ours, stops this and nothing else.
+It reads the log and shows the partition of each published late file. Each step finds what was done
+before, so all may be repeated; the place in the log only saves work. A metastore that is down, or a
+table that is not ours, stops only this follower.
 """
 
 import time
@@ -24,7 +24,7 @@ from sluiceway.sinks.registry import open_late_table
 from sluiceway.sinks.side_tables import LateRowsTable
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
-# How long a column may take that the route's own table has got, while no row is late.
+# Longest delay of a column that the route's own table has got, while no row is late.
 _COMPARE_EVERY_S: Final = 30.0
 _PARKED_RETRY_S: Final = 60.0
 _KEEP_EVERY: Final = 1_000
@@ -36,11 +36,12 @@ DesiredByValues = dict[tuple[str, ...], DesiredPartition]
 
 @dataclass(frozen=True, slots=True)
 class LateShown:
-    """How far a table shows what came late: kept beside the ledger.
+    """How far a table shows late files: kept next to the ledger.
 
     Attributes:
         table: `database.table`.
-        created_at_s: Tells it from one of the same name that was dropped.
+        created_at_s: Creation time of the table, seconds since 1970: a table of the same name that
+            was dropped has another.
         through: Slot below which all late files are shown.
     """
 
@@ -52,7 +53,7 @@ class LateShown:
 def late_follower(
     config: RouteConfig, owned: OwnedLedger, events: Log
 ) -> "LateTableFollower | None":
-    """Of a route; None where no table over late rows is asked for."""
+    """The follower of a route; None without a table over late rows."""
     table = late_table_of(config, owned.layout, ledger_property(owned.owner))
     if table is None:
         return None
@@ -62,12 +63,12 @@ def late_follower(
 
 
 def late_table_of(config: RouteConfig, layout: LedgerLayout, ledger: str) -> LateRowsTable | None:
-    """The table over a route's late place, not yet found; None where no table is asked for.
+    """The table over a route's late place, not yet found; None without one.
 
     Args:
         config: The route.
-        layout: Of its own table.
-        ledger: What the property `sluiceway.ledger` of both says.
+        layout: Layout of the route's own table.
+        ledger: Value of the property `sluiceway.ledger` of both tables.
     """
     name = config.late_table_name
     if name is None:
@@ -78,12 +79,12 @@ def late_table_of(config: RouteConfig, layout: LedgerLayout, ledger: str) -> Lat
 
 
 class LateTableFollower(Follower):
-    """Of one route.
+    """Shows the late files of one route in its late table.
 
     Args:
-        log: Of the route.
-        table: What shows them; closed here.
-        events: Told of what was left alone.
+        log: Log of the route.
+        table: The table over late rows; closed here.
+        events: Gets events about partitions that were left alone.
     """
 
     name = "late_table"
@@ -104,7 +105,7 @@ class LateTableFollower(Follower):
         self._left_alone = 0
 
     def place(self) -> int:
-        """See `Follower.place`: what was left alone does not hold it."""
+        """See `Follower.place`: a partition that was left alone does not hold it."""
         return self._through
 
     def waits(self) -> str:
@@ -114,7 +115,7 @@ class LateTableFollower(Follower):
         return f"{self._table}: {self._left_alone} partitions were left alone, see the log"
 
     def rest_s(self) -> float | None:
-        """See `Follower.rest_s`: the tables are compared now and then."""
+        """See `Follower.rest_s`: the tables are compared from time to time."""
         due = min(self._compare_due, self._retry_due) if self._parked else self._compare_due
         return max(0.0, due - time.monotonic())
 
@@ -123,10 +124,10 @@ class LateTableFollower(Follower):
         self._table.close()
 
     def follow(self, view: LogView) -> int:
-        """See `Follower.follow`: show what is published.
+        """See `Follower.follow`: show published files.
 
         Raises:
-            TableMismatchError: The table cannot be one over late rows, or was dropped.
+            TableMismatchError: The table is not suitable for late rows, or was dropped.
             SluicewayError: Store or metastore do not answer.
         """
         try:
@@ -134,17 +135,17 @@ class LateTableFollower(Follower):
                 self._begin()
             self._go_on(view)
         except BaseException:
-            # Whatever it was: the table is looked for anew, and begun where it was left.
+            # After any error the table is opened again, and the work goes on from its place.
             self._begun = False
             raise
         return self._through
 
     def _begin(self) -> None:
-        """Find the table, or make it, and where it was left."""
+        """Find or create the table, and the place where the work stopped."""
         path = self._log.layout.late_shown
         self._log.check_held()
         if not self._table.find():
-            # A new one shows nothing yet, however far the one before it was.
+            # A new table shows nothing yet, however far a dropped one was.
             self._log.storage.remove(path)
             self._table.make()
             self._events.info("late_table_made", table=str(self._table))
@@ -161,14 +162,14 @@ class LateTableFollower(Follower):
         try:
             shown = None if raw is None else decode(raw, LateShown)
         except StrictJsonError as error:
-            # Advice only: without it each partition is looked at again.
+            # Only a hint: without it each partition is checked again.
             self._events.info("late_table_from_the_start", error=str(error))
             shown = None
         now = (str(self._table), self._made_at_s)
         return shown.through if shown and (shown.table, shown.created_at_s) == now else 0
 
     def _go_on(self, view: LogView) -> None:
-        """Show what there is, for a short while."""
+        """Show published files, for a short while."""
         now = time.monotonic()
         if self._parked and now >= self._retry_due:
             self._show(dict(self._parked), self._through)
@@ -185,7 +186,7 @@ class LateTableFollower(Follower):
             self._compare()
 
     def _batches(self, view: LogView) -> Iterator[tuple[DesiredByValues, int]]:
-        """Partitions of the late files from the place on, and the slot behind each batch.
+        """Partitions of the late files from the place on, and the slot after each batch.
 
         Raises:
             LedgerCorruptError: A record is damaged or gone.
@@ -240,7 +241,7 @@ class LateTableFollower(Follower):
             )
 
     def _compare(self) -> None:
-        """Look at the tables again; the late one gets the columns that the other one has."""
+        """Compare the tables; the late one gets the columns of the other one."""
         self._log.check_held()
         if not self._table.find() or self._table.created_at_s != self._made_at_s:
             raise TableMismatchError(
@@ -253,7 +254,7 @@ class LateTableFollower(Follower):
         self._compare_due = time.monotonic() + _COMPARE_EVERY_S
 
     def _keep(self, *, force: bool) -> None:
-        """Keep the place, unless something before it is still to be shown."""
+        """Write the place, unless a file before it is still to be shown."""
         if self._parked or not (force or self._through - self._kept >= _KEEP_EVERY):
             return
         shown = LateShown(str(self._table), self._made_at_s, self._through)

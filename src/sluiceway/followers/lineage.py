@@ -1,8 +1,8 @@
-"""Tells a receiver of OpenLineage which topics a route reads into which table, and how far it is.
+"""Sends OpenLineage events: which topics a route reads into which table, and how far it is.
 
-The log says what there is to tell: each FENCE begins a run and ends the one before it, which its
-driver did not end itself; DATA adds to its totals. The file `told-lineage.json` says how far that
-was told. Events are told at least once: one that comes twice says the same of the same run.
+The log is the source of the events. Each FENCE begins a run and ends the run before it, unless its
+driver did. DATA adds to the totals of a run. The file `told-lineage.json` holds how far events were
+sent. Events are sent at least once: a repeated event says the same of the same run.
 """
 
 import os
@@ -28,20 +28,20 @@ _NAME = "lineage"
 
 
 class LineageReceiver(ABC):
-    """Somebody who takes events.
+    """A system that receives events.
 
     Attributes:
-        place: Which one, for a person; holds no secret.
+        place: Its name for messages; holds no secret.
     """
 
     place: str
 
     @abstractmethod
     def send(self, event: bytes) -> None:
-        """Tell it one event; called again after any failure.
+        """Send one event; called again after any failure.
 
         Raises:
-            Retriable, OSError: It was not told, or nobody knows.
+            Retriable, OSError: It was not sent, or that is not known.
         """
 
 
@@ -65,7 +65,7 @@ class FileLineage(LineageReceiver):
 
     def send(self, event: bytes) -> None:
         """See `LineageReceiver.send`."""
-        # One write of the whole line: those of other processes do not come between.
+        # One write of the whole line: lines of other processes do not mix with it.
         opened = os.open(self.place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             line = event + b"\n"
@@ -76,7 +76,7 @@ class FileLineage(LineageReceiver):
 
 
 def receiver_of(rule: LineageRule) -> LineageReceiver:
-    """Who is told, as the job file says."""
+    """The receiver in the job file."""
     if rule.http is not None:
         return HttpLineage(rule.http)
     return FileLineage(rule.file or "")
@@ -84,13 +84,13 @@ def receiver_of(rule: LineageRule) -> LineageReceiver:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """How far somebody was told.
+    """How far events were sent.
 
     Attributes:
-        through: Slot below which the totals have all.
-        term: Of the run.
-        open: Whether its end is still to be told.
-        totals: Of the run.
+        through: Slot below which the totals have all records.
+        term: Term of the run.
+        open: Whether the event of its end is still to be sent.
+        totals: Totals of the run.
     """
 
     through: int
@@ -100,14 +100,14 @@ class _Told:
 
 
 class LineageFollower(Follower):
-    """Tells one receiver.
+    """Sends events to one receiver.
 
     Args:
-        route: What events say of it.
-        receiver: Who is told.
-        layout: Of the ledger.
-        storage: Of the ledger.
-        interval_s: Between two events of a run that goes on.
+        route: The route's part of events.
+        receiver: The receiver.
+        layout: Layout of the ledger.
+        storage: The store of the ledger.
+        interval_s: Seconds between two events of a run that goes on.
     """
 
     name = _NAME
@@ -133,7 +133,7 @@ class LineageFollower(Follower):
         self._through = 0
 
     def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.update`: where a route begins to tell that has told nobody yet."""
+        """See `Follower.update`: sets the first slot of a route that never sent an event."""
         del since
         if anew:
             self._began = (fold.next_seq, fold.term)
@@ -153,7 +153,7 @@ class LineageFollower(Follower):
 
         Raises:
             FencedError: Another driver has taken over.
-            Retriable: The receiver was not told, or nobody knows.
+            Retriable: The receiver did not get the event, or that is not known.
             StorageUnavailableError: The store failed.
         """
         seen = self._observed or self._go_on(view)
@@ -176,19 +176,19 @@ class LineageFollower(Follower):
             self._due = time.monotonic() + self._interval_s
 
     def _take(self, view: LogView, record: Record, seen: _Told) -> _Told:
-        """A record in its turn: a run that begins or ends is told of at once."""
+        """Add a record in order; a run that begins or ends gets its event at once."""
         body = record.body
         if not isinstance(body, FenceRecord):
             return replace(seen, through=record.seq + 1, totals=_with(seen.totals, record))
         if seen.open:
-            # Its driver has not said that it came to its end.
+            # Its driver did not record its end.
             self._tell(view, RunState.ABORT, replace(seen, open=False), body.started_at_ms)
         began = _Told(record.seq + 1, record.term, open=True, totals=Totals())
         self._tell(view, RunState.START, began, body.started_at_ms)
         return began
 
     def _go_on(self, view: LogView) -> _Told:
-        """Where the receiver was left; of a ledger that has told nobody, the run of now."""
+        """The state after the last event; without any, the current run of the ledger."""
         raw = self._storage.read(self._path)
         try:
             told = None if raw is None else decode(raw, _Told)
@@ -219,13 +219,13 @@ class LineageFollower(Follower):
 
 
 def _with(totals: Totals, record: Record) -> Totals:
-    """Totals with what a record has committed."""
+    """Totals with the rows of a record."""
     body = record.body
     if not isinstance(body, DataRecord | LaneDataRecord):
         return totals
     read: Counter[str] = Counter()
     if isinstance(body, DataRecord):
-        # What a lane reads was read before, and was dirty.
+        # A lane reads dirty rows, which were counted as read before.
         for each in body.ranges:
             read[each.topic] += int(each.rows)
     size_bytes = sum(int(file.size_bytes) for file in body.files)

@@ -1,8 +1,8 @@
-"""Which fields of the payload each column of a table is made of, for events of lineage.
+"""The payload fields that each column of a table is made of, for lineage events.
 
 An example: `total` with the expression `price * qty` is made of `price` and `qty`, and `city` with
-`path: geo.city` is `geo.city` as it is. What the queue has beside the payload (`_offset`),
-constants and clocks are made of no field.
+`path: geo.city` is `geo.city` unchanged. The queue's own fields (`_offset`), constants and clocks
+are made of no field.
 Source: ColumnLineageDatasetFacet 1-2-0 of OpenLineage for the two kinds and their names.
 """
 
@@ -19,11 +19,11 @@ from sluiceway.worker.plan import PROCESSING_TIME, RECORD_TIME, PartitionRule
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where values come from.
+    """The origin of a column's values.
 
     Attributes:
-        fields: Dotted places in the payload, sorted, each once.
-        made_by: What is made of them, in words; empty where they are taken as they are.
+        fields: Paths in the payload, sorted, each once.
+        made_by: The transformation in words; empty where values are unchanged.
     """
 
     fields: tuple[str, ...]
@@ -31,16 +31,16 @@ class Origin:
 
 
 NOTHING = Origin(())
-"""Of what no field of the payload has a part in."""
+"""The origin of values that no field of the payload affects."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrigins:
-    """Of a whole table.
+    """The origins of a whole table.
 
     Attributes:
-        columns: Column or folder of the table -> what it is made of, in the table's order.
-        filtered: What decides whether a row is written; `NOTHING` without `where`.
+        columns: Column or folder of the table -> its origin, in the table's order.
+        filtered: Fields that decide whether a row is written; `NOTHING` without `where`.
     """
 
     columns: Mapping[str, Origin]
@@ -48,17 +48,17 @@ class ColumnOrigins:
 
 
 NO_ORIGINS = ColumnOrigins({})
-"""Of a route of which nothing is known."""
+"""The origins of a route of which nothing is known."""
 
 
 def column_origins(config: RouteConfig, table: TableState) -> ColumnOrigins:
-    """What the table's columns are made of, by the job file alone.
+    """The origins of the table's columns, by the job file alone.
 
     Called once a term, when a route's followers are made.
 
     Args:
-        config: Of the route, with the columns that a registry may have said.
-        table: As the catalog has it.
+        config: Config of the route, with columns from its registry, if any.
+        table: The table as the catalog has it.
     """
     columns = _columns(config, table)
     chosen = {}
@@ -70,7 +70,7 @@ def column_origins(config: RouteConfig, table: TableState) -> ColumnOrigins:
 
 
 def _columns(config: RouteConfig, table: TableState) -> dict[str, Origin]:
-    """Of all columns that rows have, also those that are only there for others to be made from."""
+    """Origins of all columns of the rows, even if only other columns use them."""
     declared = table.schema if config.columns is None else config.columns
     beside = {meta.column for meta in config.meta}
     payload = {
@@ -99,7 +99,7 @@ def _partition(rule: PartitionRule, config: RouteConfig, columns: Mapping[str, O
             return origin
         return Origin(origin.fields, f"{rule.transform} of {rule.column}")
     if rule.partitioner is not None:
-        # A plug-in sees the whole row; which fields it asks for is its own affair.
+        # A plug-in sees the whole row; its fields are not known here.
         return Origin((), "partitioner")
     time = config.event_time
     by_clock = time is None or time.path in ((RECORD_TIME,), (PROCESSING_TIME,))
@@ -110,14 +110,14 @@ def _partition(rule: PartitionRule, config: RouteConfig, columns: Mapping[str, O
 
 
 def _folders(table: TableState) -> tuple[str, ...]:
-    # A lake table's partition fields are made from columns; they are none.
+    # A lake table's partition fields are made from columns; they are none themselves.
     return () if table.identity.uuid else table.partition_columns
 
 
 def _made(node: Node, columns: Mapping[str, Origin], text: str) -> Origin:
-    """Of an expression over columns.
+    """The origin of an expression over columns.
 
-    A column of plain type is one field; of a struct the field inside is named.
+    A plain column is one field; of a struct only the used field counts.
     """
     fields: set[str] = set()
     for each in _named(node):

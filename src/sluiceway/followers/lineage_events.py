@@ -1,7 +1,7 @@
-"""Events of OpenLineage: what a route reads, what it fills, and how far a run of it has come.
+"""OpenLineage events: what a route reads and fills, and how far one of its runs has come.
 
-A route is a job that streams; each term of its ledger is a run. Names of topics, tables and places
-follow OpenLineage's rules for names, so that other tools' events meet ours at the same dataset.
+A route is a streaming job; each term of its ledger is a run. Names of topics, tables and places
+follow OpenLineage's naming rules, so that other tools' events refer to the same dataset.
 Source: https://openlineage.io/docs/spec/naming and the facets' JSON schemas.
 """
 
@@ -22,7 +22,7 @@ from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.strict_json import BigInt
 
 PRODUCER = f"urn:sluiceway:{version('sluiceway')}"
-"""Who makes the events, as they say it."""
+"""The producer of the events, in the events."""
 
 _SPEC = "https://openlineage.io/spec"
 _EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
@@ -43,11 +43,11 @@ _JOB_TYPE = {
 }
 _S3 = ("s3", "s3a", "s3n")
 _MOST_INPUT_FIELDS = 5000
-"""Of one event. A route of many topics and columns would have more; then it tells none."""
+"""Most input fields in the column facet of one event; with more the event has none."""
 
 
 class RunState(StrEnum):
-    """What an event says of its run."""
+    """State of a run in an event."""
 
     START = "START"
     RUNNING = "RUNNING"
@@ -57,12 +57,12 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a run has committed.
+    """Totals of a run's commits.
 
     Attributes:
         read: Topic -> records read.
         written: Rows in files of the table.
-        size_bytes: Of these files; `files` says how many.
+        size_bytes: Size of these files; `files` is their number.
     """
 
     read: dict[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Totals:
     files: int = 0
 
     def plus(self, read: Mapping[str, int], written: int, size_bytes: int, files: int) -> "Totals":
-        """With a record's own."""
+        """The totals with those of a record added."""
         topics = {*self.read, *read}
         return Totals(
             {topic: self.read.get(topic, 0) + read.get(topic, 0) for topic in sorted(topics)},
@@ -83,16 +83,16 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class LineageRoute:
-    """What events say of a route.
+    """A route's part of its events.
 
     Attributes:
-        namespace: Of the job file's block.
-        job: Name of the job and of the route, `orders.orders`.
+        namespace: Namespace of the job file's block.
+        job: Name of the job and of the route, such as `orders.orders`.
         ledger: Uuid of its ledger.
         source: Namespace of its topics.
-        topics: Those that it reads, as known when its driver has begun.
-        table: That it fills.
-        origins: What its columns are made of.
+        topics: The topics that it reads, as known when its driver began.
+        table: The table that it fills.
+        origins: Origins of its columns.
     """
 
     namespace: str
@@ -125,13 +125,13 @@ def table_name(location: str) -> tuple[str, str]:
 
 
 def catalog_namespace(identity: TableIdentity) -> str:
-    """Namespace of the name that its catalog gives a table."""
+    """Namespace of the table's name in its catalog."""
     first = identity.catalog.split(",")[0]
     return f"hive://{first.removeprefix('thrift://')}" if first.startswith("thrift:") else first
 
 
 def run_id(ledger: str, term: int) -> str:
-    """The same for each event of a run, whoever tells it."""
+    """Id of a run; the same in each of its events, from any driver."""
     return str(uuid5(NAMESPACE_URL, f"urn:sluiceway:{ledger}:{term}"))
 
 
@@ -139,11 +139,11 @@ def run_event(route: LineageRoute, state: RunState, term: int, at_ms: int, total
     """One event, as JSON.
 
     Args:
-        route: Whose.
-        state: What it says.
-        term: Of the run.
-        at_ms: When it happened, milliseconds since 1970.
-        totals: What the run has committed up to it.
+        route: The route.
+        state: State of the run.
+        term: Term of the run.
+        at_ms: Time of the event, milliseconds since 1970.
+        totals: Totals of the run at that time.
     """
     topics = sorted({*route.topics, *totals.read})
     event = {
@@ -200,17 +200,17 @@ def _output(route: LineageRoute, topics: Sequence[str], totals: Totals) -> dict[
 
 
 def _fields(table: TableState) -> list[dict[str, str]]:
-    """Columns of its files, then those of a Hive table that its folders say."""
+    """Columns of the table's files, then a Hive table's partition columns."""
     fields = [
         {"name": each.name, "type": format_hive_type(each.type)} for each in table.schema.fields
     ]
-    # A lake table's partition fields are made from columns; they are none.
+    # A lake table's partition fields are made from columns; they are none themselves.
     folders = () if table.identity.uuid else table.partition_columns
     return fields + [{"name": name} for name in folders]
 
 
 def _column_lineage(route: LineageRoute, topics: Sequence[str]) -> dict[str, Any]:
-    """The facet of columns; none where no field is known, or where there are too many."""
+    """The facet of columns; empty where no field is known, or where there are too many."""
     origins = {name: each for name, each in route.origins.columns.items() if each.fields}
     filtered = route.origins.filtered
     fields = sum(len(each.fields) for each in (*origins.values(), filtered))

@@ -1,8 +1,8 @@
-"""Partitions that have moved: read back again for a day, and their old folders removed.
+"""Partitions that have moved: checked for a day, and their old folders removed.
 
-A call of a driver that died may still change the metastore, which has no fencing. And whoever
-reads the table may have asked it where a partition is just before it moved (commit rule 16). So
-each look is at what others have left there: it comes before this driver puts anything right.
+A call of a dead driver may still change the metastore, which has no fencing. A reader may have
+asked for a partition's place just before it moved (commit rule 16). So each look comes before this
+driver corrects anything: it sees what others have left in the metastore.
 """
 
 import threading
@@ -27,7 +27,7 @@ READERS_GRACE_S = 3600.0
 
 _LOOK_EVERY_S = 60.0
 _LOOK_FOR_S = 24 * 3600.0
-# Between looks that are further apart anybody may have moved readers, and back.
+# With longer pauses between looks, a late call could send readers to the old folder and back.
 _LOOKS_APART = 3
 
 
@@ -36,9 +36,9 @@ class OldFolder:
     """A folder that a partition has left.
 
     Attributes:
-        folder: Relative to the table.
+        folder: Folder, relative to the table.
         seq: Slot of the REPLACE or EXPIRE that names its files.
-        now: How the partition has to be shown.
+        now: The desired state of the partition.
     """
 
     folder: str
@@ -54,16 +54,16 @@ class _Waiting:
     shown_last: float = 0.0
 
     def shown(self, now: float) -> float:
-        """Note that the new folder is shown; for how long it has been at every look."""
+        """Record that the new folder is shown; returns for how long every look has found that."""
         if self.shown_since is None or now > self.shown_last + _LOOKS_APART * _LOOK_EVERY_S:
-            # A driver that stood still, perhaps replaced since, begins to wait anew.
+            # A driver that stood still, and may have been replaced, starts the wait again.
             self.shown_since = now
         self.shown_last = now
         return now - self.shown_since
 
     @property
     def is_unseen(self) -> bool:
-        """Whether all looks for the readers' grace have found the new folder in its place."""
+        """Whether all looks of the readers' grace period have found the new folder in its place."""
         since = self.shown_since
         return since is not None and self.shown_last - since >= READERS_GRACE_S
 
@@ -76,9 +76,9 @@ class _Watched:
 
 
 class MovedPartitions:
-    """Of one route, while its driver lives.
+    """Moved partitions of one route, while its driver lives.
 
-    The driver's thread tells what has moved; the thread that applies effects does the rest.
+    The driver's thread adds moved partitions; the thread that applies effects does the rest.
     """
 
     def __init__(self, ledger_log: LedgerLog, log: Log) -> None:
@@ -94,12 +94,12 @@ class MovedPartitions:
     def add(
         self, moved: Sequence[DesiredPartition], old: Sequence[OldFolder], through: int
     ) -> None:
-        """Note what has moved. Called by the driver's thread, at START and after each record.
+        """Add moved partitions. Called by the driver's thread, at START and after each record.
 
         Args:
-            moved: Partitions as they have to be shown now; those that never moved are ignored.
-            old: All folders that were left and may still be there.
-            through: Slot below which all that is told here was put.
+            moved: Desired states of partitions; partitions that never moved are ignored.
+            old: All folders that were left and may still exist.
+            through: Slot below which all records of these moves are.
         """
         until = time.monotonic() + _LOOK_FOR_S
         with self._lock:
@@ -114,13 +114,13 @@ class MovedPartitions:
                     known.old, known.through, known.shown_since = left, through, None
 
     def pop_removed(self) -> set[str]:
-        """Old folders that were removed since it was last asked. For the driver's thread."""
+        """Old folders that were removed since the last call. For the driver's thread."""
         with self._lock:
             gone, self._gone = self._gone, set()
         return gone
 
     def pause_s(self) -> float | None:
-        """Seconds until somebody has to look; None when nothing has moved."""
+        """Seconds until the next look; None when nothing has moved."""
         with self._lock:
             if not self._watched and not self._waiting:
                 return None
@@ -129,17 +129,17 @@ class MovedPartitions:
     def due(
         self, sink: TableSink, through: int, wanted: Collection[tuple[str, ...]] = ()
     ) -> list[DesiredPartition]:
-        """Look where readers are sent, when it is time; what has to be put right, or compared.
+        """Check when it is due where readers are sent; returns partitions to correct or compare.
 
         Called by the thread that applies effects, before it applies. A partition that is shown as
-        it has to be is not among those that are told: what a look finds at its place was left
-        there since the look before, and not put there in between. So what is applied for another
-        reason is looked at each time.
+        desired is not returned. So each look finds what others have left since the look before, not
+        what was written in between. Partitions that are applied for another reason are checked each
+        time.
 
         Args:
-            sink: Of the route.
-            through: Slot below which all files have their names: readers are not sent to a place
-                whose files do not.
+            sink: Sink of the route.
+            through: Slot below which all files have final names: readers are not sent to a folder
+                with other files.
             wanted: Values of the partitions that are applied in any case.
 
         Raises:
@@ -159,7 +159,7 @@ class MovedPartitions:
             return []
         now = time.monotonic()
         with self._lock:
-            # What moves on during the look has files that may have no name yet.
+            # A partition that moves during the look may have files without final names.
             waiting = [
                 (each, each.old) for each in self._waiting.values() if each.through <= through
             ]
@@ -185,14 +185,14 @@ class MovedPartitions:
         return list(again.values())
 
     def sweep(self, sink: TableSink) -> None:
-        """Remove old folders that no look has found shown for long, and that no query may read.
+        """Remove old folders that no look has seen in use for long, and that no query may read.
 
         Called after each look.
 
         Raises:
             FencedError: Another driver has taken over.
             MetastoreUnavailableError: The metastore does not answer.
-            StorageUnavailableError: Nobody knows whether another driver has taken over.
+            StorageUnavailableError: It is not known whether another driver has taken over.
         """
         with self._lock:
             waiting = [each for each in self._waiting.values() if each.is_unseen]
@@ -205,7 +205,7 @@ class MovedPartitions:
             self._log.info("garbage_left", path=self._ledger_log.layout.readers, error=str(error))
             return
         for each in waiting:
-            # A query that is through that slot has planned all that it reads since from new files.
+            # A query that has passed that slot has planned its reads from new files.
             if slowest is None or each.old.seq <= slowest:
                 self._ledger_log.check_held()
                 self._remove(each, sink)
@@ -215,7 +215,7 @@ class MovedPartitions:
         old = waiting.old
         try:
             found = self._files_of(old)
-            # Between the look of this turn and here partitions were applied and a store was asked.
+            # Since this turn's look, partitions were applied and a store was asked.
             ((_, _, is_shown),) = _look(sink, [(waiting, old)])
             if not is_shown:
                 waiting.shown_since = None
@@ -223,7 +223,7 @@ class MovedPartitions:
                 return
             self._remove_files(old, *found)
         except (StorageUnavailableError, LedgerCorruptError) as error:
-            # A damaged old record keeps the folder; `verify` says so, and no epoch reads it.
+            # A damaged old record keeps the folder; `verify` reports it, and no epoch reads it.
             self._log.info("garbage_left", path=old.folder, error=str(error))
             return
         with self._lock:
@@ -231,13 +231,13 @@ class MovedPartitions:
             self._gone.add(old.folder)
 
     def _files_of(self, old: OldFolder) -> tuple[set[str], set[str]]:
-        """What is in the folder; and what the record says may be removed, there or not."""
+        """Files in the folder; and files that the record allows to remove, present or not."""
         found = self._ledger_log.read_slot(old.seq)
         removed = _removed(old, None if found is None else found[0].body)
         folder = self._ledger_log.layout.final(old.folder)
         listed = {status.path for status in self._storage.list(folder)}
         named = {f"{folder}/{file.name}" for file in removed}
-        # That it was complete is said by the new folder.
+        # The new folder marks the partition as complete now.
         named.add(f"{folder}/{SUCCESS}")
         return listed, named
 
@@ -252,13 +252,13 @@ class MovedPartitions:
 def _look(
     sink: TableSink, waiting: Sequence[tuple[_Waiting, OldFolder]]
 ) -> list[tuple[_Waiting, OldFolder, bool]]:
-    """Each with whether readers are sent where the old folder says, now."""
+    """Each partition with whether the metastore sends readers to the old folder now."""
     shown = sink.shown([old.now for _, old in waiting]) if waiting else {}
     return [(each, old, shown is not None and _is_shown(old.now, shown)) for each, old in waiting]
 
 
 def _removed(old: OldFolder, body: Body | None) -> tuple[RemovedFile, ...]:
-    """Files that may go."""
+    """Files that may be removed."""
     if isinstance(body, ReplaceRecord):
         return body.removed
     if isinstance(body, ExpireRecord):

@@ -1,8 +1,8 @@
-"""What an announcement leaves in the table itself: `_SUCCESS` files and a table property.
+"""Effects of an announcement in the table itself: `_SUCCESS` files and a table property.
 
-Desired state, like all effects in the catalog: applied beside the commits, again after a crash.
-A file `_SUCCESS` is written before the metastore is told of its partition, so that whoever finds
-the partition finds the file too; on_commit the partition is there before.
+They are desired state, like all effects in the catalog: applied apart from commits, and again after
+a crash. A file `_SUCCESS` is written before the metastore gets its partition, so that readers of
+the partition find the file too. With on_commit the partition is there before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,11 +22,11 @@ from sluiceway.storage.contract import Storage
 
 
 class WebhookReceiver(Receiver):
-    """A URL that gets a POST; an answer of 2xx says that it knows.
+    """A URL that gets a POST; a 2xx answer confirms it.
 
     Args:
-        rule: Whom to call.
-        body: Template of what is sent; None sends the announcement as it is.
+        rule: URL and headers of the receiver.
+        body: Template of the body; None sends the announcement as it is.
     """
 
     name = "webhook"
@@ -65,7 +65,7 @@ class TopicReceiver(Receiver):
 
 
 def announcers_of(rule: ReadyRule | None, ledger_log: LedgerLog) -> tuple[Announcer, ...]:
-    """One for each receiver of a route's announcements."""
+    """One follower for each receiver of a route's announcements."""
     receivers: list[Receiver] = []
     if rule is not None and rule.webhook is not None:
         receivers.append(WebhookReceiver(rule.webhook, rule.webhook_body))
@@ -78,12 +78,12 @@ SUCCESS = "_SUCCESS"
 
 
 class ReadyEffects:
-    """Of one route, while its driver lives.
+    """The effects of one route, while its driver lives.
 
     All of it is done in the catalog's turns.
 
     Attributes:
-        announcers: Followers that tell others.
+        announcers: Followers that send the announcements.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class ReadyEffects:
         self._said_us: int | None = None
 
     def find_first(self, fold: Fold) -> None:
-        """Find where those who are told of announcements go on. Called once, at START.
+        """Find each receiver's first slot. Called once, at START.
 
         Args:
-            fold: As START has found it.
+            fold: State of the ledger at START.
 
         Raises:
             StorageUnavailableError: The store failed.
@@ -114,15 +114,15 @@ class ReadyEffects:
 
     @property
     def unannounced_from(self) -> int | None:
-        """Slot of the first announcement that somebody was not told of; None when there is none.
+        """Slot of the first announcement that some receiver lacks; None when there is none.
 
-        The next driver finds those to tell of by what is closed, so none of them may be sealed.
+        The next driver finds announcements by the closed prefixes, so none of these may be sealed.
         """
         waiting = [each.first_waiting for each in self.announcers]
         return min((slot for slot in waiting if slot is not None), default=None)
 
     def before(self, partitions: Iterable[DesiredPartition]) -> None:
-        """Called before the catalog is told of partitions. Safe to repeat.
+        """Called before the catalog gets partitions. Safe to repeat.
 
         Raises:
             StorageUnavailableError: The store failed.
@@ -138,11 +138,11 @@ class ReadyEffects:
                 self._storage.overwrite(path, b"")
 
     def after(self, complete_us: int | None) -> None:
-        """Called when the catalog has all partitions that were asked for. Safe to repeat.
+        """Called when the catalog has all desired partitions. Safe to repeat.
 
         Args:
             complete_us: All hours that end at this time or before were announced, and are among
-                these partitions; microseconds since 1970, None when there is none.
+                these partitions; microseconds since 1970. None when there is none.
 
         Raises:
             MetastoreUnavailableError: The catalog does not answer.
@@ -157,7 +157,7 @@ class ReadyEffects:
 def ready_effects(
     rule: ReadyRule | None, ledger_log: LedgerLog, sink: TableSink
 ) -> ReadyEffects | None:
-    """Of a route; None when it announces nothing."""
+    """The effects of a route; None when it announces nothing."""
     if rule is None:
         return None
     return ReadyEffects(rule, ledger_log.storage, sink, announcers_of(rule, ledger_log))

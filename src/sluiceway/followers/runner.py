@@ -1,7 +1,7 @@
-"""Runs the followers of one route: it alone has their turns, pauses, troubles and last while.
+"""Runs the followers of one route: it owns their turns, pauses, errors and last turn.
 
-The contract is `ledger/follower.py`. Turns are given by the pool of the process; a follower is
-never called twice at once, and never handed a slot that one of its `after` has not passed.
+The contract is `ledger/follower.py`. The pool of the process gives turns. A follower is never
+called twice at once, and never gets a slot that one of its `after` has not passed.
 """
 
 import threading
@@ -23,10 +23,10 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 PAUSE_GROWS = 2.0
 PAUSE_JITTER = 0.2
-"""All pauses between two tries of a follower, and by which share they differ from one another."""
+"""All pauses between two tries of a follower, and their random share."""
 
 LAST_PIECE_S = 5.0
-"""How long a piece that goes on is waited for when a route is left."""
+"""How long a running turn is waited for when a route is left."""
 
 _MOST_DATES = 4096
 _LEAST_LAG_S = 5.0
@@ -34,17 +34,17 @@ _LEAST_LAG_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FollowerState:
-    """How far a follower is, for a person.
+    """State of a follower, for status.
 
     Attributes:
-        name: Of the follower.
-        place: Slot below which what it makes is equal to the log.
+        name: Name of the follower.
+        place: Slot below which its target is equal to the log.
         behind_slots: Committed slots from there on.
-        behind_s: How long ago the first of them was committed, as far as this driver knows; 0.0
-            when it is through.
+        behind_s: Seconds since the first of them was committed, as far as this driver knows; 0.0
+            without any.
         waits_for: Why it does not go on, in words; empty when nothing keeps it.
-        lags: Whether it is called behind: for longer than an epoch takes. For less each one is,
-            after each commit.
+        lags: Whether it has lagged for longer than an epoch takes. Every follower lags for a
+            shorter time after each commit.
     """
 
     name: str
@@ -69,7 +69,7 @@ class _Followed:
 
 @dataclass(slots=True)
 class _Dates:
-    """When slots were put, as far as this driver knows."""
+    """When slots were written, as far as this driver knows."""
 
     known: deque[tuple[int, float]] = field(default_factory=deque)
 
@@ -80,7 +80,7 @@ class _Dates:
                 self.known.popleft()
 
     def age_s(self, place: int) -> float:
-        """How long ago the slot was put."""
+        """Seconds since the slot was written."""
         for through, at in self.known:
             if through > place:
                 return time.monotonic() - at
@@ -88,17 +88,17 @@ class _Dates:
 
 
 class FollowerRunner:
-    """Of one route, from its START until it is left.
+    """Runs the followers of one route, from its START until it is left.
 
     Args:
-        followers: All of the route; closed by this.
-        log: Of the route, to read.
-        events: To tell a person.
-        pool: Gives the turns; that of the process.
-        epoch_s: How long an epoch takes.
+        followers: All followers of the route; closed by this.
+        log: Log of the route, to read.
+        events: Log for messages.
+        pool: Gives the turns; the pool of the process.
+        epoch_s: How long an epoch takes, in seconds.
 
     Raises:
-        InvariantError: They wait for each other in a circle, or two have one name.
+        InvariantError: Followers wait for each other in a circle, or two have one name.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class FollowerRunner:
     # For the route's own thread
 
     def begin(self, fold: Fold) -> None:
-        """Hand over the ledger as START has found it, and begin. Called once."""
+        """Set the ledger's state at START, and begin. Called once."""
         for each in self._all.values():
             each.follower.update(fold, 0, anew=True)
         with self._changed:
@@ -137,7 +137,7 @@ class FollowerRunner:
         self._wake_all()
 
     def update(self, fold: Fold) -> None:
-        """Hand over what was put since the last call. Returns at once."""
+        """Add what was committed since the last call. Returns at once."""
         since = self._noted
         for each in self._all.values():
             each.follower.update(fold, since)
@@ -148,7 +148,7 @@ class FollowerRunner:
         self._wake_all()
 
     def hasten(self, *, on: bool = True) -> None:
-        """Have all that is put off done now, or let it be put off again. Returns at once."""
+        """Do all postponed work now, or allow postponing again. Returns at once."""
         with self._changed:
             if self._hasty is on:
                 return
@@ -157,7 +157,7 @@ class FollowerRunner:
             self._wake_all()
 
     def refuse_if_failed(self) -> None:
-        """Pass while no follower has ended the route. Asks nobody.
+        """Pass while no follower has ended the route. Makes no call.
 
         Raises:
             Fatal: The table is gone, or another driver has taken over.
@@ -170,7 +170,7 @@ class FollowerRunner:
             raise failure
 
     def wait_published(self, through: int, timeout_s: float) -> bool:
-        """Wait until all rows below a slot are in the table; whether they are.
+        """Wait until all rows below a slot are in the table; returns whether they are.
 
         Raises:
             Fatal: As `refuse_if_failed`.
@@ -185,13 +185,13 @@ class FollowerRunner:
         return self.published_through >= through
 
     def finish(self, timeout_s: float) -> tuple[str, ...]:
-        """Give all of them one last while, in the order of `after`. Called once, at the end.
+        """Give each follower one last turn, in the order of `after`. Called once, at the end.
 
-        A piece that goes on is waited for beyond the time: each of its calls has a limit. Those
-        that follow no slot have no while, and are asked to end.
+        A running turn is waited for beyond the time: each of its calls has a limit. Followers of no
+        slot get no last turn, and are asked to end.
 
         Returns:
-            Who is not through then.
+            Names of the followers that have not caught up.
         """
         with self._changed:
             self._hasty = self._last = True
@@ -202,7 +202,7 @@ class FollowerRunner:
         self._wake_all()
 
         def settled() -> bool:
-            # One that waits for a person is not waited for.
+            # A follower that waits for an operator is not waited for.
             hopeless = {n for n, e in self._all.items() if isinstance(e.trouble, Fatal)}
             return self._ended() or not set(self._left()) - hopeless
 
@@ -212,7 +212,7 @@ class FollowerRunner:
             return self._left()
 
     def close(self) -> None:
-        """End all of them; what they have not done is done after the next START."""
+        """End all followers; the next START does what they have not done."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -231,27 +231,27 @@ class FollowerRunner:
             return self._published()
 
     def trouble_of(self, *, publishing: bool) -> SluicewayError | None:
-        """Why a follower does not go on, the first one of these; None when none has failed."""
+        """The error of the first follower that does not go on; None when none has failed."""
         for each in self._all.values():
             if each.trouble is not None and (each.follower.publishes or not publishing):
                 return each.trouble
         return None
 
     def holds_up(self) -> str:
-        """Why nothing more may be committed for now, as a follower says; empty when none does."""
+        """Why no more may be committed now, as a follower says; empty when none does."""
         for each in self._all.values():
             if why := each.follower.holds_up():
                 return f"{each.follower.name}: {why}"
         return ""
 
     def publishing_for_s(self) -> float:
-        """How long ago the first record was put that is not published; 0.0 without one."""
+        """Seconds since the first unpublished record was written; 0.0 without one."""
         with self._changed:
             place = self._published()
             return 0.0 if place >= self._through else self._dates.age_s(place)
 
     def states(self) -> tuple[FollowerState, ...]:
-        """All of them as they are now, in the order of `after`."""
+        """States of all followers, in the order of `after`."""
         with self._changed:
             return tuple(self._state(each) for each in self._all.values())
 
@@ -280,7 +280,7 @@ class FollowerRunner:
         return lambda: self._turn(each)
 
     def _turn(self, each: _Followed) -> float | None:
-        """One piece of one follower, when there is one; the seconds until the next."""
+        """One turn of one follower, when it has work; returns the seconds until the next."""
         with self._changed:
             over = self._ended if each.follower.follows_slots else self._ended_or_last
             if over() or not self._begun:
@@ -309,12 +309,12 @@ class FollowerRunner:
             self._changed.notify_all()
             if self._ended():
                 return None
-            # Nobody wakes one that has failed, and it counts as that until a piece has ended well.
+            # A failed follower is not woken, and counts as failed until a turn has ended well.
             missed = each.trouble is None and view.through < self._limit(each)
             return 0.0 if missed else pause_s
 
     def _not_before_s(self, each: _Followed) -> float | None:
-        """Until its pause is over, or until it wants to be called; None when it never does."""
+        """Seconds until its pause is over, or until it wants a call; None when it never does."""
         if each.trouble is None:
             return self._rest_s(each)
         return max(0.0, (each.rest_due or 0.0) - time.monotonic())
@@ -354,7 +354,7 @@ class FollowerRunner:
         pause_s = self._next_pause(each)
         if isinstance(error, Fatal):
             pause_s = each.pause_s = _jittered(LONGEST_PAUSE_S)
-        # Nothing is due before its pause is over, whatever is put meanwhile.
+        # Nothing is due before its pause is over, whatever is committed meanwhile.
         each.trouble, each.rest_due = error, time.monotonic() + pause_s
         self._events.warning(
             "follower_blocked",
@@ -366,7 +366,7 @@ class FollowerRunner:
         return pause_s
 
     def _bug(self, each: _Followed, error: Exception) -> SluicewayError:
-        """Told once with its stack; what it says is no text of ours and may hold a secret."""
+        """Log a bug once with its stack; its text is not ours and may hold a secret."""
         what = type(error).__name__
         if what != each.told_bug:
             each.told_bug = what
@@ -375,7 +375,7 @@ class FollowerRunner:
         return Retriable(f"a bug: {what}", hint="the log has its stack; please report it")
 
     def _crashed(self, error: BaseException) -> None:
-        """The process ends: whoever waits is told, and nothing is done any more."""
+        """The process ends: wake all waiting threads, and stop all work."""
         with self._changed:
             self._crash = self._crash or error
             self._changed.notify_all()
@@ -425,7 +425,7 @@ class FollowerRunner:
                 self._wake(each)
 
     def _wake(self, each: _Followed) -> None:
-        # One that has failed has its pause; the last while gives it a try of its own.
+        # A failed follower is in its pause; the last turn gives it a try of its own.
         if each.work is not None and (each.trouble is None or each.owes_hasty):
             each.work.wake()
 
@@ -436,10 +436,10 @@ def _jittered(pause_s: float) -> float:
 
 
 def in_order(followers: Sequence[Follower]) -> list[Follower]:
-    """Each behind those that have to be through a slot first; else as they are given.
+    """Followers in order: each after the ones that must pass a slot first; else as given.
 
     Raises:
-        InvariantError: They wait for each other in a circle, or two have one name.
+        InvariantError: Followers wait for each other in a circle, or two have one name.
     """
     left = {each.name: each for each in followers}
     if len(left) != len(followers):

@@ -1,4 +1,4 @@
-"""What a decoder gathers of one batch, piece by piece, and puts into payload order."""
+"""Collects a decoder's results for one batch, and puts them into payload order."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ Rows = npt.NDArray[np.int64]
 
 
 class CollectedRows:
-    """Clean and dirty rows of a batch, gathered block by block.
+    """Clean and dirty rows of a batch, collected block by block.
 
     Args:
-        schema: Of the clean rows.
+        schema: Schema of the clean rows.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -28,12 +28,12 @@ class CollectedRows:
         self._rows: list[Rows] = []
 
     def add(self, batch: pa.RecordBatch, rows: Rows) -> None:
-        """Take clean rows and their positions in the batch."""
+        """Add clean rows and their positions in the batch."""
         self._batches.append(batch)
         self._rows.append(rows)
 
     def add_values(self, values: Sequence[Sequence[object]], rows: Sequence[int]) -> None:
-        """Take clean rows one by one, as lists of values for `pa.array`, and their positions."""
+        """Add clean rows one by one, as lists of values for `pa.array`, and their positions."""
         if not values:
             return
         arrays = [

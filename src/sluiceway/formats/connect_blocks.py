@@ -1,7 +1,7 @@
-"""Messages of Kafka Connect that come with their schema, read by columns as the schema means them.
+"""Messages of Kafka Connect with their own schema, read by columns with the schema's meaning.
 
-`{"schema": ..., "payload": ...}`: the schema's bytes are the same in nearly all messages of a
-topic. Each such text is read once a task, and says how the native module reads the payloads.
+`{"schema": ..., "payload": ...}`: nearly all messages of a topic have the same schema bytes. Each
+such text is parsed once a task, and decides how the native module reads the payloads.
 """
 
 import json
@@ -60,7 +60,7 @@ from sluiceway.types.schema import (
 from sluiceway.types.typed_matrix import TypedKind, accepted_typed_kinds
 
 MAX_SCHEMAS = 64
-"""Texts that a task keeps; messages with others are read one by one."""
+"""Most schema texts that a task keeps; messages with other texts are read one by one."""
 MAX_PREFIX_BYTES = 1 << 20
 _TRIED = 8
 _SPACE = rb"[ \t\r\n]*"
@@ -74,23 +74,23 @@ _UTC = "UTC"
 _MEANT = frozenset({DECIMAL, VARIABLE_DECIMAL, *CONNECT_TIMES, *CONNECT_TEXT_TIMES})
 _Node = Mapping[str, object]
 _Place = tuple[DataType, str | None, Policy]
-"""What values become: type, unit and policy."""
+"""Target of values: type, unit and policy."""
 
 
 class WrappedSchemas:
-    """Schemas by the bytes that messages begin with. Created once a task, used by one thread."""
+    """Schemas by the first bytes of messages. Created once a task, used by one thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[bytes, _Node] = {}
         self._last = b""
 
     def prefix_of(self, payload: bytes) -> bytes | None:
-        """What a message begins with, up to its row; None where that is not known.
+        """The first bytes of a message, up to its row; None where that is not known.
 
-        A text that was not seen before is read and kept, up to `MAX_SCHEMAS`.
+        A new text is parsed and kept, up to `MAX_SCHEMAS`.
 
         Args:
-            payload: Any.
+            payload: Any payload.
         """
         if self._last and payload.startswith(self._last):
             return self._last
@@ -101,24 +101,24 @@ class WrappedSchemas:
         return found
 
     def node(self, prefix: bytes) -> _Node:
-        """The schema in a prefix that `prefix_of` gave."""
+        """The schema in a prefix from `prefix_of`."""
         return self._nodes[prefix]
 
     def parse(self, payload: bytes, *, lenient: bool) -> dict[str, object]:
-        """As `parse_object`, which reads the schema of each message again.
+        """As `parse_object`, which parses the schema of each message again.
 
         Called for messages that are read one by one.
         """
         prefix = self.prefix_of(payload)
         body = b"" if prefix is None else payload[len(prefix) :].rstrip(b" \t\r\n")
         inside = body[:-1]
-        # One level more is around it.
+        # The wrapper adds one level.
         few = inside.count(b"{") + inside.count(b"[") < MAX_DEPTH
         if prefix is not None and few and body.endswith(b"}"):
             try:
                 found = parse_object(inside, lenient=lenient)
             except DirtyValueError:
-                # What is wrong is said by where it is in the message.
+                # The error's position counts from the start of the message.
                 return parse_object(payload, lenient=lenient)
             return {WRAPPED_SCHEMA: self._nodes[prefix], WRAPPER: found}
         return parse_object(payload, lenient=lenient)
@@ -150,18 +150,18 @@ class WrappedSchemas:
 
 @dataclass(slots=True)
 class _Group:
-    """Messages of one prefix: their positions, and themselves."""
+    """Messages of one prefix, and their positions."""
 
     rows: list[int] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
 
 
 class WrappedReader(FetchedPath):
-    """Reads messages that come with their schema. Created once a task, used by one thread.
+    """Reads messages with their own schema. Created once a task, used by one thread.
 
     Args:
         schema: The columns, with their paths from the message.
-        schemas: Shared with what reads messages one by one.
+        schemas: Shared with the reader of single messages.
     """
 
     def __init__(self, schema: Schema, schemas: WrappedSchemas) -> None:
@@ -179,11 +179,11 @@ class WrappedReader(FetchedPath):
         """Make the reader for a table. Called once a task.
 
         Args:
-            schema: The columns, units and policies handed on to what lies inside.
-            schemas: Shared with what reads messages one by one.
+            schema: The columns, with units and policies passed on to inner fields.
+            schemas: Shared with the reader of single messages.
 
         Returns:
-            None without the native module, or where a column reads something else than rows.
+            None without the native module, or where a column reads outside the row.
         """
         for one in schema.fields:
             path = _path(one)
@@ -227,9 +227,9 @@ class WrappedReader(FetchedPath):
         """Read payloads group by group.
 
         Args:
-            payloads: Of several schemas, or of none.
+            payloads: Payloads of several schemas, or without one.
             places: Their positions.
-            read: The prefix of those that were read, and doubted, before.
+            read: Prefix of payloads that were read, and doubted, before; None without any.
         """
         groups: dict[bytes | None, _Group] = {}
         for row, payload in enumerate(payloads):
@@ -248,7 +248,7 @@ class WrappedReader(FetchedPath):
                 yield FastRows(batches, [rows[of] for of in block.rows], rows[block.suspects])
 
     def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns in their order; those that are not in the row are null."""
+        """The columns in their order; columns that are not in the row are null."""
         read = {one.name: column for one, column in zip(self._fields, batch.columns, strict=True)}
         arrays = [
             read[of.name] if of.name in read else pa.nulls(len(batch), of.type)
@@ -283,7 +283,7 @@ def _column(of: Field, node: object) -> NativeColumn | None:
 
 
 def _below(node: object, key: str) -> object:
-    """The schema of what an object has under a key; None where it says nothing of it."""
+    """The schema of an object's value under a key; None without one."""
     if not isinstance(node, dict):
         return None
     if node.get("type") == "map":
@@ -297,11 +297,11 @@ def _below(node: object, key: str) -> object:
 def meant_kind(  # noqa: PLR0911 - a case a type
     place: _Place, node: object
 ) -> NativeKind | None:
-    """How the native module reads values that a schema says more of; as `SchemaView` does.
+    """The native module's type for values with such a schema; agrees with `SchemaView`.
 
     Args:
-        place: What they become.
-        node: Their schema, as Connect writes it; anything else says nothing of them.
+        place: Target of the values.
+        node: Connect's schema of the values; anything else has no meaning.
 
     Returns:
         None where the module cannot read them.
@@ -337,7 +337,7 @@ def meant_kind(  # noqa: PLR0911 - a case a type
 
 
 def _is_meant(node: object) -> bool:
-    """Whether a schema says of some value inside of it what JSON does not."""
+    """Whether the schema gives some value in it a meaning that JSON does not have."""
     if not isinstance(node, dict):
         return False
     listed = node.get("fields")
@@ -348,7 +348,7 @@ def _is_meant(node: object) -> bool:
 
 
 def _never(place: _Place) -> NativeKind | None:
-    """Of a place whose values but null are decided one by one."""
+    """Type of a place whose values, except null, go to the slow path."""
     plain = native_kind(place[0], None, NO_POLICY)
     return None if plain is None else ("never", plain)
 
@@ -369,7 +369,7 @@ def _number(place: _Place, scale: int | None, *, any_scale: bool) -> NativeKind 
 
 
 def _time(place: _Place, name: object) -> NativeKind | None:
-    """Of times whose column has no unit."""
+    """Type of times whose column has no unit."""
     data_type, _, policy = place
     if not isinstance(name, str) or name not in _MEANT:
         is_zoned = isinstance(data_type, _MOMENTS) and policy.timezone is not None
@@ -378,7 +378,7 @@ def _time(place: _Place, name: object) -> NativeKind | None:
     if name in CONNECT_TEXT_TIMES:
         in_utc = isinstance(data_type, DateType) or policy.timezone == _UTC
         if policy.format is None and in_utc:
-            # Of a clock in UTC, which a Z at its end says as well.
+            # Local time in UTC, which a Z at its end says as well.
             return native_kind(data_type, None, NO_POLICY)
         return _never(place)
     made = CONNECT_TIMES[name](1)
@@ -390,7 +390,7 @@ def _time(place: _Place, name: object) -> NativeKind | None:
 
 
 def _moment(data_type: DataType, policy: Policy, made: TypedTime) -> NativeKind | None:
-    """Of numbers that count times; `made` is the time of 1."""
+    """Type of numbers that count times; `made` is the time of 1."""
     kind = TypedKind.INSTANT if isinstance(made, Instant) else TypedKind.LOCAL_TIME
     if not isinstance(data_type, _MOMENTS) or isinstance(made, Day):
         return None

@@ -1,4 +1,4 @@
-"""Columns of a schema of Kafka Connect: the type that holds each value that JSON has of it.
+"""Columns of a Kafka Connect schema: the type for each value that JSON has of it.
 
 Source: Kafka Connect's `JsonConverter`, and the semantic types of Debezium's documentation.
 """
@@ -31,7 +31,7 @@ from sluiceway.types.schema import (
 )
 
 Node = Mapping[str, object]
-"""A schema as Connect writes it in JSON."""
+"""A schema in Connect's JSON form."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,4}", re.ASCII)
 _PLAIN: Mapping[object, DataType] = {
@@ -47,17 +47,17 @@ _TEXTS: Mapping[object, tuple[DataType, bool]] = {
     "io.debezium.time.IsoDate": (DateType(), False),
     "io.debezium.time.IsoTimestamp": (TimestampType(), True),
 }
-"""Texts that are times of a column, and whether they are those of a clock on a wall."""
+"""Texts that are times of a column, and whether they are local times."""
 
 
 @dataclass(slots=True)
 class ConnectTypes:
-    """Types of the schemas of one column. Made for each column.
+    """Types of the schemas of one column. Created for each column.
 
     Attributes:
-        walk: Where it is.
-        is_clock: Whether a time was met that is of a clock on a wall: which zone the schema does
-            not say, so such a column needs one.
+        walk: The walk over the schema.
+        is_clock: Whether a local time was found: the schema does not name its zone, so such a
+            column needs one.
     """
 
     walk: Walk
@@ -67,7 +67,7 @@ class ConnectTypes:
         """The type of each value of a schema.
 
         Raises:
-            UntypedFieldError: No column type holds them.
+            UntypedFieldError: No column type holds these values.
         """
         if not isinstance(node, dict):
             raise self.walk.refusal("it has no schema")

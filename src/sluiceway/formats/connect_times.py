@@ -1,4 +1,4 @@
-"""Numbers that Kafka Connect means as times, by the names that schemas give their types.
+"""Kafka Connect's names for numbers that are times.
 
 Source: the semantic types of Kafka Connect and of Debezium's documentation.
 """
@@ -23,10 +23,10 @@ CONNECT_TIMES: Mapping[str, MakeTime] = {
     "io.debezium.time.MicroTimestamp": lambda us: LocalTime(us * 1000),
     NANO_TIMESTAMP: LocalTime,
 }
-"""Debezium's are those of a clock on a wall; the schema names no zone."""
+"""Debezium's names of local times; the schema names no zone."""
 
 CONNECT_TEXT_TIMES = frozenset({"io.debezium.time.IsoTimestamp"})
-"""Texts that end with Z though they are of a clock on a wall, as those numbers are."""
+"""Texts that end with Z but are local times, like those numbers."""
 
 ZONED_TIMESTAMP = "io.debezium.time.ZonedTimestamp"
 """Texts with an offset."""

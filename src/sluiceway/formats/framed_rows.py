@@ -1,4 +1,4 @@
-"""Payloads that name the schema they were written by: read group by group, put back in order."""
+"""Payloads that name their schema: read group by group, put back in order."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
@@ -11,7 +11,7 @@ Key = TypeVar("Key")
 Reader = TypeVar("Reader")
 
 Framed = tuple[int, bytes, int]
-"""Position of a payload in its batch, the payload, where what was written begins."""
+"""Position of a payload in its batch, the payload, and where its content begins."""
 
 
 def read_by_schema(
@@ -28,11 +28,13 @@ def read_by_schema(
     Called once per batch.
 
     Args:
-        payloads: As they came.
-        collected: Takes the outcome.
-        skips_tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
-        frame: What a payload names, and where it begins behind that; raises DirtyValueError.
-        readers: What reads payloads of each name, or why nothing does.
+        payloads: Payloads of the batch.
+        collected: Gets the results.
+        skips_tombstones: Whether a payload that is None or has no bytes is skipped; else it is
+            dirty.
+        frame: Returns a payload's schema name, and where the content begins; raises
+            DirtyValueError.
+        readers: Readers for the payloads of each name, or why there is none.
         read: Reads the payloads of one name into `collected`.
     """
     rows = count_tombstones(payloads, collected, skipped=skips_tombstones)
@@ -60,9 +62,10 @@ def read_rows(
     """Read payloads one by one.
 
     Args:
-        read: From a payload and where it begins to the values of its row; raises DirtyValueError.
+        read: From a payload and the start of its content to the row's values; raises
+            DirtyValueError.
         group: The payloads.
-        collected: Takes the outcome.
+        collected: Gets the results.
     """
     values, clean = [], []
     for row, payload, begin in group:

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 
 FREE = ("",)
-"""In place of the choices of an option that any text will do for; left out, it is empty."""
+"""Stands for choices of an option that accepts any text; its default is empty."""
 
 
 def known_options(
     name: str, given: Mapping[str, str], known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, str]:
-    """All options of a format, with defaults for those that were not given.
+    """All options of a format, with defaults for missing ones.
 
     Called when a decoder is made.
 
     Args:
-        name: Of the format.
-        given: As the job file has them.
+        name: Name of the format.
+        given: Options of the job file.
         known: The choices of each option, the default first.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Recognises what payloads of a topic are: plain JSON, a change log, or a registry's format."""
+"""Recognises the payloads of a topic: plain JSON, a change log, or a registry's format."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ _KEPT_BYTES = 64 << 20
 _HALF = 2
 _MOST_IDS = 10_000
 _CONFIDENT = {
-    # What else each of them writes into every message; a lone `type` or `op` says nothing.
+    # Further fields of every message; `type` or `op` alone proves nothing.
     DEBEZIUM.name: ({"source"}, {"before", "after"}),
     MAXWELL.name: ({"database"}, {"data"}),
     CANAL.name: ({"database"}, {"data"}),
@@ -42,16 +42,16 @@ _Message = Mapping[str, object]
 
 @dataclass(slots=True)
 class TopicContents:
-    """What a sample of a topic holds. Used by one thread.
+    """The contents of a topic's sample. Used by one thread.
 
     Attributes:
-        records: Looked at.
-        framed: Of these, those that begin as Confluent's wire format does.
+        records: Number of records that were read.
+        framed: How many of these begin like Confluent's wire format.
         schema_ids: Ids of a registry's schemas in these headers.
-        plain: Of all JSON objects, whatever is in them.
-        changes: Changes by kind of change log and by what happened.
-        rows: Of each kind of change log, the rows in its changes.
-        told: Types that a schema beside a change names: column -> name, and its settings.
+        plain: Survey of all JSON objects, whatever is in them.
+        changes: Number of changes by kind of change log and kind of change.
+        rows: For each kind of change log, a survey of the rows in its changes.
+        told: Types from a change's own schema: column -> name, and its settings.
         kept: Some of the payloads, without a registry's header, to try a proposal on.
     """
 
@@ -67,7 +67,7 @@ class TopicContents:
     _kept_bytes: int = 0
 
     def add(self, payload: bytes | None) -> None:
-        """Take in a record's value."""
+        """Add a record's value."""
         self.records += 1
         named = payload is not None and payload.startswith(b"\0") and len(payload) >= HEADER_BYTES
         if payload and (named or isinstance(payload, HeaderFramed)):
@@ -107,7 +107,7 @@ class TopicContents:
 
     @property
     def change_log(self) -> str | None:
-        """The kind of change log that it is, where at least half of all objects are its changes."""
+        """The kind of change log, where at least half of all objects are its changes; else None."""
         for name, kinds in self.changes.items():
             if kinds.total() * _HALF >= self.plain.rows:
                 return name
@@ -115,11 +115,11 @@ class TopicContents:
 
     @property
     def is_binary(self) -> bool:
-        """Whether what stands behind the headers of a registry is no JSON: Avro or Protobuf."""
+        """Whether the content after a registry's header is no JSON: Avro or Protobuf."""
         return bool(self.framed) and self.plain.rows * _HALF < self.framed
 
     def row_columns(self) -> list[ProposedColumn]:
-        """Columns of the rows in a change log, by what its schema says where there is one."""
+        """Columns of the rows in a change log, by its schema where there is one."""
         name = self.change_log
         found = self.rows[name].columns() if name in self.rows else []
         return [self._as_told(column) for column in found]
@@ -145,7 +145,7 @@ class TopicContents:
 
 
 def _as_meant(message: _Message, path: tuple[str, ...]) -> dict[str, object]:
-    """The row in a message, its values as the schema around them means; empty without a row."""
+    """The row in a message, with values by the message's schema; empty without a row."""
     return {key: _read_as(value) for key, value in SchemaView(message).meant_at(path).items()}
 
 
@@ -163,7 +163,7 @@ def _read_as(value: object) -> object:
 
 
 def _decimal_type(settings: Mapping[str, object]) -> str:
-    """Of a decimal whose schema names its scale; empty where no type holds it."""
+    """Type of a decimal whose schema names its scale; empty where no type holds it."""
     precision, scale = (
         int(text) if _INTEGER.fullmatch(text := str(settings.get(name, usual))) else usual
         for name, usual in (("connect.decimal.precision", MAX_PRECISION), ("scale", 0))
@@ -174,7 +174,7 @@ def _decimal_type(settings: Mapping[str, object]) -> str:
 
 
 def _marker(envelope: Envelope, message: _Message) -> str | None:
-    """What happened, if the message is a change of this kind."""
+    """The kind of the change, if the message is one of this change log; else None."""
     all_of, one_of = _CONFIDENT[envelope.name]
     if not all_of <= message.keys() or not one_of & message.keys():
         return None
@@ -192,7 +192,7 @@ def _at(message: _Message, path: Iterable[str]) -> dict[str, object] | None:
 def _told_types(
     schema: object, path: Iterable[str]
 ) -> Iterable[tuple[str, tuple[str, Mapping[str, object]]]]:
-    """Of each field of the row: the name of what it means, and the settings beside it."""
+    """For each field of the row: the name of its type, and the type's settings."""
     node: object = schema
     for key in path:
         node = next((each for each in _fields(node) if each.get("field") == key), None)

@@ -1,4 +1,4 @@
-"""Which fields the keys of a change log's records hold: a table's key, where nobody lists it."""
+"""The fields in the keys of a change log's records: a table's key when the job file lists none."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ _SCHEMA, _PAYLOAD, _FIELDS = "schema", "payload", "fields"
 
 
 def schema_fields(schema: RegisteredSchema) -> tuple[str, ...]:
-    """The fields of a key, as its schema in a registry says them; none of a schema of no record."""
+    """The fields of a key by its schema in a registry; empty for a schema of no record."""
     try:
         return tuple(column.name for column in subject_columns(schema))
     except NoColumnsError:
@@ -25,16 +25,16 @@ def schema_fields(schema: RegisteredSchema) -> tuple[str, ...]:
 def key_fields(
     key: bytes, *, prefix: str = "", schema_of: SchemaOf | None = None
 ) -> tuple[str, ...]:
-    """The fields that a record's own key holds, by its schema where it came with one.
+    """The fields of a record's own key, by its schema if it has one.
 
     Args:
-        key: Of a record; not empty.
-        prefix: In front of the fields that count; it is taken away.
-        schema_of: Looks a schema up by its id in a registry, where keys are written by schemas;
-            None where they are JSON.
+        key: Key of a record; not empty.
+        prefix: Prefix of the fields that count; it is removed.
+        schema_of: Returns a schema by its id in a registry, for keys with schemas; None where keys
+            are JSON.
 
     Returns:
-        In the key's order; none where it tells no field.
+        The fields in the key's order; empty where it shows none.
     """
     if schema_of is not None:
         try:

@@ -1,4 +1,4 @@
-"""Which decoder reads a route's payloads: this package's own, or a plug-in's by its name."""
+"""The decoder of a route's payloads: one of this package, or a plug-in by its name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,21 +10,23 @@ from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.types.schema import Schema
 
 OpenDecoder = Callable[[Schema, Mapping[str, str]], RowDecoder]
-"""What an entry point of `sluiceway.formats` names: columns and the job file's options -> a
-decoder. Called once per task and route, and by `validate`; it raises `ValueError`, in words for
-the user, for options or column types that it cannot serve."""
+"""What an entry point of `sluiceway.formats` names: from columns and the job file's options to a
+decoder.
+
+Called once per task and route, and by `validate`. It raises `ValueError`, in words for the user,
+for options or column types that it cannot serve."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormatChoice:
-    """How a route's payloads are read; a value, so that it reaches the workers.
+    """How a route's payloads are read; a value, so that it can be sent to the workers.
 
     Attributes:
-        name: As in the job file.
+        name: Name of the format in the job file.
         options: Names and values as text, in order. May hold secrets: never logged.
-        whole_rows: What payloads without a change log are in a keyed table: rows as they are from
-            then on. `delete`: one that is None deletes its row; `keep`: it does not. None where
-            the format tells changes itself, and where rows have no key.
+        whole_rows: Meaning of payloads without a change log in a keyed table, which are rows as
+            they are from then on. `delete`: a tombstone deletes its row; `keep`: it does not. None
+            where the format itself has changes, and where rows have no key.
     """
 
     name: str
@@ -60,7 +62,7 @@ def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:
 
     Raises:
         ValueError: The format cannot carry a column, or has no such option.
-        UnhealthyEnvironmentError: Nothing installed here has the name, or it does not work.
+        UnhealthyEnvironmentError: No installed format has the name, or it does not work.
     """
     open_it: OpenDecoder = find_implementation(PluginGroup.FORMATS, choice.name, _BUILT_IN)
     decoder = opened(

@@ -1,4 +1,4 @@
-"""Columns that a schema says: what a walk over it gathers, whatever language it is written in."""
+"""Columns of a schema: the result of a walk over it, for all schema languages."""
 
 import re
 from collections import Counter
@@ -11,12 +11,12 @@ from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.schema import DataType, DecimalType, Field, StructType, TimestampType
 
 MAX_DEPTH = 50
-"""A column's type is nested no deeper."""
+"""Deepest nesting of a column's type."""
 MOST_FIELDS = 10_000
-"""A column's type has no more: a few records that hold each other twice would make millions."""
+"""Most fields of a column's type: records that hold each other twice would make millions."""
 
 ANY_SCALE = DecimalType(MAX_PRECISION, 18)
-"""Of decimals whose scale no schema says: 20 digits before the point, 18 after it."""
+"""Type of decimals whose schema has no scale: 20 digits before the point, 18 after it."""
 
 Part = TypeVar("Part")
 
@@ -25,14 +25,14 @@ _SHOWN_CHARS = 200
 
 
 class NoColumnsError(ValueError):
-    """A text is no schema, or none of rows; says why."""
+    """A text is no schema, or not one of rows; says why."""
 
 
 class UntypedFieldError(ValueError):
     """No column type holds a field's values; says which field and why.
 
     Attributes:
-        as_text: A column of text could keep them, by `on_lossy: text`.
+        as_text: Whether a column of text could keep them, by `on_lossy: text`.
     """
 
     def __init__(self, why: str, *, as_text: bool) -> None:
@@ -42,16 +42,16 @@ class UntypedFieldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column as a schema says it.
+    """A column by a schema.
 
     Attributes:
-        name: The field's own, letter for letter.
-        type: What holds each of its values; None when nothing does.
-        refused: Why nothing does, with the path; empty when `type` is there.
+        name: Exact name of the field.
+        type: Type for all of its values; None when there is none.
+        refused: Why there is no type, with the path; empty when there is one.
         misnamed: Why no column can have its name; empty when one can.
-        as_text: One of text could keep them, by `on_lossy: text`.
-        notes: What a person may want to decide otherwise, in words.
-        is_clock: Times in it are those of a clock on a wall, so that it needs a zone.
+        as_text: Whether a column of text could keep its values, by `on_lossy: text`.
+        notes: Decisions that a person may want to change, in words.
+        is_clock: Whether it holds local times, so that it needs a zone.
     """
 
     name: str
@@ -65,15 +65,15 @@ class SchemaColumn:
 
 @dataclass(slots=True)
 class Walk:
-    """Where a walk over a schema is, and what it has noted there.
+    """The state of a walk over a schema.
 
     Attributes:
         path: Names of the fields above, `[]` for items of an array and `{}` for values of a map.
-        notes: Of the column that is walked over.
-        fields: How many steps were taken.
-        meant: A type is what Kafka Connect means by a value, even if that needs a zone or a person
-            to confirm it; else the type that takes each value as it stands.
-        is_clock: A time of a clock on a wall was met.
+        notes: Notes about the column that is walked over.
+        fields: Number of steps so far.
+        meant: Whether types follow Kafka Connect's meaning of values, even if that needs a zone or
+            a person to confirm it; else they take each value as it stands.
+        is_clock: Whether a local time was found.
     """
 
     path: list[str] = field(default_factory=list)
@@ -83,24 +83,24 @@ class Walk:
     is_clock: bool = False
 
     def clock(self) -> TimestampType:
-        """The type of a time of a clock on a wall, which is noted."""
+        """The type of a local time, which is noted."""
         if not self.is_clock:
             self.add_note("a clock's on a wall: is its zone UTC?")
         self.is_clock = True
         return TimestampType()
 
     def any_scale(self) -> DecimalType:
-        """The type of decimals whose scale no schema says."""
+        """The type of decimals whose schema has no scale."""
         self.add_note("decimals of any scale: say precision and scale; more digits are dirty")
         return ANY_SCALE
 
     def add_note(self, text: str) -> None:
-        """Keep what a person may want to decide otherwise."""
+        """Add a note about a decision that a person may want to change."""
         where = f"{self.where()}: " if len(self.path) > 1 else ""
         self.notes.append(where + text)
 
     def refusal(self, why: str, *, as_text: bool = True) -> UntypedFieldError:
-        """Why the field that the walk stands at has no type."""
+        """Why the current field has no type."""
         return UntypedFieldError(f"{self.where()}: {printable(why)}", as_text=as_text)
 
     def where(self) -> str:
@@ -109,7 +109,7 @@ class Walk:
         return shown(joined.removeprefix("."), _SHOWN_CHARS)[1:-1]
 
     def under(self, step: str, type_of: Callable[[Part], DataType], part: Part) -> DataType:
-        """The type of a part of a schema that is a step below: a field, the items or the values.
+        """The type of a part of a schema one step below: a field, the items or the values.
 
         Raises:
             UntypedFieldError: It has none, or is deeper than a column's type may be.
@@ -128,7 +128,7 @@ class Walk:
         """A struct of fields that have types.
 
         Raises:
-            UntypedFieldError: There is none, or a name that no field of a struct can have.
+            UntypedFieldError: There is no field, or a name that no field of a struct can have.
         """
         found = [Field(name, of) for name, of in fields]
         if not found:
@@ -148,9 +148,9 @@ def columns_of(
     """The columns of a record's fields, in their order.
 
     Args:
-        fields: Names, and what the schema says of each.
-        type_of: The type of one, by a walk that is new; raises UntypedFieldError.
-        meant: As of `Walk`.
+        fields: Names, and the schemas of the fields.
+        type_of: Returns the type of one field, by a new walk; raises UntypedFieldError.
+        meant: See `Walk`.
     """
     problems = name_problems([name for name, _ in fields])
     return tuple(
@@ -180,10 +180,10 @@ def printable(text: str) -> str:
 
 
 def name_problems(names: list[str]) -> dict[str, str]:
-    """Why fields cannot have the names they have; those of the others are left out.
+    """Why fields cannot have their names; fields with usable names are left out.
 
     Args:
-        names: Of the fields of one record.
+        names: Names of the fields of one record.
     """
     spelt = Counter(name.lower() for name in names)
     problems = {}

@@ -1,14 +1,14 @@
-"""Names of options by which Avro and Protobuf are told their schema.
+"""Option names for the schemas of Avro and Protobuf.
 
-Apart from the decoders, so that a job file is read without what reads payloads.
+They are apart from the decoders, so that loading a job file imports no decoder.
 """
 
 AVRO_SCHEMA = "schema"
 AVRO_CONNECT = "connect"
 AVRO_BARE = "bare"
-"""As a field of which name a payload is read that is no record."""
+"""The field name for a payload that is no record."""
 AVRO_SCHEMAS = "schemas."
-"""Before the number of one of several."""
+"""Prefix of the number, where there are several."""
 
 PROTOBUF_DESCRIPTOR_SET = "descriptor_set"
 PROTOBUF_SCHEMA = "schema"
@@ -16,4 +16,4 @@ PROTOBUF_CONNECT = "connect"
 PROTOBUF_MESSAGE = "message"
 
 MAX_PROTOBUF_BYTES = 16 * 1024 * 1024
-"""Of a descriptor set, or a text with what it imports."""
+"""Most bytes of a descriptor set, or of a text with its imports."""

@@ -1,4 +1,4 @@
-"""Columns of a schema in a registry, whichever language it is written in."""
+"""Columns of a registry's schema, in any schema language."""
 
 from sluiceway.formats.avro.columns import avro_columns
 from sluiceway.formats.json.schema_columns import json_schema_columns
@@ -7,18 +7,18 @@ from sluiceway.formats.schema_columns import NoColumnsError, SchemaColumn
 from sluiceway.formats.schema_registry.client import RegisteredSchema
 
 KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
-"""What a registry calls the schemas of formats."""
+"""The registry's names for the schemas of formats."""
 
 
 def subject_columns(
     registered: RegisteredSchema, message: str | None = None, *, meant: bool = False
 ) -> tuple[SchemaColumn, ...]:
-    """The columns that a schema says. Called on the driver.
+    """The columns of a schema. Called on the driver.
 
     Args:
-        registered: As the registry has it.
-        message: Of a Protobuf schema that declares several.
-        meant: As of `Walk`.
+        registered: The schema in the registry.
+        message: Message of a Protobuf schema that declares several; None for the only one.
+        meant: See `Walk`.
 
     Raises:
         NoColumnsError: It is no schema of rows.

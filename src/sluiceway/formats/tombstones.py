@@ -16,18 +16,18 @@ def count_tombstones(
     skipped: bool,
     empty_too: bool = True,
 ) -> Rows:
-    """Settle payloads that are none.
+    """Handle payloads that are none.
 
     Called once per batch, before anything else.
 
     Args:
-        payloads: As they came.
-        collected: Takes them, as skipped or dirty.
-        skipped: Which of the two.
-        empty_too: Whether a payload without bytes is one.
+        payloads: Payloads of the batch.
+        collected: Gets them, as skipped or dirty.
+        skipped: Whether they are skipped; else they are dirty.
+        empty_too: Whether a payload without bytes counts as none.
 
     Returns:
-        Positions of the others, rising.
+        Positions of the others, ascending.
     """
     there = np.fromiter(
         (one is not None and bool(one or not empty_too) for one in payloads), bool, len(payloads)
@@ -37,7 +37,7 @@ def count_tombstones(
 
 
 def add_tombstones(rows: Sequence[int], collected: CollectedRows, *, skipped: bool) -> None:
-    """Take records without a payload, by their positions, as skipped or dirty."""
+    """Add records without a payload, by their positions, as skipped or dirty."""
     if skipped:
         collected.skipped += len(rows)
         return

@@ -13,7 +13,7 @@ class TypedRows:
         schema: The table's columns; `Field.path` says where in the record each one is.
 
     Raises:
-        ValueError: No value of a format can become a column's.
+        ValueError: No value of a format fits a column.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -26,7 +26,7 @@ class TypedRows:
         Called once a payload.
 
         Args:
-            record: Values by field: as JSON has them, or as in `convert.typed_values`.
+            record: Values by field: as in JSON, or as in `convert.typed_values`.
 
         Raises:
             DirtyValueError: The row is dirty; says why and where.
@@ -35,7 +35,7 @@ class TypedRows:
 
 
 def check_columns(schema: Schema) -> None:
-    """Refuse what no format can fill. Called when a decoder is made.
+    """Refuse columns that no format can fill. Called when a decoder is made.
 
     Raises:
         ValueError: There is no column, or two have the same name.

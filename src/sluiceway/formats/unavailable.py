@@ -1,7 +1,7 @@
-"""What Debezium writes in place of a value that the database did not tell.
+"""Debezium's mark for a value that the database did not send.
 
-PostgreSQL logs a long value (TOAST) only with the change that sets it. In its place stands a mark
-in the column's own type; a keyed table that took the mark would lose the value.
+PostgreSQL logs a long value (TOAST) only with the change that sets it. Otherwise Debezium puts a
+mark of the column's own type there; a keyed table that stored the mark would lose the value.
 Source: Debezium's documentation of toasted values, and what its connectors write.
 """
 
@@ -27,9 +27,9 @@ from sluiceway.types.schema import Field, MapType, StructType
 UNAVAILABLE = "__debezium_unavailable_value"
 
 _BYTES = UNAVAILABLE.encode("ascii")
-# Of a `uuid[]`: the UUID that has this name, by MD5.
+# For a `uuid[]`: the UUID with this name, by MD5.
 _UUID = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
-# Of PostGIS, as EWKB: a point that is nowhere, and one at an end of the world.
+# For PostGIS, as EWKB: an empty point, and a point at infinity.
 _PLACES = tuple(
     bytes.fromhex(f"0101000020e6100000{place}")
     for place in ("000000fc83d797c1" * 2, "0c21e7fdff7f66401842cefbff7f5640")
@@ -50,7 +50,7 @@ _MARKS = (
 )
 _PLACE_MARKS = (
     *(text.rstrip("=").encode("ascii") for text in _IN_BASE64[1:]),
-    # In bytes, without what a search cannot look for; and one as two numbers.
+    # In bytes, without characters that a search cannot find; and one as two numbers.
     b"\xfc\x83\xd7\x97\xc1",
     b"\x0c\x21\xe7\xfd\xff\x7f\x66\x40",
     b"-9.9999999E7",
@@ -83,14 +83,14 @@ def is_unavailable(value: object) -> bool:
 
 
 def _are_its_bytes(items: Sequence[object]) -> bool:
-    """Whether an array has a number for each byte of the mark; of booleans each is true."""
+    """Whether an array has a number for each byte of the mark; booleans are all true."""
     if all(item is True for item in items):
         return True
     return all(byte in _numbers(item) for item, byte in zip(items, _BYTES, strict=True))
 
 
 def _numbers(value: object) -> set[int | None]:
-    """Whole numbers that an item may stand for: itself, and its digits whatever the scale."""
+    """Whole numbers that an item may stand for: itself, and its digits at any scale."""
     match value:
         case dict():
             return _numbers(value.get("value"))
@@ -119,7 +119,7 @@ def _readings(text: str) -> set[int | None]:
 
 
 def marks_of(fields: Sequence[Field]) -> tuple[bytes, ...]:
-    """Bytes of which a payload has some where a value is the mark, arrays of numbers apart.
+    """Byte strings of which a payload has some where a value is the mark, except in number arrays.
 
     Args:
         fields: Columns of the table.
@@ -134,11 +134,11 @@ def marks_of(fields: Sequence[Field]) -> tuple[bytes, ...]:
 
 
 def untold_column(fields: Sequence[Field], message: Message) -> str | None:
-    """The first column whose value is not told, or is looked for inside of one; None for none.
+    """The first column without a sent value, or with its path inside of one; None for none.
 
     Args:
         fields: Columns, with their paths from the message's top.
-        message: As it was read.
+        message: The parsed message.
     """
     for field in fields:
         found: object = message
@@ -162,15 +162,15 @@ def without_unavailable(
     untold: Callable[[bytes], str | None],
     marks: Sequence[bytes],
 ) -> Decoded:
-    """Make rows dirty in which the source did not tell a value: nobody here knows it.
+    """Make rows dirty in which the source did not send a value: the value is not known here.
 
     Called once a batch of a keyed table. Only payloads that may hold a mark are read again.
 
     Args:
-        decoded: Of changes with kinds.
-        payloads: Those that were decoded.
+        decoded: Rows of changes with kinds.
+        payloads: Payloads of the batch.
         untold: From a payload to the column without a value, as `untold_column`.
-        marks: As of `marks_of`.
+        marks: Result of `marks_of`.
     """
     found: dict[int, str] = {}
     for row in _candidates(decoded, payloads, marks):
@@ -199,7 +199,7 @@ def without_unavailable(
 def _candidates(
     decoded: Decoded, payloads: Sequence[bytes | None], marks: Sequence[bytes]
 ) -> list[int]:
-    """Positions of payloads that hold a mark's bytes, or an array as long as one in numbers."""
+    """Positions of payloads that hold a mark's bytes, or a number array of a mark's length."""
     found = [rows_with(payloads, marks)]
     for column in decoded.rows.columns:
         if pa.types.is_list(column.type):

@@ -12,18 +12,18 @@ from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Schema
 
 DELETED = "deleted"
-"""Note under which payloads are counted that delete a row."""
+"""Note that counts payloads which delete a row."""
 _KIND = pa.int8()
 
 
 class WholeRowsDecoder(RowDecoder):
-    """Tells changes where the format has none: an image a payload. Created once a task.
+    """Makes changes of a format without them: an image for each payload. Created once a task.
 
     Args:
-        inner: Reads the rows; a payload that is None is dirty to it where it deletes.
+        inner: Reads the rows; it reports a tombstone as dirty where that deletes.
         schema: The table's columns.
-        nulls_delete: Whether a payload that is None deletes the row that the record's key names.
-            One without bytes is what `inner` makes of it.
+        nulls_delete: Whether a payload that is None deletes the row of the record's key. `inner`
+            decides about a payload without bytes.
     """
 
     def __init__(self, inner: RowDecoder, schema: Schema, *, nulls_delete: bool) -> None:
@@ -44,7 +44,7 @@ class WholeRowsDecoder(RowDecoder):
         found = self._inner.decode(payloads)
         kinds = pa.array(np.full(found.rows.num_rows, int(RowKind.IMAGE), np.int8))
         found = replace(found, kinds=kinds)
-        # The format has looked at every payload: only what it calls empty is looked at again.
+        # The format has checked every payload: only payloads that it calls empty are checked again.
         gone = [
             row.index
             for row in found.dirty
@@ -65,7 +65,7 @@ class WholeRowsDecoder(RowDecoder):
 
 
 def _with_deletes(found: Decoded, kinds: pa.Array, gone: list[int]) -> Decoded:
-    """The same with a delete, of which nothing is told, for each of these payloads."""
+    """The result with a delete, of which only the key is known, for each of these payloads."""
     schema = found.rows.schema
     nothing = [pa.nulls(len(gone), field.type) for field in schema]
     deletes = pa.RecordBatch.from_arrays(nothing, schema=schema)

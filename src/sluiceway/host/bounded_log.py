@@ -1,7 +1,7 @@
-"""A log file that never grows beyond a bound: it is begun anew when it is full.
+"""A log file of bounded size: when it is full, a new part begins.
 
-The parts before are `NAME.1` (the last one) to `NAME.4`. Part is cut from part at the end of a
-line. Whoever reads must open the parts from the newest on: they only ever move to higher numbers.
+Older parts are `NAME.1` (the last one) to `NAME.4`. Parts end at the end of a line. A reader must
+open the parts from the newest on: they only ever move to higher numbers.
 """
 
 import os
@@ -15,12 +15,12 @@ KEPT_PARTS = 4
 
 
 class BoundedLog:
-    """The writer.
+    """Writes the log.
 
     Args:
-        path: Of the part that is written. It may be there, be removed or be moved meanwhile.
-        part_bytes: From about this size on another part is begun.
-        kept: Older parts that are kept.
+        path: Path of the newest part. It may exist, be removed or be moved meanwhile.
+        part_bytes: From about this size on a new part begins.
+        kept: How many older parts are kept.
     """
 
     def __init__(self, path: Path, *, part_bytes: int = PART_BYTES, kept: int = KEPT_PARTS) -> None:
@@ -34,7 +34,7 @@ class BoundedLog:
         """Add bytes to the end.
 
         Raises:
-            OSError: It cannot be written; what could be is there.
+            OSError: It cannot be written; what could be written is in the file.
         """
         file = self._opened()
         while block:
@@ -47,7 +47,7 @@ class BoundedLog:
                 file = self._begin_anew()
 
     def close(self) -> None:
-        """Let go of the file. Safe to repeat."""
+        """Close the file. Safe to repeat."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -67,7 +67,7 @@ class BoundedLog:
             block = block[written:]
 
     def _opened(self) -> int:
-        """The file, where it is still the one of its name; else that one."""
+        """The open file, where it still has its name; else a newly opened one."""
         if self._file is not None:
             mine = os.fstat(self._file)
             with suppress(FileNotFoundError):
@@ -91,23 +91,23 @@ class BoundedLog:
 
 
 def part_names(path: Path, kept: int = KEPT_PARTS) -> list[Path]:
-    """Where parts may be, the newest first."""
+    """Paths of possible parts, the newest first."""
     return [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, kept + 1))]
 
 
 def opened_parts(path: Path, opened: ExitStack, kept: int = KEPT_PARTS) -> dict[int, BinaryIO]:
-    """The parts that are there, the newest first, each once, while the writer may go on.
+    """The existing parts, the newest first, each once, while the writer may go on.
 
     Args:
-        path: Of the newest part.
+        path: Path of the newest part.
         opened: Closes them.
-        kept: As the writer has it.
+        kept: How many older parts the writer keeps.
 
     Returns:
         Inode -> file.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: There is no part.
         OSError: One cannot be opened.
     """
     found: dict[int, BinaryIO] = {}
@@ -118,7 +118,7 @@ def opened_parts(path: Path, opened: ExitStack, kept: int = KEPT_PARTS) -> dict[
         except FileNotFoundError as error:
             missing = missing or error
             continue
-        # One that got another name meanwhile is met twice.
+        # A part that was renamed meanwhile is found twice.
         found.setdefault(os.fstat(part.fileno()).st_ino, part)
     if not found and missing is not None:
         raise missing

@@ -1,7 +1,7 @@
-"""Files of the machine that submitted a job, which came along with the driver's program.
+"""Files that came with a submitted driver's program from the machine of its submission.
 
-A job file names them by the path that they have there. On a cluster the driver looks here for its
-copy; tasks never do, since nothing of it reaches them.
+A job file names them by their paths on that machine. On a cluster the driver finds its copies here.
+Tasks never use them, because no copy reaches them.
 """
 
 import json
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Final
 
 VARIABLE: Final = "SLUICEWAY_CARRIED"
-"""Of the driver's process: JSON of path -> path of the copy."""
+"""Variable of the driver's process: JSON of path -> path of the copy."""
 
 
 def carry(copies: Mapping[str, str]) -> None:
-    """Have this process use copies of files, by the paths that a job file names."""
+    """Make this process use copies of files, by the paths in the job file."""
     os.environ[VARIABLE] = json.dumps(dict(copies))
 
 
@@ -24,6 +24,6 @@ def is_carried() -> bool:
 
 
 def path_here(path: str) -> str:
-    """Where a file that the job names lies on this machine: its copy, else the path itself."""
+    """Path on this machine of a file that the job names: its copy, else the path itself."""
     copies = json.loads(os.environ.get(VARIABLE, "{}"))
     return str(copies.get(path, path))

@@ -1,7 +1,7 @@
-"""Delegation tokens of HDFS as a task has them: in a file for its user alone, in Hadoop's format.
+"""HDFS delegation tokens in a task: in a file for its user alone, in Hadoop's format.
 
-A driver gets them, `hold_tokens` takes them in a task, and the HDFS client reads the file whenever
-it makes a connection.
+A driver gets them, and `hold_tokens` stores them in a task. The HDFS client reads the file for each
+new connection.
 """
 
 import os
@@ -23,7 +23,7 @@ _MAGIC = b"HDTS"
 _WRITABLE = 0
 _ONE_BYTE_MOST = 127
 _NO_SECRET_KEYS = b"\0"
-# Name nodes let none live longer than a week, unless told so.
+# By default name nodes let no token live longer than a week.
 _WORTHLESS_AFTER_S = 8 * 86_400.0
 
 
@@ -32,10 +32,10 @@ class HdfsToken:
     """A right to act as the job at one name service, for some time.
 
     Attributes:
-        service: As the HDFS client looks for it: `host:port`, or `ha-hdfs:name`.
-        identifier: Whose it is, and which one.
-        password: Its secret.
-        ends_s: When it ends, in seconds since 1970.
+        service: Name that the HDFS client looks for: `host:port`, or `ha-hdfs:name`.
+        identifier: Identifies the token and its owner.
+        password: Secret of the token.
+        ends_s: When it expires, in seconds since 1970.
     """
 
     service: str
@@ -46,12 +46,12 @@ class HdfsToken:
 
 @dataclass(frozen=True, slots=True)
 class DelegationTokens:
-    """What a task is handed.
+    """The tokens that a task gets.
 
     Attributes:
-        owner: Of the file: letters, digits and dashes that no other application has.
+        owner: Owner of the file: letters, digits and dashes that no other application has.
         fetched_s: When the driver got the tokens, by its clock.
-        content: Of the file. A secret.
+        content: Content of the file. A secret.
     """
 
     owner: str
@@ -74,7 +74,7 @@ def packed_tokens(tokens: Sequence[HdfsToken]) -> bytes:
 
 
 def hold_tokens(delegation: DelegationTokens) -> Path:
-    """Have this process's HDFS client use a driver's tokens. Called before each piece of work.
+    """Make this process's HDFS client use a driver's tokens. Called before each piece of work.
 
     Workers of one application and machine share the file; older tokens never replace newer ones.
 
@@ -82,7 +82,7 @@ def hold_tokens(delegation: DelegationTokens) -> Path:
         The file, mode 600.
 
     Raises:
-        UnhealthyEnvironmentError: There is no private place for it.
+        UnhealthyEnvironmentError: There is no private place for the file.
         OSError: It cannot be written.
     """
     if not _OWNER.fullmatch(delegation.owner):
@@ -99,7 +99,7 @@ def hold_tokens(delegation: DelegationTokens) -> Path:
             with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: PTH123
                 out.write(delegation.content)
             os.utime(fresh, (_told_s(delegation), _told_s(delegation)))
-            # As a whole: the client reads the old ones or the new ones.
+            # As a whole: the client reads either the old tokens or the new ones.
             fresh.replace(file)
         finally:
             fresh.unlink(missing_ok=True)
@@ -109,22 +109,22 @@ def hold_tokens(delegation: DelegationTokens) -> Path:
 
 
 def holds_tokens() -> bool:
-    """Whether this process goes by a driver's tokens, and needs no login of its own at HDFS."""
+    """Whether this process uses a driver's tokens, and needs no own login to HDFS."""
     return _holding == [os.getpid()]
 
 
-# The process that holds them: one that is forked from it may be of another application.
+# The process that holds them: a forked process may be of another application.
 _holding: list[int] = []
 
 
 def _told_s(delegation: DelegationTokens) -> float:
-    """As whole seconds, which every file system keeps."""
+    """The driver's time in whole seconds, which every file system keeps."""
     return float(int(delegation.fetched_s))
 
 
 def _forget_worthless(folder: Path) -> None:
     oldest_s = time.time() - _WORTHLESS_AFTER_S
-    # Those that a killed worker was writing begin with a dot.
+    # Files that a killed worker was writing begin with a dot.
     for file in [*folder.glob(f"{_PREFIX}*"), *folder.glob(f".{_PREFIX}*")]:
         with suppress(FileNotFoundError):
             if file.stat().st_mtime < oldest_s:
@@ -132,7 +132,7 @@ def _forget_worthless(folder: Path) -> None:
 
 
 def _number(value: int) -> bytes:
-    """A length as Hadoop writes it: one byte, or how many follow and then these."""
+    """A length in Hadoop's format: one byte, or the number of bytes and then these."""
     if value <= _ONE_BYTE_MOST:
         return bytes([value])
     digits = value.to_bytes((value.bit_length() + 7) // 8, "big")

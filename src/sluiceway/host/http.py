@@ -1,6 +1,6 @@
-"""HTTP calls to the address that is given and to no other: no redirects and no proxies.
+"""HTTP calls to the given address only: no redirects and no proxies.
 
-A job file names who gets credentials and events, and the environment has no say in that.
+The job file decides who gets credentials and events; the environment cannot change that.
 """
 
 import http.client
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from sluiceway.errors import Retriable
 
 OK = range(200, 300)
-"""Answers of success."""
+"""Status codes of success."""
 
 NO_HEADERS: Mapping[str, str] = {}
 _LOOK_S = 0.5
@@ -32,10 +32,10 @@ class HttpReceiver:
     """A URL that receives events by POST.
 
     Attributes:
-        url: May hold a secret; never shown. `host` is what may be.
-        headers: As they are sent; values may be secrets.
-        timeout_s: Longest time of a whole call.
-        accept: Answers other than 2xx that say that it knows.
+        url: May hold a secret; never shown. `host` may be shown.
+        headers: Headers to send; values may be secrets.
+        timeout_s: Longest time of a whole call, in seconds.
+        accept: Status codes other than 2xx that confirm the event.
     """
 
     url: str
@@ -49,9 +49,9 @@ class HttpClient:
     """Keeps one connection to each address open. Used by one thread at a time.
 
     Args:
-        timeout_s: Longest wait for one step of a call: connecting, or the next bytes.
+        timeout_s: Longest wait for one step of a call, in seconds: connecting, or the next bytes.
         tls: For https; None trusts the authorities of the system.
-        most_bytes: Of the body of an answer; None reads all.
+        most_bytes: Most bytes of an answer's body to read; None reads all.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ def read_url(url: str, timeout_s: float) -> bytes:
     """The body of one URL. Called for a single answer; see `HttpClient`.
 
     Raises:
-        OSError: It is not reached, or its answer is no success.
+        OSError: The URL is not reached, or its answer is no success.
         ValueError: It is no URL.
     """
     client = HttpClient(timeout_s)
@@ -125,22 +125,22 @@ def read_url(url: str, timeout_s: float) -> bytes:
 
 
 def post_json(receiver: HttpReceiver, body: bytes, headers: Mapping[str, str]) -> None:
-    """Send a body of JSON; returns when the answer was 2xx, or one that the receiver may give.
+    """Send a body of JSON; returns when the status was 2xx, or one that the receiver accepts.
 
     Args:
-        receiver: Who gets it.
+        receiver: The receiver.
         body: Canonical JSON.
-        headers: More headers; they win over those of the receiver.
+        headers: More headers; they win over the receiver's own.
 
     Raises:
-        Retriable: It was not, or nobody knows. Holds no secret.
+        Retriable: The receiver did not get it, or that is not known. Holds no secret.
     """
     given = (("Content-Type", "application/json"), *receiver.headers, *headers.items())
     named = {name.lower(): (name, value) for name, value in given}
     try:
         status = _posted(receiver, body, dict(named.values()))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        # Its words may hold the URL, and that a secret.
+        # The error's text may hold the URL, and that a secret.
         told = f"does not answer: {type(error).__name__}"
         raise Retriable(told, where=receiver.host) from None
     if status not in OK and status not in receiver.accept:
@@ -159,7 +159,7 @@ def _posted(receiver: HttpReceiver, body: bytes, headers: Mapping[str, str]) -> 
 
 @contextmanager
 def _cut_off(connection: http.client.HTTPConnection, timeout_s: float) -> Iterator[None]:
-    """Let what is done within take so long: a timeout of a socket begins again with each byte.
+    """Limit the time of the block: a socket's timeout begins again with each byte.
 
     Raises:
         TimeoutError: It took longer.
@@ -187,7 +187,7 @@ def _cut_off(connection: http.client.HTTPConnection, timeout_s: float) -> Iterat
 
 
 def _parts(url: str) -> tuple[str, str]:
-    """A server's address as `https://host:port`, and what is asked of it."""
+    """A server's address as `https://host:port`, and the path of the URL."""
     parts = urlsplit(url)
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     return f"{parts.scheme}://{parts.netloc}", path

@@ -39,8 +39,8 @@ class JavaHome:
         path: Its home folder: the one that holds `bin/java`.
         major: Feature release, such as 17.
         vendor: Who built it, in its own words.
-        passed_over: What JAVA_HOME names, and why it is not this; empty when there is nothing
-            to tell.
+        passed_over: What JAVA_HOME names, and why it is not used; empty when there is nothing to
+            say.
     """
 
     path: Path
@@ -63,17 +63,17 @@ def find_java(
     """Find the Java to run Spark and the lab with: JAVA_HOME, then PATH, then `folders`.
 
     Called on the driver before Spark starts and by the lab; starts each candidate once to ask
-    it (about 0.1 s). Spark itself looks at JAVA_HOME: set it to `path` for what is started.
+    it (about 0.1 s). Spark itself reads JAVA_HOME: set it to `path` for its process.
 
     Args:
-        environment: Where JAVA_HOME and PATH are read from; this process's when left out.
+        environment: Variables JAVA_HOME and PATH; None takes this process's.
         folders: Glob patterns of Java homes; `~` is the user's home.
 
     Returns:
-        The first one of an accepted release; it says so when JAVA_HOME is not that.
+        The first one of an accepted release; its `passed_over` explains why JAVA_HOME is not used.
 
     Raises:
-        UnhealthyEnvironmentError: There is none; says what was found and how to install one.
+        UnhealthyEnvironmentError: There is none; the message names what was found and the fix.
     """
     rejected, wrong_home = [], list[str]()
     for origin, executable in _candidates(environment or os.environ, folders):
@@ -117,7 +117,7 @@ def _places(environment: Mapping[str, str], folders: Sequence[str]) -> Iterator[
 
 
 def _ask(executable: Path) -> JavaHome | str:
-    """What the command says of itself, or why it is not a usable Java."""
+    """The command's own data, or why it is not a usable Java."""
     command = [str(executable), "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(  # noqa: S603

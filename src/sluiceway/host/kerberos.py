@@ -28,19 +28,19 @@ _LONGEST_PAUSE_S = 60.0
 _KINIT_TIMEOUT_S = 60.0
 
 NOT_RENEWED = "kerberos_not_renewed"
-"""Event: the KDC gave no new ticket; it is asked again until one comes."""
+"""Event: the KDC gave no new ticket; it is asked again until a ticket comes."""
 OnTicket = Callable[[str, Mapping[str, object]], None]
-"""Told of a renewal, or of one that failed: the event's name and its fields."""
+"""Called after a renewal, or a failed one: the event's name and its fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class KerberosLogin:
-    """Who a job is to a realm's services.
+    """The job's login to a Kerberos realm.
 
     Attributes:
         principal: `name@REALM`.
         keytab: File with its key, on every machine that logs in.
-        config: File that stands for /etc/krb5.conf; empty for the machine's own.
+        config: File to use instead of /etc/krb5.conf; empty for the machine's own.
     """
 
     principal: str
@@ -49,11 +49,11 @@ class KerberosLogin:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What it has on this machine."""
+        """Its files on this machine."""
         return tuple(filter(None, (self.keytab, self.config)))
 
     def options(self) -> tuple[tuple[str, str], ...]:
-        """As options of a client, which travel to tasks; `login_of` reads them."""
+        """The login as options of a client, which travel to tasks; `login_of` reads them."""
         named = (("config", self.config), ("keytab", self.keytab), ("principal", self.principal))
         return tuple((f"{_OPTION}{name}", value) for name, value in named if value)
 
@@ -68,20 +68,21 @@ def login_of(options: Mapping[str, str]) -> KerberosLogin | None:
 
 
 def without_login(options: Mapping[str, str]) -> dict[str, str]:
-    """A client's options but for those of the login."""
+    """A client's options without those of the login."""
     return {name: value for name, value in options.items() if not name.startswith(_OPTION)}
 
 
 def realm_flag(config: str) -> str:
-    """What makes a JVM look for the realm in a file; it does not look at KRB5_CONFIG."""
+    """The flag that gives a JVM its krb5.conf; JVMs ignore KRB5_CONFIG."""
     return f"-Djava.security.krb5.conf={config}"
 
 
 def log_in(login: KerberosLogin) -> Path:
-    """See that this process has a ticket, and keep it renewed for as long as the process lives.
+    """Get a ticket for this process, and renew it for as long as the process lives.
 
-    Called before a client of a secured service is made, in the driver, in tasks and in tools; at
-    once when there is a ticket. Processes of one user on one machine share the ticket cache.
+    Called before a client of a secured service is made, in the driver, in tasks and in tools. It
+    returns at once when there is a ticket. Processes of one user on one machine share the ticket
+    cache.
 
     Returns:
         The ticket cache, for its user alone.
@@ -100,7 +101,7 @@ def log_in(login: KerberosLogin) -> Path:
 
 
 def observe_tickets(on_ticket: OnTicket | None) -> None:
-    """Have somebody told of renewals in this process; None: nobody any more."""
+    """Set the observer of renewals in this process; None for no observer."""
     _listeners[:] = [] if on_ticket is None else [on_ticket]
 
 
@@ -127,8 +128,8 @@ class _Keeper:
             os.environ[CACHE_VARIABLE] = f"FILE:{self.cache}"
             if login.config:
                 os.environ[CONFIG_VARIABLE] = path_here(login.config)
-            # HDFS's client takes tokens before tickets. Those that YARN gives a container end after
-            # a week, and no new ones are given for them.
+            # HDFS's client prefers tokens to tickets. YARN's tokens of a container end after a
+            # week, and no new ones come for them.
             if not holds_tokens():
                 os.environ.pop(TOKEN_VARIABLE, None)
             ticket = self._ticket()
@@ -137,7 +138,7 @@ class _Keeper:
                 ticket = self._ticket()
             if ticket is not None:
                 self._tell_new(ticket)
-            # One that holds is renewed there: nobody waits for a KDC that does not answer.
+            # A thread renews a valid ticket: no caller waits for a KDC that does not answer.
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="kerberos", daemon=True)
                 self._thread.start()
@@ -175,13 +176,13 @@ class _Keeper:
             try:
                 _kinit(self._login, fresh)
                 fresh.chmod(0o600)
-                # As a whole: whoever reads it meanwhile has the old ticket or the new one.
+                # As a whole: a reader gets either the old ticket or the new one.
                 fresh.replace(self.cache)
             finally:
                 fresh.unlink(missing_ok=True)
 
     def _tell_new(self, ticket: Ticket) -> None:
-        """Once of each ticket, also of one that another process has asked for."""
+        """Report each ticket once, also one that another process has requested."""
         if ticket.start_s != self._told_start_s:
             self._told_start_s = ticket.start_s
             holds_s = round(ticket.end_s - time.time())
@@ -189,7 +190,7 @@ class _Keeper:
 
 
 _keeping = threading.Lock()
-# By process: a worker is forked from one that may have been logged in.
+# By process: a worker may be forked from a process that was logged in.
 _keepers: dict[int, _Keeper] = {}
 _listeners: list[OnTicket] = []
 
@@ -213,7 +214,7 @@ def _kinit(login: KerberosLogin, cache: Path) -> None:
     """
     keytab = path_here(login.keytab)
     if not Path(keytab).is_file():
-        # Its own words for this are those for a file that may not be read.
+        # kinit's text for this is that for a file without read permission.
         raise KerberosRefusedError(
             f"there is no keytab {keytab}", hint=what_to_do("Key table file")
         )

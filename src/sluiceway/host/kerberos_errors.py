@@ -1,4 +1,4 @@
-"""What Kerberos' own words ask of a person: the same in `kinit`, in GSSAPI and in HDFS's client."""
+"""What to do about Kerberos' error texts: the same in `kinit`, in GSSAPI and in HDFS's client."""
 
 UNAVAILABLE = (
     "Cannot contact any KDC",
@@ -37,10 +37,10 @@ _TODO = {
 
 
 def what_to_do(said: str) -> str:
-    """The fix for what was said; empty when these are not Kerberos' words."""
+    """The fix for an error text; empty when it is not from Kerberos."""
     return next((todo for words, todo in _TODO.items() if words in said), "")
 
 
 def may_come_back(said: str) -> bool:
-    """Whether the same may succeed later, with nothing changed here."""
+    """Whether the same call may succeed later, with nothing changed here."""
     return any(words in said for words in UNAVAILABLE)

@@ -1,4 +1,4 @@
-"""What this machine has: memory, room on its disks, limits of a process."""
+"""Resources of this machine: memory, disk space, limits of a process."""
 
 import os
 import re
@@ -12,10 +12,10 @@ _CGROUP_USED = Path("/sys/fs/cgroup/memory.current")
 
 
 def free_memory_bytes() -> int | None:
-    """Memory that programs could still take; the container's rest where that is less.
+    """Memory that programs can still get; the container's rest where that is less.
 
     Returns:
-        None where the system does not tell.
+        None where the system does not report it.
     """
     try:
         told = re.search(r"^MemAvailable:\s+(\d+) kB", _MEMINFO.read_text(), re.MULTILINE)
@@ -32,7 +32,7 @@ def free_memory_bytes() -> int | None:
 
 
 def free_disk_bytes(folder: str) -> int:
-    """Room for this user on the disk of a folder.
+    """Space for this user on the disk of a folder, in bytes.
 
     Raises:
         OSError: There is no such folder.
@@ -41,19 +41,19 @@ def free_disk_bytes(folder: str) -> int:
 
 
 def open_files_limit() -> int | None:
-    """How many files and connections a process of this user may have open; None: no bound."""
+    """How many files and connections a process of this user may have open; None for no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def processes_limit() -> int | None:
-    """How many processes and threads this user may have; None: no bound."""
+    """How many processes and threads this user may have; None for no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def local_slots(master: str) -> int | None:
-    """How many tasks run at once on this machine by a job file's `run.master`; None: elsewhere."""
+    """How many tasks `run.master` runs at once on this machine; None when they run elsewhere."""
     if master == "local":
         return os.cpu_count() or 1
     match = re.fullmatch(r"local\[(\d+)\]", master)

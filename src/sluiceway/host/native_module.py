@@ -8,18 +8,18 @@ from types import ModuleType
 from typing import Final
 
 MODULE = "sluiceway_native"
-# What this version of the package calls; see `INTERFACE` in native/src/lib.rs.
+# The interface that this version calls; see `INTERFACE` in native/src/lib.rs.
 INTERFACE: Final = 5
 SWITCH: Final = "SLUICEWAY_NATIVE"
 
 
 def native_module(environ: Mapping[str, str] | None = None) -> ModuleType | None:
-    """The native module, when there is one to be used in this process.
+    """The native module, when this process can use one.
 
     Called when a decoder or a consumer is made; cheap after the first time.
 
     Args:
-        environ: Instead of the process's own environment.
+        environ: Variables to use; None for the process's own.
 
     Returns:
         None when it is not installed, was built for another version of this package, or is

@@ -1,4 +1,4 @@
-"""Where a process keeps what is no part of a table: for its user alone."""
+"""A folder for a process's own files, readable by its user alone."""
 
 import os
 import stat
@@ -9,10 +9,10 @@ from sluiceway.errors import UnhealthyEnvironmentError
 
 
 def private_folder() -> Path:
-    """Where a driver keeps what is no part of a table: for its user alone, below TMPDIR.
+    """The driver's folder for files that are no part of a table: for its user alone, below TMPDIR.
 
     Raises:
-        UnhealthyEnvironmentError: Somebody else made it, or others may look into it.
+        UnhealthyEnvironmentError: Another user made it, or others may read it.
     """
     folder = Path(tempfile.gettempdir()) / f"sluiceway-{os.getuid()}"
     try:

@@ -15,11 +15,11 @@ _ASK_TIMEOUT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process, told apart from every other one that ever has or gets its pid.
+    """A process, distinct from every other one that ever has or gets its pid.
 
     Attributes:
         host: Host name of the machine it runs on.
-        boot_id: What `boot_id()` gave there; empty when the machine could not tell.
+        boot_id: Result of `boot_id()` there; empty when it is unknown.
         pid: Process id.
         start_ticks: When it started: clock ticks since the boot (Linux), else Unix seconds.
     """
@@ -33,8 +33,8 @@ class ProcessIdentity:
 def boot_id() -> str:
     """Identify this boot of this machine and the pid namespace that pids belong to.
 
-    Two containers share the kernel's boot id, but a pid of one says nothing in the other, so
-    the namespace is part of it.
+    Two containers share the kernel's boot id, but a pid of one means nothing in the other. So the
+    namespace is part of it.
 
     Returns:
         An opaque text, the same for all processes that see each other; empty when unknown.
@@ -51,7 +51,7 @@ def own_identity() -> ProcessIdentity:
     """Identify the calling process.
 
     Raises:
-        ProcessLookupError: The system does not tell when this process started.
+        ProcessLookupError: The system does not report when this process started.
     """
     identity = identity_of(os.getpid())
     if identity is None:
@@ -74,12 +74,12 @@ def identity_of(pid: int) -> ProcessIdentity | None:
 
 
 def is_alive(identity: ProcessIdentity) -> bool | None:
-    """Tell whether exactly this process still runs.
+    """Whether exactly this process still runs.
 
     Returns:
-        True or False when it is known; None when it cannot be known from here: another host,
-        a boot that is not known, another pid namespace, a hidden process. The same host after
-        a reboot answers None too: host names are not unique enough to call it dead.
+        True or False when it is known. None when it cannot be known from here: another host, an
+        unknown boot, another pid namespace, a hidden process. The same host after a reboot answers
+        None too: host names are not unique enough to call it dead.
     """
     here = boot_id()
     if identity.host != socket.gethostname() or not here or identity.boot_id != here:

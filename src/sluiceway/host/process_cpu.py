@@ -1,18 +1,18 @@
-"""CPU of this process and of those below it, by what they are (Linux)."""
+"""CPU of this process and of its descendants, by command (Linux)."""
 
 import os
 from pathlib import Path
 
 PROC = Path("/proc")
-# Fields behind the command name, from the state on: see proc_pid_stat(5).
+# Fields after the command name, from the state on: see proc_pid_stat(5).
 STATE, PPID, TIMES, THREADS, START_TICKS = 0, 1, slice(11, 15), 17, 19
 
 
 def read_stat(pid: int) -> tuple[str, list[str]] | None:
-    """Command name of a process, and the fields behind it.
+    """Command name of a process, and the fields after it.
 
     Returns:
-        None when no such process is there, or it is hidden.
+        None when the process does not exist, or is hidden.
     """
     try:
         text = (PROC / str(pid) / "stat").read_text(errors="replace")
@@ -29,11 +29,11 @@ def cpu_below(pid: int | None = None) -> dict[str, float] | None:
     Ended children count with the parent that waited for them.
 
     Args:
-        pid: Of the topmost one; this process when left out.
+        pid: Pid of the topmost process; None for this process.
 
     Returns:
         Command name -> seconds, the topmost process under the name ``""``; None where the system
-        does not tell.
+        does not report it.
     """
     top = os.getpid() if pid is None else pid
     stats = {}

@@ -1,4 +1,4 @@
-"""Whether a standalone master takes connections, told before Spark waits for it in silence."""
+"""Whether a standalone master accepts connections, checked before Spark waits for it silently."""
 
 import socket
 
@@ -7,16 +7,16 @@ _CONNECT_S = 5.0
 
 
 def reachable_master(master: str) -> str:
-    """The first server of `master` that takes a connection. Called by `doctor` and `submit`.
+    """The first server of `master` that accepts a connection. Called by `doctor` and `submit`.
 
     Args:
-        master: `spark://host:port`, several with commas between.
+        master: `spark://host:port`, or several separated by commas.
 
     Returns:
         `host:port`.
 
     Raises:
-        OSError: None does; of the last one.
+        OSError: No server does; the error of the last one.
     """
     why = OSError("no server is named")
     for server in master.removeprefix(STANDALONE).split(","):

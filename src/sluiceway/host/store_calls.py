@@ -1,4 +1,4 @@
-"""Calls to stores side by side, from threads that all routes of a process share."""
+"""Parallel calls to stores, from threads that all routes of a process share."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -12,15 +12,15 @@ Item = TypeVar("Item")
 
 
 class StoreCalls:
-    """Makes the same call for many things. Safe for several threads; idle, it has no thread yet."""
+    """Makes the same call for many items. Safe for several threads; idle, it has no thread yet."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="store")
 
     def each(self, act: Callable[[Item], None], items: Iterable[Item]) -> None:
-        """Call `act` for each, four at once; returns when all have been called.
+        """Call `act` for each, four at once; returns when all calls have ended.
 
-        After an error no further one is begun.
+        After an error no further call begins.
 
         Raises:
             BaseException: The first error that a call raised, whatever it is.
@@ -64,5 +64,5 @@ _CALLS: Final = StoreCalls()
 
 
 def process_calls() -> StoreCalls:
-    """Those that all routes of this process share."""
+    """The calls that all routes of this process share."""
     return _CALLS

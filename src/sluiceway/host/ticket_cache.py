@@ -1,4 +1,4 @@
-"""Reads how long the ticket in a Kerberos ticket cache holds.
+"""Reads how long the ticket in a Kerberos ticket cache is valid.
 
 Source: MIT Kerberos, "Credential cache file format", version 4.
 """
@@ -14,12 +14,12 @@ _CONFIGURATION_REALM = "X-CACHECONF:"
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The ticket by which others are asked for.
+    """The ticket-granting ticket, by which other tickets are requested.
 
     Attributes:
-        principal: Whose it is: `name@REALM`.
-        start_s: When it began to hold, in seconds since 1970.
-        end_s: When it ends, the same.
+        principal: Its owner: `name@REALM`.
+        start_s: When it becomes valid, in seconds since 1970.
+        end_s: When it expires, in seconds since 1970.
     """
 
     principal: str
@@ -27,7 +27,7 @@ class Ticket:
     end_s: int
 
     def life_left(self, now_s: float) -> float:
-        """The share of its life that is left: 1 at its start, 0 and less behind its end."""
+        """The share of its lifetime that is left: 1 at its start, 0 and less after its end."""
         return (self.end_s - now_s) / max(1, self.end_s - self.start_s)
 
 
@@ -35,10 +35,10 @@ def read_ticket(cache: Path) -> Ticket | None:
     """The ticket in a cache that is a file.
 
     Args:
-        cache: The file. Whoever renews it has to replace it as a whole.
+        cache: The file. A writer has to replace it as a whole.
 
     Returns:
-        None when there is no such file, it holds no such ticket, or is of another format.
+        None when there is no such file, it holds no such ticket, or has another format.
     """
     try:
         content = cache.read_bytes()

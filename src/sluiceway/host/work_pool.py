@@ -1,8 +1,8 @@
 """The few threads of a process that do recurring work, however many routes it has.
 
-A work is called again and again, never twice at once: when somebody wakes it, and when the pause is
-over that its last turn asked for. Those that call one connection share four threads at most, so
-that a server which does not answer holds up no other one's.
+A work is called again and again, never twice at once: when it is woken, and after the pause that
+its last turn asked for. Works of one connection share four threads at most, so that a server which
+does not answer holds up no work of others.
 """
 
 import heapq
@@ -35,17 +35,17 @@ class Work:
     ended: bool = False
 
     def wake(self) -> None:
-        """Have it called soon; once more when it is called just now. Returns at once."""
+        """Request a call soon; during a call, request one more. Returns at once."""
         self.pool.wake(self)
 
     def end(self, timeout_s: float | None = None) -> bool:
-        """Have it called no more. Safe to repeat, also from its own turn.
+        """Stop the calls. Safe to repeat, also from its own turn.
 
         Args:
-            timeout_s: How long a turn that goes on is waited for; None without a limit.
+            timeout_s: Longest wait for a running turn, in seconds; None without a limit.
 
         Returns:
-            False when it goes on still.
+            False when the turn still runs.
         """
         return self.pool.end(self, timeout_s)
 
@@ -54,7 +54,7 @@ class WorkPool:
     """Threads that are made when there is work, and end when there is none for a while.
 
     Args:
-        most_threads: Of the pool.
+        most_threads: Most threads of the pool.
         most_on_one: Turns at once of the works of one connection.
     """
 
@@ -80,10 +80,10 @@ class WorkPool:
         """A work that is called when it is first woken.
 
         Args:
-            act: A turn of it; the seconds until the next one, None until it is woken. It handles
-                its errors: one that gets out is told on standard error, and the work goes on after
-                a minute.
-            connection: What its calls go to; those of the empty one have no limit of their own.
+            act: One turn; returns the seconds until the next one, None until it is woken. It
+                handles its errors: an error that it raises is printed on standard error, and the
+                work goes on after a minute.
+            connection: Server of its calls; works with an empty one have no limit.
         """
         return Work(self, act, connection)
 
@@ -108,7 +108,7 @@ class WorkPool:
             self._ready.append(work)
 
     def _call_for_help(self) -> None:
-        """See that a thread looks at what has changed; called with the lock held."""
+        """Make sure that a thread sees what has changed; called with the lock held."""
         is_needed = self._ready or not self._threads or (self._timers and self._watched is None)
         if self._idle:
             self._changed.notify()
@@ -132,7 +132,7 @@ class WorkPool:
                 self._stood_still.notify_all()
 
     def _next(self) -> Work | None:
-        """The next work to be called, once there is one; None when this thread may end."""
+        """The next work to call, once there is one; None when this thread may end."""
         with self._lock:
             waited_since = time.monotonic()
             while True:
@@ -149,20 +149,20 @@ class WorkPool:
                 self._idle -= 1
 
     def _is_spare(self) -> bool:
-        """Whether a thread may end: there is no timer, or another one watches."""
+        """Whether a thread may end: there is no timer, or another thread watches it."""
         return not self._timers or self._watched is not None
 
     def _rest(self) -> None:
         """Wait until something may be due: one idle thread watches the timers, the others linger.
 
-        Who comes with an earlier timer than the one that is watched watches that.
+        A thread with an earlier timer than the watched one takes over the watch.
         """
         due = self._timers[0][0] if self._timers else None
         if due is None or (self._watched is not None and self._watched <= due):
             self._changed.wait(_LINGER_S)
             return
         self._watched = due
-        # One that is due waits for its connection, and whoever leaves that looks again.
+        # A due work waits for its connection; the thread that frees it looks again.
         self._changed.wait(max(0.0, due - time.monotonic()))
         if self._watched == due:
             self._watched = None
@@ -175,7 +175,7 @@ class WorkPool:
                 self._make_ready(work)
 
     def _startable(self) -> Work | None:
-        """The first that is ready and whose connection has a place."""
+        """The first ready work whose connection is below its limit."""
         for _ in range(len(self._ready)):
             work = self._ready.popleft()
             if work.ended:
@@ -191,7 +191,7 @@ class WorkPool:
 
 
 class UpkeepPool(WorkPool):
-    """For work that asks for records and waits for them: it must not keep followers waiting."""
+    """For work that requests records and waits for them: it must not keep followers waiting."""
 
     name = "upkeep"
 
@@ -206,7 +206,7 @@ def process_pool() -> WorkPool:
 
 
 def process_upkeep() -> UpkeepPool:
-    """The pool of the work that routes of this process do for themselves beside their epochs."""
+    """The pool of the upkeep that routes of this process do while epochs run."""
     return _UPKEEP
 
 

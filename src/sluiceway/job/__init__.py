@@ -1,1 +1,1 @@
-"""The process: run, loop, places of routes, stop, status, discovery, Spark."""
+"""The process: run, loop, state of routes, stop, status, discovery, Spark."""

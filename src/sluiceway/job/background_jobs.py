@@ -1,4 +1,4 @@
-"""Spark jobs of low priority beside the epochs, in a pool of their own (ADR 74)."""
+"""Spark jobs of low priority that run at the same time as epochs, in their own pool (ADR 74)."""
 
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,25 +23,25 @@ _CANCEL_S = 10.0
 
 
 class JobFailedError(Exception):
-    """A task has failed as often as Spark begins it again; with why."""
+    """A task has failed as often as Spark retries it; holds the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class LowJob:
-    """One that was begun."""
+    """A job that has begun."""
 
     _session: SparkSession
     _tag: str
     _work: Future[list[Any]]
 
     def wait(self, most_s: float) -> list[Any]:
-        """Its tasks' rows, as Spark gives them.
+        """Rows of its tasks, as Spark returns them.
 
         Args:
             most_s: Longest wait, in seconds.
 
         Raises:
-            TimeoutError: It has not ended.
+            TimeoutError: The job has not ended.
             JobFailedError: A task has died.
             TaskFailedError: Spark is gone.
         """
@@ -52,7 +52,7 @@ class LowJob:
         except NotDoneError:
             raise
         except (Py4JError, OSError) as error:
-            # The loop is told too, and ends.
+            # The loop gets the error too, and ends.
             raise TaskFailedError(f"Spark is gone: {type(error).__name__}") from error
 
     def cancel(self) -> None:
@@ -61,19 +61,20 @@ class LowJob:
             self._session.sparkContext.cancelJobsWithTag(self._tag)
             self._work.result(_CANCEL_S)
         except (NotDoneError, Py4JError, PySparkException, OSError):
-            # Cancelled as asked, or Spark is gone; a task that does not end holds a slot longer.
+            # Cancelled as requested, or Spark is gone; a task that does not end holds a slot
+            # longer.
             return
 
 
 class LowJobs:
-    """Those of one kind.
+    """Jobs of one kind.
 
     Args:
-        session: Of the epochs.
-        name: Begins the name of their job group.
-        kind: Of the jobs, the end of that name.
-        most_at_once: So many run at the same time; more wait.
-        tokens: For tasks on other machines; None where they need none.
+        session: Session of the epochs.
+        name: First part of the name of their job group.
+        kind: Kind of the jobs, the last part of that name.
+        most_at_once: Most jobs at the same time; more wait.
+        tokens: Tokens for tasks on other machines; None where they need none.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class LowJobs:
         try:
             ids: str = self._session.sparkContext._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
         except (Py4JError, OSError):
-            # The loop is told too, and ends.
+            # The loop gets the error too, and ends.
             return 0
         return len(ids.split(",")) if ids else 0
 
@@ -106,11 +107,11 @@ class LowJobs:
         """Begin a job.
 
         Args:
-            about: What Spark's page says of it.
-            tasks: How many.
-            run: Called in each.
-            schema: Of what it gives, as Spark writes one.
-            places: Of the tables that it reads and writes.
+            about: Description on Spark's page.
+            tasks: Number of tasks.
+            run: Called in each task.
+            schema: Schema of its result, as Spark writes one.
+            places: Locations of the tables that it reads and writes.
         """
         run = require_same_version(run)
         if self._tokens is not None:
@@ -120,5 +121,5 @@ class LowJobs:
         return LowJob(self._session, label.tag, work)
 
     def close(self) -> None:
-        """Nothing more is begun; Spark's end is the end of what runs."""
+        """Begin no more jobs; running ones end with Spark."""
         self._threads.shutdown(wait=False, cancel_futures=True)

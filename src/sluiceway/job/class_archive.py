@@ -1,10 +1,10 @@
-"""Spark's classes as one JVM left them in memory: the next ones start with a third of the CPU.
+"""A JVM's loaded Spark classes in an archive: later JVMs start with a third of the CPU.
 
     python -m sluiceway.job.class_archive        makes the archive, where there is none yet
 
-`make install` does so once; a start without an archive is slower and nothing else. The archive
-belongs to this Python environment and one Java: the JVM itself compares its own version and each
-jar with what it was made of, and goes on without it where one differs.
+`make install` does so once; without the archive a start is only slower. The archive belongs to this
+Python environment and one Java. The JVM itself compares its own version and each jar with the
+archive, and goes on without it where one differs.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ import pyspark
 from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome, find_java
 
-# Hardly anything is allocated; G1 would take the whole heap in time all the same. Rows do not pass
-# through the JVM, so the second compiler costs more than it gives back, over 300 epochs too.
+# Hardly any memory is allocated, but G1 would take the whole heap in time. Rows do not pass through
+# the JVM, so the second compiler costs more than it saves, even over 300 epochs.
 QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options with which JVMs of a driver and of its executors start, with an archive or without."""
+"""Options of a driver's JVM and of its executors, with an archive or without."""
 
 _FOLDER = Path(sys.prefix) / "share" / "sluiceway"
-# What it says of an archive that it does not take would stand among the lines of the log.
+# The JVM's text about an archive that it refuses would stand among the lines of the log.
 _QUIET = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 _MAKE_TIMEOUT_S = 600.0
 # Runs what a driver runs: a session, tasks that exchange Arrow with Python, the end.
@@ -50,7 +50,7 @@ sys.exit(jvm.wait(300))
 
 
 def archive_file(java: JavaHome, folder: Path = _FOLDER) -> Path:
-    """Where the archive of this environment and this Java lies; it need not be there."""
+    """Path of the archive of this environment and this Java; the file may be missing."""
     release = java.path / "release"
     built = release.read_bytes() if release.is_file() else b""
     what = (str(java.path.resolve()), pyspark.__version__, pyspark.__file__, _REHEARSAL)
@@ -59,18 +59,18 @@ def archive_file(java: JavaHome, folder: Path = _FOLDER) -> Path:
 
 
 def archive_options(java: JavaHome, folder: Path = _FOLDER) -> str:
-    """Options of a JVM that begins with the archive; empty without one. Called at each start."""
+    """JVM options that use the archive; empty without one. Called at each start."""
     file = archive_file(java, folder)
     return f'{_QUIET} "-XX:SharedArchiveFile={file}"' if file.is_file() else ""
 
 
 def make_archive(java: JavaHome, plain_options: str, folder: Path = _FOLDER) -> Path:
-    """Make the archive, or leave the one that is there; takes a start of Spark and its end.
+    """Make the archive, or keep an existing one; takes a start of Spark and its end.
 
     Args:
-        java: That it is for.
-        plain_options: With which drivers start their JVM.
-        folder: Where it goes; made when missing.
+        java: Java of the archive.
+        plain_options: Options with which drivers start their JVM.
+        folder: Folder of the archive; created when missing.
 
     Raises:
         UnhealthyEnvironmentError: Spark does not start, or the folder cannot be written to.
@@ -81,7 +81,7 @@ def make_archive(java: JavaHome, plain_options: str, folder: Path = _FOLDER) -> 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            # Under its name only when it is whole: a JVM maps it into its memory.
+            # It gets its name only when it is complete: a JVM maps it into its memory.
             made = Path(scratch) / file.name
             options = f'{plain_options} "-XX:ArchiveClassesAtExit={made}"'
             done = subprocess.run(  # noqa: S603
@@ -106,7 +106,7 @@ def make_archive(java: JavaHome, plain_options: str, folder: Path = _FOLDER) -> 
 
 
 def main() -> int:
-    """The command: says in one line what it did. Never fails: all works without."""
+    """The command: prints its result in one line. Never fails: all works without an archive."""
     try:
         file = make_archive(find_java(), QUICK_START)
         told = f"Spark's classes: {file.stat().st_size >> 20} MB in {file}"

@@ -1,4 +1,4 @@
-"""Looks for topics: which routes the templates make of what the clusters have now."""
+"""Lists topics: which routes the templates make of the clusters' present topics."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.registry import SourceAccess
 
 MAX_ROUTES = 5000
-"""Tables of one job; a pattern that matches more than was meant ends here."""
+"""Most tables of one job, for a pattern that matches more than was meant."""
 
 _RETRY_S = 5.0
 
@@ -23,9 +23,9 @@ class _Template:
     """A template and the routes that it has made, by name.
 
     Attributes:
-        expanded: Whether its topics have been seen once.
-        misread: It matches no topic, and would if it were no regular expression.
-        refused: Topics that get no table, when they were looked for last.
+        expanded: Whether its topics were listed once.
+        misread: Whether it matches no topic, and would match as a shell pattern.
+        refused: Topics without a table, by the last list.
         shared: Topics that share a table with others whose names differ in case only.
     """
 
@@ -40,13 +40,13 @@ class _Template:
 class Discovery:
     """Expands a job's templates again and again. Owned and called by the job's loop.
 
-    A route stays once it is there: when all its topics are gone it has none, until one comes
-    back. A table or a name that another route has is refused, the first in the job file wins.
+    A route stays once it exists: when all its topics are gone it has none, until one comes back. A
+    table or a name of another route is refused; the first one in the job file wins.
 
     Args:
         job: The whole job.
-        sources: One client a cluster connection.
-        log: Told of topics that get no table, once each.
+        sources: One client for each cluster connection.
+        log: Gets a warning for each topic without a table, once.
     """
 
     def __init__(
@@ -64,23 +64,23 @@ class Discovery:
 
     @property
     def pending(self) -> bool:
-        """Whether a template's topics have not been seen yet."""
+        """Whether some template's topics were not listed yet."""
         return any(not each.expanded for each in self._templates)
 
     def due(self, *, once: bool) -> bool:
-        """Whether to look now.
+        """Whether to list topics now.
 
         Args:
-            once: Each template is expanded only once.
+            once: Whether each template is expanded only once.
         """
         wanted = self.pending if once else bool(self._templates)
         return wanted and time.monotonic() >= self._due
 
     def read_topics(self) -> tuple[RouteConfig, ...]:
-        """Ask the clusters and expand; a cluster that does not answer changes nothing.
+        """List the topics and expand; a cluster that does not answer changes nothing.
 
         Returns:
-            Every route that any template has made so far, with the topics that it has now.
+            Every route that any template has made so far, with its present topics.
         """
         self.failure = None
         listed: dict[SourceAccess, tuple[str, ...]] = {}
@@ -101,7 +101,7 @@ class Discovery:
 
     @property
     def refused(self) -> tuple[RefusedTopic, ...]:
-        """Topics that match and get no table, when they were looked for last."""
+        """Topics that match and get no table, by the last list."""
         return tuple(one for each in self._templates for one in each.refused)
 
     @property
@@ -111,7 +111,7 @@ class Discovery:
 
     @property
     def misread(self) -> WrongUsageError | None:
-        """Why a pattern matches no topic, where it was meant otherwise; None for none."""
+        """Why a pattern matches no topic, where it was probably a shell pattern; None for none."""
         for each in self._templates:
             if each.misread and each.refused:
                 return WrongUsageError(
@@ -143,7 +143,7 @@ class Discovery:
             if known is None and not self._claim(each, config):
                 continue
             if known is None and each.expanded:
-                # Its topics came while the job ran; their first rows are wanted too.
+                # Its topics came while the job ran; their first rows count too.
                 known = replace(config, start=EARLIEST)
             found.add(config.route)
             each.routes[config.route] = replace(known or config, topics=config.topics)
@@ -187,7 +187,7 @@ class Discovery:
 
 
 def _unmatched(pattern: str, topics: Sequence[str]) -> tuple[RefusedTopic, ...]:
-    """The first topic that a pattern would match if it were written as in a shell."""
+    """The first topic that a pattern would match as a shell pattern."""
     meant, found = meant_as_glob(pattern, topics)
     if not found:
         return ()
@@ -197,7 +197,7 @@ def _unmatched(pattern: str, topics: Sequence[str]) -> tuple[RefusedTopic, ...]:
 
 
 def _tables(config: RouteConfig) -> tuple[tuple[str, str], ...]:
-    """The tables that are this route's alone: its own, and that over its late place."""
+    """The tables that only this route fills: its own, and the one over its late place."""
     own, late = f"{config.hive.database}.{config.hive.table}", config.late_table_name
     names = (own,) if late is None else (own, late)
     return tuple((config.hive.metastore, name) for name in names)

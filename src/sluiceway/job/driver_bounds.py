@@ -1,4 +1,4 @@
-"""What a driver may take of its machine: the JVM's heap, and threads of its own process."""
+"""Limits of a driver on its machine: the JVM's heap, and threads of its own process."""
 
 import re
 from collections.abc import Mapping
@@ -15,24 +15,24 @@ HEAP = "spark.driver.memory"
 OVERHEAD = "spark.driver.memoryOverhead"
 
 PYTHON_MIB = 512
-"""What is counted for the driver's own process: an estimate, not a bound."""
+"""Memory of the driver's own process in the sum: an estimate, not a limit."""
 
 _MIB_OF = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
-# The loop, what writes status files, what answers health and metrics, what looks for Ctrl-C, and
-# the one that hands epochs to Spark.
+# The loop, the writer of status files, the health and metrics server, the one that waits for
+# Ctrl-C, and the one that hands epochs to Spark.
 _SINGLE_THREADS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class DriverBounds:
-    """What a driver takes at most.
+    """The most that a driver takes.
 
     Attributes:
-        heap_mib: Of the JVM.
-        overhead: Room of the container beside the heap, as the job file has it; empty where
-            Spark's own choice holds.
-        threads: Of the Python process, while stores and servers answer. The route of a call that
-            hangs takes one more until it is answered.
+        heap_mib: Heap of the JVM, in MiB.
+        overhead: Memory of the container on top of the heap, as the job file has it; empty for
+            Spark's own choice.
+        threads: Threads of the Python process while stores and servers answer. A route with a call
+            that hangs takes one more until it is answered.
     """
 
     heap_mib: int
@@ -46,11 +46,11 @@ class DriverBounds:
 
 
 def driver_bounds(routes: list[RouteConfig], settings: Mapping[str, str]) -> DriverBounds:
-    """Bounds of the driver that runs these routes.
+    """Limits of the driver that runs these routes.
 
     Args:
-        routes: Of the job, as far as they are known.
-        settings: What Spark is started with.
+        routes: Routes of the job, as far as they are known.
+        settings: Spark's settings.
     """
     stores = {route.stores for route in routes}
     threads = (
@@ -69,7 +69,7 @@ def memory_mib(text: str) -> int:
     """A size as Spark writes it, such as `512m` or `1g`; a bare number is MiB.
 
     Raises:
-        ValueError: Spark would not read it either.
+        ValueError: Spark could not read it either.
     """
     found = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text.lower())
     if found is None:

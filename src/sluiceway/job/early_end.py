@@ -1,4 +1,4 @@
-"""Ends tasks before their deadline when nobody needs the rest of their time."""
+"""Ends tasks before their deadline when their results are of no use."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ from sluiceway.schedule.planner import PlannedEpoch
 
 @dataclass(slots=True)
 class EarlyEnd:
-    """Looks, again and again while the tasks of an epoch run, whether they should go on.
+    """Checks, again and again while the tasks of an epoch run, whether they should go on.
 
-    They should not when the driver is to stop and, for one route, when the epoch before has
-    failed: what its tasks read was planned upon that one and will be thrown away.
+    They should not when the driver has to stop. For one route they should not when the epoch before
+    has failed. The plan of its tasks builds on that epoch, and this one will be discarded.
 
     Args:
-        running: Routes of the epoch, and what their tasks were asked for.
-        stop_requested: Whether the driver is to stop.
-        log: Told when the store does not take the request.
+        running: Routes of the epoch, and the plans of their tasks.
+        stop_requested: Returns whether the driver has to stop.
+        log: Gets an event when the store rejects the request.
     """
 
     running: Sequence[tuple[RouteSlot, PlannedEpoch]]
@@ -28,7 +28,7 @@ class EarlyEnd:
     _requested: set[int] = field(default_factory=set)
 
     def check(self) -> None:
-        """Ask the tasks of each route at most once."""
+        """Ask the tasks of each route to end, at most once."""
         stop = self.stop_requested()
         for route_slot, planned in self.running:
             if id(route_slot) not in self._requested and (stop or _is_vain(route_slot)):
@@ -43,9 +43,9 @@ class EarlyEnd:
 
 
 def _is_vain(route_slot: RouteSlot) -> bool:
-    """Whether the epoch before has failed, so that this one will be thrown away."""
+    """Whether the epoch before has failed, so that this one will be discarded."""
     if route_slot.work is None or not route_slot.work.done():
         return False
     error = route_slot.work.exception()
-    # A route that halts, a fenced one above all, leaves everything as it is.
+    # A route that halts, above all a fenced one, writes nothing.
     return error is not None and not isinstance(error, Fatal)

@@ -20,15 +20,15 @@ _REST_S = 10.0
 _FORGOTTEN_AFTER_S = 3_600.0
 
 Place = tuple[str, Stores]
-"""A table's location, and how its store is reached."""
+"""A table's location, and the options of its store."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenService:
-    """Whom tokens are asked of.
+    """The name service that gives tokens.
 
     Attributes:
-        config_dir: Of Hadoop's configuration.
+        config_dir: Folder of Hadoop's configuration.
         service: `hdfs://name`.
     """
 
@@ -39,13 +39,13 @@ class TokenService:
 
 @dataclass(slots=True)
 class _Held:
-    """What there is of one name service.
+    """Tokens of one name service.
 
     Attributes:
-        fetched_s: When they were asked for, in seconds since 1970.
-        ends_s: When the first of them ends.
-        needed_s: When a job named it last.
-        rests_until_s: Until then a name service that gave none is not asked again.
+        fetched_s: When they were requested, in seconds since 1970.
+        ends_s: When the first of them expires, in seconds since 1970.
+        needed_s: When a job last needed it.
+        rests_until_s: Until then a name service that refused is not asked again.
     """
 
     tokens: list[HdfsToken] = field(default_factory=list)
@@ -59,11 +59,11 @@ class _Held:
         return self.ends_s - self.fetched_s
 
     def is_due(self, now_s: float) -> bool:
-        """Whether a job has to wait for it: none hold, and it may be asked."""
+        """Whether a job has to wait for it: no token is valid, and it may be asked."""
         return now_s >= max(self.ends_s, self.rests_until_s)
 
     def is_to_be_renewed(self, now_s: float) -> bool:
-        """Whether it may be asked, and half of the life is over."""
+        """Whether it may be asked, and half of the tokens' life is over."""
         return now_s >= max(self.fetched_s + self.life_s * _RENEWED_AT, self.rests_until_s)
 
 
@@ -71,15 +71,15 @@ Fetch = Callable[[KerberosLogin, str, str], list[HdfsToken]]
 
 
 class HdfsTokens:
-    """Those of one application.
+    """The tokens of one application.
 
-    Tasks on other machines have neither keytab nor ticket: they get tokens with each epoch, which
-    end by themselves. The keytab gives new ones for as long as the job runs.
+    Tasks on other machines have neither keytab nor ticket: they get tokens with each epoch, and
+    these expire by themselves. The keytab gives new tokens for as long as the job runs.
 
     Args:
-        log: Told of new tokens, and when none are given.
+        log: Gets events about new tokens and refusals.
         fetch: Asks the name nodes; see `token_jvm.fetch_tokens`.
-        default_config_dir: Where a connection names no folder.
+        default_config_dir: Folder for connections that name none.
     """
 
     def __init__(self, log: Log, fetch: Fetch, default_config_dir: str = "") -> None:
@@ -97,11 +97,11 @@ class HdfsTokens:
         self._thread: threading.Thread | None = None
 
     def delegation_tokens(self, places: Iterable[Place]) -> DelegationTokens | None:
-        """What tasks at these places need; None when it is nothing. Called before each job.
+        """The tokens of tasks at these places; None when they need none. Called before each job.
 
-        At once when it is there: new tokens are got beside it. A name service that gives none is
-        left out. Tasks of its tables then meet a store that is not there, and their routes wait;
-        those of other stores go on.
+        Returns at once while tokens are valid: a thread fetches new ones meanwhile. A name service
+        that gives none is left out. Tasks of its tables then cannot open their store, and their
+        routes wait; other routes go on.
         """
         wanted = {asked for place in places if (asked := self._requested_of(place)) is not None}
         if not wanted:
@@ -112,7 +112,7 @@ class HdfsTokens:
                 self._held.setdefault(asked, _Held()).needed_s = now_s
             missing = [asked for asked in wanted if self._held[asked].is_due(now_s)]
         if missing:
-            # Only then is somebody waited for; else new ones are got beside the epochs.
+            # Only then does the caller wait; else a thread fetches new ones while epochs run.
             with self._fetching:
                 for asked in missing:
                     if self._held[asked].is_due(time.time()):
@@ -123,11 +123,11 @@ class HdfsTokens:
         return self._packed()
 
     def refused(self) -> None:
-        """Have new ones got at once: a name node does not know those that tasks have."""
+        """Fetch new tokens at once: a name node does not know those of the tasks."""
         self._renew_now.set()
 
     def close(self) -> None:
-        """No more are got."""
+        """Stop fetching tokens."""
         self._ended.set()
         self._renew_now.set()
 
@@ -139,13 +139,13 @@ class HdfsTokens:
         options = dict(stores.access(HDFS).options)
         login = login_of(options)
         if login is None:
-            # The tasks' own tickets or tokens: their environment's matter.
+            # The tasks' own tickets or tokens: those come from their environment.
             return None
         folder = options.get("config_dir") or self._default_config_dir
         return TokenService(login, folder, f"{scheme}://{rest.partition('/')[0]}")
 
     def _get(self, asked: TokenService) -> None:
-        """Get new ones of one name service; what it had is kept when it gives none."""
+        """Fetch new tokens of one name service; without an answer the old ones stay."""
         began_s = time.time()
         held = self._held.get(asked)
         if held is None:
@@ -153,7 +153,7 @@ class HdfsTokens:
         try:
             tokens = self._fetch(asked.login, asked.config_dir, asked.service)
         except Exception as error:  # noqa: BLE001 - a library's error must not end the renewing
-            # Its own words may hold a secret.
+            # The library's text may hold a secret.
             why = str(error) if isinstance(error, SluicewayError) else type(error).__name__
             left_s = max(0, round(held.ends_s - began_s))
             held.rests_until_s = time.time() + _REST_S
@@ -174,7 +174,7 @@ class HdfsTokens:
         )
 
     def _packed(self) -> DelegationTokens:
-        """All that hold, with a date later than that of any parcel before."""
+        """All valid tokens, with a later date than any packed before."""
         with self._lock:
             if self._delegation_tokens is None:
                 # Workers compare whole seconds.
@@ -206,7 +206,7 @@ class HdfsTokens:
         now_s = time.time()
         with self._lock:
             for asked, held in list(self._held.items()):
-                # No job has named it for as long as its tokens hold: its table is another's now.
+                # No job has needed it for the life of its tokens: another driver has its table now.
                 if now_s - held.needed_s > max(held.life_s, _FORGOTTEN_AFTER_S):
                     del self._held[asked]
                     self._delegation_tokens = None

@@ -1,7 +1,7 @@
-"""Looks at the logs of routes that the loop does not look at: they wait, halted, or caught up.
+"""Reads log ends of routes that the loop leaves alone: they wait, halted, or caught up.
 
-Else their figures would stay as good as they were at the last epoch. It also asks how old the
-oldest waiting record is, as long as a driver has not caught up once and cannot tell.
+Without it their figures would stay those of the last epoch. It also finds the age of the oldest
+waiting record, until the driver has caught up once and knows it.
 """
 
 import threading
@@ -30,11 +30,11 @@ _ObservedRoute = tuple[RouteSession, RouteStatus]
 
 
 class LagWatch:
-    """A thread of the driver, with clients of its own. Nothing waits for it.
+    """A thread of the driver, with its own clients. No other thread waits for it.
 
     Args:
-        board: Whose routes are looked at.
-        log: Told of failures, at debug level: the route itself says why it waits.
+        board: The board with the routes.
+        log: Gets failures, at debug level: the route itself says why it waits.
         open_client: Opens a source.
     """
 
@@ -51,11 +51,11 @@ class LagWatch:
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
 
     def start(self) -> None:
-        """Begin to look. Called once."""
+        """Start the thread. Called once."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking; a look that goes on ends by itself."""
+        """Stop the thread; a running look ends by itself."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSE_TIMEOUT_S)
@@ -106,12 +106,12 @@ class LagWatch:
 
 
 def _lag_is_open(status: RouteStatus) -> bool:
-    """Whether records wait and nobody can say for how long."""
+    """Whether records wait and it is not known for how long."""
     return status.lag_ms is None and bool(status.lag_records)
 
 
 def _of_same_logs(ends: Ends, view: SourceView) -> Bounds:
-    """Log ends of those that are still the logs that were read."""
+    """Log ends of logs that were not replaced since they were read."""
     there = {(found.partition, found.identity) for each in view.by_topic.values() for found in each}
     return {
         one: view.bounds[one]

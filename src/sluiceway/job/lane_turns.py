@@ -1,4 +1,4 @@
-"""When the lanes of the routes in the loop have their turn."""
+"""Turns of lanes, for routes in the loop."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,18 +10,18 @@ from sluiceway.route.status import RouteState
 def turn_lanes(
     route_slots: Sequence[RouteSlot], pool: RoutePool, settle: Callable[[Sequence[RouteSlot]], None]
 ) -> None:
-    """Have replays and purges go on, of routes that have nothing in flight; for a short while.
+    """Run replays and purges of routes without work in flight, for a short while.
 
     Called by the loop's thread between epochs.
 
     Args:
         route_slots: All routes.
         pool: Runs the turns.
-        settle: Waits a little for what runs for these route_slots.
+        settle: Waits a little for the work of these routes.
     """
     running = [s for s in route_slots if s.state is RouteState.RUNNING and s.staged is None]
     due = [s for s in running if s.session.started and s.session.lanes.pressing]
-    # They wait for the commit that is under way, and for no other one.
+    # They wait for the running commit, and for no other one.
     settle([route_slot for route_slot in due if route_slot.ahead is not None])
     due += [s for s in running if s not in due and s.work is None and s.session.lanes.is_read_due]
     due = [s for s in due if s.work is None and s.state is RouteState.RUNNING]

@@ -1,11 +1,11 @@
 """The job's loop: one Spark job an epoch for all routes, each route's commit its own.
 
-The next epoch is planned and runs while the one before is committed; its own commit begins when
-that one's outcome is known, and never after one that did not land (commit rule 3).
+The next epoch is planned and runs while the one before is committed. Its own commit begins when the
+other's outcome is known, and never after one that did not land (commit rule 3).
 
-A route that fails waits alone and comes back by itself, or halts alone; it is started anew now
-and then when the cause can go away. A route that has an epoch waiting behind a commit which is not
-known yet is left out of the next one; the others go on.
+A route that fails waits alone and comes back by itself, or halts alone. A halted route is started
+again from time to time if its cause can go away. A route whose epoch waits for a commit of unknown
+outcome is left out of the next one; the others go on.
 """
 
 import time
@@ -56,15 +56,15 @@ _NO_ROUTE_S = 30.0
 
 @dataclass(slots=True)
 class LoopParts:
-    """What the loop works with; made and closed by its caller.
+    """Parts that the loop uses; made and closed by its caller.
 
     Attributes:
-        sources: One client a cluster connection.
+        sources: One client for each cluster connection.
         discovery: Makes routes of topics, as they come and go.
         open_session: Makes the session of a route.
-        rates: Bounds what an epoch reads.
-        standby: A route that a live driver runs is waited for, not halted.
-        slot_target: Says how many slots to ask the cluster for; None takes those that there are.
+        rates: Limits what an epoch reads.
+        standby: Whether to wait for a route that a live driver runs, instead of halting.
+        slot_target: Decides how many slots to request from the cluster; None uses the present ones.
     """
 
     sources: dict[SourceAccess, SourceClient]
@@ -84,9 +84,9 @@ class JobLoop:
     """Runs routes until a stop, until all have caught up, or until none is left.
 
     Args:
-        routes: Those with listed topics; `parts.discovery` brings the others.
-        parts: What they share.
-        bounded: End at the log ends that each route meets first; topics are looked for once.
+        routes: Routes with listed topics; `parts.discovery` brings the others.
+        parts: Parts that all routes share.
+        bounded: End at the log ends that each route reads first; topics are listed once.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class JobLoop:
             RunnerLostError: The runner is gone; a new process goes on.
         """
         self._status_files.start()
-        # The first look at log ends is compared with this one: no hour closes by a single look.
+        # Later log ends are compared with these: no hour closes by a single look.
         process_clock().now_us()
         try:
             while not self._parts.stop.requested() and self._some_left():
@@ -133,7 +133,7 @@ class JobLoop:
                 route_slot.next_try_ms = None
             self._note()
             self._status_files.close()
-            # Closing may wait for the catalog, so all routes do it side by side.
+            # Closing may wait for the catalog, so all routes close in parallel.
             leaving = [
                 self._pool.submit(route_slot.session.leave) for route_slot in self._route_slots
             ]
@@ -152,15 +152,15 @@ class JobLoop:
         if self._route_slots or failure is None:
             return
         if isinstance(failure, Fatal) or not self._parts.stop.by_request():
-            # The time may be over, and no broker has told the topics: nothing was done.
+            # The time may be over before any broker has listed topics: then nothing was done.
             raise failure
 
     def snapshot(self) -> tuple[RouteStatus, ...]:
-        """All routes as they are now. Any thread may ask; the loop does not wait for it."""
+        """States of all routes now. Any thread may ask; the loop does not wait for it."""
         return self._parts.board.snapshot()
 
     def _note(self) -> None:
-        """Let others see how the routes are, and that the loop goes round."""
+        """Publish the routes' states, and that the loop goes round."""
         for route_slot in self._route_slots:
             state, error = route_slot.shown()
             self._parts.board.update(route_slot.session, state, error, route_slot.next_try_ms)
@@ -171,7 +171,7 @@ class JobLoop:
 
     def _some_left(self) -> bool:
         done = (RouteState.HALTED, RouteState.CAUGHT_UP)
-        # A halted route that is just being started anew may be the one that is left.
+        # A halted route that is just starting again may be the one that is left.
         if any(
             route_slot.state not in done or route_slot.work is not None
             for route_slot in self._route_slots
@@ -200,14 +200,14 @@ class JobLoop:
     # Routes that come, start, wait or end
 
     def _discover(self) -> None:
-        """Seat the routes of new topics; hand the others the topics that they have now."""
+        """Add the routes of new topics; give the others their present topics."""
         if self._parts.discovery.due(once=self._bounded):
             for config in self._parts.discovery.read_topics():
                 self._place(config)
         changed = [
             route_slot for route_slot in self._discovered.values() if route_slot.topics is not None
         ]
-        # They wait for the commit that is under way, and for no other one.
+        # They wait for the running commit, and for no other one.
         self._settle(
             _COMMIT_GRACE_S, [route_slot for route_slot in changed if route_slot.ahead is not None]
         )
@@ -252,12 +252,12 @@ class JobLoop:
                     route_slot.work = self._pool.submit(route_slot.session.start)
                     starting.append(route_slot)
         starting += self._try_halted()
-        # The first epoch is for all; later nobody waits long for those that come.
+        # The first epoch waits for all routes; later ones do not wait long for new routes.
         first = not self._count(RouteState.RUNNING)
         self._settle(_START_WAIT_S if first else _COMMIT_GRACE_S, starting)
 
     def _try_halted(self) -> list[RouteSlot]:
-        """Start those anew whose pause is over. A START fences, so topics are looked at before."""
+        """Start halted routes whose pause is over. A START fences, so topics are read before."""
         starting = []
         due = [s for s in self._route_slots if s.state is RouteState.HALTED and s.free()]
         views = self._look(due)
@@ -278,11 +278,11 @@ class JobLoop:
     def _settle(
         self, timeout_s: float | None, route_slots: Iterable[RouteSlot] | None = None
     ) -> None:
-        """Take in what the pool has finished.
+        """Process what the pool has finished.
 
         Args:
-            timeout_s: How long to wait before for what is not done.
-            route_slots: Those that are waited for; None all.
+            timeout_s: How long to wait for unfinished work first, in seconds; None without a limit.
+            route_slots: Routes that are waited for; None for all.
         """
         waited_for = self._route_slots if route_slots is None else route_slots
         self._pool.wait(
@@ -312,9 +312,9 @@ class JobLoop:
             route_slot.state = RouteState.RUNNING
 
     def _react(self, route_slot: RouteSlot, error: SluicewayError) -> None:
-        """The class of the error tells: wait and try again, or halt this route.
+        """React by the class of the error: wait and try again, or halt this route.
 
-        An epoch that waits behind the failed one is dropped; its rows are read again.
+        An epoch that waits for the failed one is dropped; its rows are read again.
         """
         config, staged = route_slot.session.config, route_slot.staged
         if staged is not None:
@@ -323,7 +323,7 @@ class JobLoop:
             route_slot.session.figures.thrown_away(staged.answers)
         pause_s = route_slot.session.planner.retry_pause.pause_s(error)
         if self._parts.standby and isinstance(error, LeaseHeldError):
-            # The look at the lease took its time; the next one begins where this one ended.
+            # Reading the lease took its time; the next pause begins where this one ended.
             pause_s = 0.0
         if pause_s is None or route_slot.state is RouteState.HALTED:
             self._halt(route_slot, error)
@@ -334,7 +334,7 @@ class JobLoop:
         route_slot.due = time.monotonic() + pause_s
         self._parts.progress.waiting(str(error), route=config.route, for_s=pause_s)
         if again:
-            # A standby driver would say it at every look, for weeks.
+            # A standby driver would log it at every look, for weeks.
             return
         self._parts.log.warning(
             "route_waits",
@@ -351,7 +351,7 @@ class JobLoop:
         route_slot.work = self._pool.submit(route_slot.session.leave)
         config, reason = route_slot.session.config, route_slot.error or error
         report = halt_report(reason, config.route)
-        # An outage that a new start met hides nothing of why the route has halted.
+        # An outage during a new start does not replace the reason of the halt.
         other = {} if reason is error else {"retry_failed": str(error)}
         self._parts.log.error(
             "route_halted",
@@ -393,7 +393,7 @@ class JobLoop:
             self._parts.slot_target.update(dealt, answers)
         ledgers = {route: by_route[route].session.ledger for route in dealt}
         by_ledger = self._dealer.add_answers(ledgers, dealt, answers)
-        # Idle routes have no answer and nothing to finish; among many, most are idle.
+        # Idle routes have no answer and nothing to finish; among many routes, most are idle.
         answered = [s for s in ready if id(s) in planned and s.session.ledger in by_ledger]
         for route_slot in answered:
             epoch = planned[id(route_slot)]
@@ -401,21 +401,21 @@ class JobLoop:
             route_slot.staged = StagedEpoch(epoch, by_ledger[route_slot.session.ledger])
         self._settle(_COMMIT_GRACE_S, answered)
         self._commit_staged()
-        # Those that cannot be planned ahead come along into the next epoch, if that takes no time.
+        # Routes that cannot be planned ahead join the next epoch, if that takes no time.
         self._settle(
             _COMMIT_GRACE_S, [route_slot for route_slot in answered if not route_slot.plannable()]
         )
         return True
 
     def _slots(self, epochs: Sequence[PlannedEpoch]) -> int:
-        """Slots for the tasks of these epochs; an elastic job asks for what it needs first."""
+        """Slots for the tasks of these epochs; an elastic job requests what it needs first."""
         runner, target = self._parts.runner, self._parts.slot_target
         if target is not None:
             runner.ask_for(target.choose(epochs, runner.slots()))
         return runner.slots()
 
     def _commit_staged(self) -> None:
-        """Begin the commit of what the tasks have read, where none is under way."""
+        """Begin the commit of answered epochs, where none is running."""
         due = [
             route_slot
             for route_slot in self._route_slots
@@ -434,7 +434,7 @@ class JobLoop:
             )
 
     def _look(self, route_slots: Iterable[RouteSlot]) -> dict[SourceAccess, SourceView]:
-        """One look a connection; a connection that does not answer makes its routes wait."""
+        """Read log ends once for each connection; without an answer its routes wait."""
         by_access: dict[SourceAccess, list[RouteSlot]] = {}
         for route_slot in route_slots:
             by_access.setdefault(route_slot.session.config.source, []).append(route_slot)
@@ -445,7 +445,7 @@ class JobLoop:
                 views[access] = read_source_view(self._parts.sources[access], topics)
             except SluicewayError as error:
                 for route_slot in sharing:
-                    # Where a commit is under way, its outcome comes first.
+                    # Where a commit is running, its outcome comes first.
                     if route_slot.work is None:
                         self._react(route_slot, error)
         for news in process_clock().pop_news():
@@ -484,9 +484,7 @@ class JobLoop:
         # A put may have to wait for the store; the other routes do not.
         self._settle(_COMMIT_GRACE_S, pinning)
         for route_slot in seen:
-            planned.pop(
-                id(route_slot), None
-            )  # Planned ahead: what was put since took later numbers.
+            planned.pop(id(route_slot), None)  # Planned ahead: later puts took later numbers.
             if route_slot.work is not None or route_slot.state is not RouteState.RUNNING:
                 continue
             try:
@@ -500,17 +498,17 @@ class JobLoop:
                 planned[id(route_slot)] = epoch
             elif route_slot.session.planner.caught_up:
                 route_slot.state = RouteState.CAUGHT_UP
-        # Meanwhile a commit that others were planned ahead of may have failed.
+        # Meanwhile a commit that others were planned upon may have failed.
         running = {
             id(route_slot) for route_slot in route_slots if route_slot.state is RouteState.RUNNING
         }
         return {key: epoch for key, epoch in planned.items() if key in running}
 
     def _plan_ahead(self, route_slot: RouteSlot, view: SourceView) -> PlannedEpoch | None:
-        """An epoch from what the one before has read, while that is committed.
+        """Plan an epoch from the end of the one before, while that is committed.
 
-        None when there is nothing to read, or something to do first: that is then done, or
-        complained of, when the commit is known.
+        None when there is nothing to read, or another step comes first. That step, or its error,
+        follows when the commit's outcome is known.
         """
         ahead = route_slot.ahead
         try:
@@ -522,7 +520,7 @@ class JobLoop:
             return None
 
     def _pin(self, route_slot: RouteSlot, view: SourceView) -> bool:
-        """Pin what is new to the route, or put what is asked for; whether anything was."""
+        """Pin new source partitions, or put requested records; returns whether anything was put."""
         try:
             due = route_slot.session.planner.due_sources(view)
         except SluicewayError as error:
@@ -534,7 +532,7 @@ class JobLoop:
         return True
 
     def _run_tasks(self, planned: dict[int, PlannedEpoch]) -> list[TaskResult] | None:
-        """Answers of the tasks, or None when none finished; the epoch is then planned again."""
+        """Answers of the tasks; None when none finished, and the epoch is planned again."""
         route_slots = [route_slot for route_slot in self._route_slots if id(route_slot) in planned]
         bundles: dict[int, list[TaskPlan]] = {}
         for route_slot in route_slots:
@@ -563,7 +561,7 @@ class JobLoop:
             for route_slot in route_slots:
                 route_slot.session.figures.died()
                 alone = planned[id(route_slot)].alone
-                # Of a route whose last commit failed, or is not known, more is not to be said.
+                # A route whose last commit failed, or is not known, reports no more.
                 if route_slot.work is None and route_slot.state is RouteState.RUNNING:
                     self._react(route_slot, error if alone else TaskDiedError(error.message))
             return None

@@ -17,7 +17,7 @@ def query_through_metastore(
     Args:
         metastore_uri: `thrift://host:port`.
         statements: SQL, made by the caller from names that it knows.
-        settings: Of Spark, for tables on other stores.
+        settings: Spark's settings, for tables on other stores.
 
     Returns:
         The rows of each statement.
@@ -35,7 +35,7 @@ def query_through_metastore(
 
 
 def open_hive_session(metastore_uri: str, settings: Mapping[str, str]) -> tuple[SparkSession, Path]:
-    """A quiet local session whose tables are the metastore's, and the file of its log.
+    """A quiet local session with the metastore's tables, and the path of its log.
 
     Raises:
         UnhealthyEnvironmentError: Spark does not start.

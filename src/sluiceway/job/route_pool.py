@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 PLACES = 16
-"""Works of routes that run at the same time, those not counted that take long."""
+"""Most works of routes at the same time, without slow ones."""
 
 _SLOW_S = 5.0
 _MOST_THREADS = 10_000
@@ -23,14 +23,14 @@ class _Work:
 
 
 class RoutePool:
-    """Runs a few works at a time; one that takes long gives its place to the next.
+    """Runs a few works at a time; a slow work gives its place to the next.
 
-    A put that is repeated, or a store that hangs, keeps its own route waiting and no other, however
-    many routes of the same store wait.
+    A put that is repeated, or a store that hangs, delays its own route and no other, however many
+    routes of the same store wait.
 
     Args:
         places: Works that run at once, slow ones not counted.
-        slow_s: From when on a work is slow.
+        slow_s: Seconds after which a work is slow.
     """
 
     def __init__(self, places: int = PLACES, slow_s: float = _SLOW_S) -> None:
@@ -39,11 +39,11 @@ class RoutePool:
         self._lock = threading.Lock()
         self._waiting: deque[_Work] = deque()
         self._running: list[_Work] = []
-        # Threads are made when there is work for them, and used again.
+        # Threads start when there is work for them, and are reused.
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="route")
 
     def submit(self, act: Callable[[], None]) -> Future[None]:
-        """Run `act` when there is a place; its error is that of the answer."""
+        """Run `act` when there is a place; the future gets its error."""
         work = _Work(act, Future())
         with self._lock:
             self._waiting.append(work)

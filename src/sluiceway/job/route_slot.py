@@ -1,4 +1,4 @@
-"""A route's place in the job's loop: how it is, when it is due, what runs for it."""
+"""A route in the job's loop: its state, when it is due, and its running work."""
 
 import random
 import time
@@ -23,14 +23,14 @@ _MOST_DOUBLINGS = 10
 
 @dataclass(frozen=True, slots=True)
 class StagedEpoch:
-    """What was asked of the tasks, and what they have answered for this route."""
+    """The plans for the tasks, and their answers for this route."""
 
     planned: PlannedEpoch
     answers: Sequence[TaskResult]
 
     @property
     def epoch(self) -> int:
-        """Its number."""
+        """Number of the epoch."""
         return self.planned.epoch
 
 
@@ -38,19 +38,19 @@ class StagedEpoch:
 class RouteSlot:
     """One route in the loop, whose thread alone writes here.
 
-    A route that an error halted whose cause can go away is started anew: after 30 s, then after
-    twice as long each time, at most after five minutes, until a START succeeds. A route that came
-    back and halts again soon goes on with the longer pause.
+    A route that halted by an error whose cause can go away is started again. The first pause is 30
+    s; each later one is twice as long, at most five minutes, until a START succeeds. A route that
+    came back and halts again soon goes on with the longer pause.
 
     Attributes:
         due: Monotonic time before which the route is left alone; infinite when for good.
-        error: Why it waits or has halted.
-        work: What runs for the route in the pool now.
-        ahead: While the work is a commit: what the next epoch may be planned from before it is
-            known; None when that has to wait.
-        staged: An epoch whose tasks have answered and whose commit has not begun.
-        topics: What a pattern's route reads when its work is done; None when nothing changed.
-        next_try_ms: When a halted route is started anew, since 1970; None when it never is.
+        error: Why it waits or has halted; None for other states.
+        work: Work of the route in the pool now; None without any.
+        ahead: During a commit: the state from which the next epoch may be planned before the
+            outcome is known; None when planning has to wait.
+        staged: An epoch with answers whose commit has not begun; None without one.
+        topics: Topics of a pattern's route for when its work is done; None when nothing changed.
+        next_try_ms: When a halted route is started again, ms since 1970; None when it never is.
     """
 
     session: RouteSession
@@ -66,13 +66,13 @@ class RouteSlot:
     _came_back: float | None = None
 
     def plannable(self) -> bool:
-        """Whether an epoch may be planned now: one is in flight at most, two with the new one."""
+        """Whether an epoch may be planned now: one may be in flight, and the new one makes two."""
         if self.state is not RouteState.RUNNING or self.staged is not None:
             return False
         return self.work is None or (self.ahead is not None and self.topics is None)
 
     def free(self) -> bool:
-        """Whether something may be begun for the route now."""
+        """Whether work may begin for the route now."""
         return self.work is None and time.monotonic() >= self.due
 
     def halt(self, error: SluicewayError) -> float | None:
@@ -82,7 +82,7 @@ class RouteSlot:
             Seconds until it is tried again; None when it is not.
         """
         if self.state is not RouteState.HALTED or isinstance(error, Fatal) or self.error is None:
-            # An outage that a new try meets is not why the route has halted.
+            # An outage that a new try meets is not the reason of the halt.
             self.error = error
         self.state = RouteState.HALTED
         if not self.error.mendable:
@@ -100,12 +100,12 @@ class RouteSlot:
         return pause_s
 
     def come_back(self) -> None:
-        """A new START has succeeded."""
+        """Reset the pause after a successful START."""
         self.state, self.error, self.next_try_ms = RouteState.RUNNING, None, None
         self._came_back = time.monotonic()
 
     def shown(self) -> tuple[RouteState, SluicewayError | None]:
-        """State and reason for others, also while a put or a publish is repeated in the pool."""
+        """State and reason for others, even while the pool repeats a put or a publish."""
         trouble = self.session.trouble
         if self.work is not None and trouble is not None and self.state is not RouteState.HALTED:
             return RouteState.WAITING, trouble

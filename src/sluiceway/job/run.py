@@ -50,18 +50,18 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.25
 
 Reading = Callable[[Mapping[str, int]], None]
-"""(route -> records read by tasks since the run began, thrown away ones too)."""
+"""(route -> records that tasks have read since the run began, discarded ones too)."""
 
 
 class CountedRunner(TaskRunner):
-    """Runs tasks as the runner behind it does.
+    """Runs tasks through another runner, and counts what they read.
 
-    The tasks write what they have read into a folder of this machine; those of other machines
-    tell nothing before they answer.
+    The tasks write their counts into a folder of this machine. Tasks of other machines report
+    nothing before they answer.
 
     Args:
-        runner: What does the work; closed with this one.
-        reading: Told a few times a second while tasks run.
+        runner: Does the work; closed with this one.
+        reading: Called a few times a second while tasks run.
     """
 
     def __init__(self, runner: TaskRunner, reading: Reading) -> None:
@@ -116,7 +116,7 @@ class CountedRunner(TaskRunner):
             so_far = self._counts(paths)
             for path in paths:
                 Path(path).unlink(missing_ok=True)
-        # What was read last is in the answers alone; what failed tasks have read is not in them.
+        # Only the answers have the last counts, and they lack what failed tasks have read.
         exact: Counter[str] = Counter()
         for answer in answers:
             exact[self._route_of(answer, bundles)] += int(answer.counts.read)
@@ -143,16 +143,16 @@ class CountedRunner(TaskRunner):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How long a run goes on, and what it takes of its process.
+    """How long a run goes on, and how it uses its process.
 
     Attributes:
         until_caught_up: End at the log ends read at the start.
-        for_s: End gracefully after this time; None goes on.
-        takeover: Route -> the term that may be replaced without waiting for its lease; the name
-            "" stands for the only route.
+        for_s: End gracefully after so many seconds; None goes on.
+        takeover: Route -> the term that may be replaced without waiting for its lease; the name ""
+            stands for the only route.
         borrow_session: Use the SparkSession that the process has, if any, and leave it running.
-        profile: Tell at the end where the time went.
-        standby: Wait for each route that another driver runs, and take over when that one dies.
+        profile: Log at the end where the time went.
+        standby: Wait for each route that another driver runs, and take over when that driver dies.
     """
 
     until_caught_up: bool = False
@@ -165,7 +165,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Who looks on while a job runs.
+    """Observers of a running job.
 
     Attributes:
         board: Shows the routes to other threads.
@@ -178,11 +178,11 @@ class Observers:
 
 @dataclass(frozen=True, slots=True)
 class RunExtra:
-    """What a run may have beyond its routes.
+    """Options of a run beyond its routes.
 
     Attributes:
         standby: Wait for routes that another driver runs.
-        slot_target: Says how many slots to ask for; None takes those that there are.
+        slot_target: Decides how many slots to request; None uses the present ones.
         background: See `RouteParts`.
     """
 
@@ -201,12 +201,12 @@ def run_job(
 
     Args:
         spec: The job.
-        options: How long, and what of the process.
-        observers: Who looks on.
-        stop: Asked whether to go on; it is the caller who makes it listen to signals.
+        options: How long the run goes on, and how it uses its process.
+        observers: Observers of the run.
+        stop: Says whether to go on; the caller makes it listen to signals.
 
     Returns:
-        What was done for each route; some may have halted.
+        Totals for each route; some may have halted.
 
     Raises:
         SluicewayError: Why it could not go on; everything committed is safe.
@@ -214,7 +214,7 @@ def run_job(
     _log_in(spec, observers.log)
     job = compile_routes(spec)
     job = replace(job, takeover=_of_routes(job, options.takeover))
-    # What a source's client refuses is told now, not after the seconds that Spark takes.
+    # An error of a source's client comes now, not after the seconds of Spark's start.
     for config in {config.source: config for config in _all_routes(job)}.values():
         open_source(config).close()
     if stop.requested():
@@ -245,18 +245,18 @@ def run_job(
     finally:
         observers.progress.clear()
         if options.profile:
-            # While the workers live: what they have used is known to the system until they end.
+            # While the workers live: the system knows what they used only until they end.
             _tell_profile(observers)
         runner.close()
     summary = observers.board.summary()
     if spark_log is not None and all(route.error is None for route in summary.routes):
-        # Of a run that ended well nobody asks; every other one leaves it to be read.
+        # After a good end the log is deleted; after any other it stays to be read.
         spark_log.unlink(missing_ok=True)
     return summary
 
 
 def _log_in(spec: JobSpec, log: Log) -> None:
-    """Have a ticket before anything is asked for, and tell of its renewals from here on."""
+    """Get a ticket before the first request, and log its renewals from here on."""
     login = job_login(spec.routes[0])
     if login is None:
         return
@@ -272,7 +272,7 @@ def _log_in(spec: JobSpec, log: Log) -> None:
 
 
 def _tell_engine(log: Log) -> None:
-    """Say once what it costs to run without the native module, unless that was asked for."""
+    """Log once what it costs to run without the native module, unless that was requested."""
     if native_module() is None and os.environ.get(SWITCH) != "0":
         log.info(
             "native_module_absent",
@@ -293,7 +293,7 @@ def _tell_profile(observers: Observers) -> None:
 
 
 def _of_routes(job: CompiledJob, takeover: Mapping[str, int]) -> dict[str, int]:
-    """By the names of routes, whose terms count for themselves.
+    """Terms by route name.
 
     Raises:
         WrongUsageError: A name that the job does not have, or none although it has several routes.
@@ -323,11 +323,11 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
     extra: RunExtra = NO_EXTRA,
     observe: Observer = ignore_step,
 ) -> None:
-    """Run a job's routes on a runner that its caller owns.
+    """Run a job's routes on a runner that the caller owns.
 
     Raises:
-        SluicewayError: No route is left; the worst reason. Or a run with an end has read nothing
-            of a pattern that is written as in a shell.
+        SluicewayError: No route is left; the worst reason. Or a run with an end has read nothing,
+            because its pattern is a shell pattern.
     """
     log, progress = observers.log, observers.progress
     observe_and_reach = reaching(observe, log)
@@ -419,6 +419,6 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
 
 
 def slot_bounds(spec: JobSpec) -> SlotBounds | None:
-    """What an elastic job may ask for; None of a job with the slots that it is given."""
+    """Slots that an elastic job may request; None for a job with a fixed number."""
     slots = spec.run.slots
     return None if slots is None else SlotBounds(slots.min, slots.max, slots.idle_ms / 1000)

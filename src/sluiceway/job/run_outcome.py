@@ -1,4 +1,4 @@
-"""Whether a run of limited length has done what it was started for; for its exit code."""
+"""Whether a run of limited length has done its work; for its exit code."""
 
 from sluiceway.errors import AllRowsDirtyError, SluicewayError
 from sluiceway.job.run import RunOptions
@@ -8,7 +8,7 @@ from sluiceway.route.status import RouteState, RouteSummary
 
 
 def check_outcome(options: RunOptions, board: StatusBoard, stop: StopSignal) -> None:
-    """As `outcome_problem`, which it raises.
+    """Raise the error that `outcome_problem` returns, if any.
 
     Raises:
         SluicewayError: The run has not done what it was started for.
@@ -21,15 +21,15 @@ def check_outcome(options: RunOptions, board: StatusBoard, stop: StopSignal) -> 
 def outcome_problem(
     options: RunOptions, board: StatusBoard, stop: StopSignal
 ) -> SluicewayError | None:
-    """Why a run that has ended is none that went well; None when it is, or somebody ended it.
+    """Why a run did not end well; None when it did, or was stopped on request.
 
-    Called once, after the run. A scheduler goes by it: a run that never reached its broker, or that
-    wrote no row of those that it read, must not look like one that had nothing to do.
+    Called once, after the run. A scheduler goes by it. A run that never reached its broker, or
+    wrote none of the rows that it read, must not look like one without work.
 
     Args:
-        options: Of the run; one without a limit ends by request only.
-        board: As the run has left it.
-        stop: Of the run.
+        options: Options of the run; one without a limit ends by request only.
+        board: The board after the run.
+        stop: Stop signal of the run.
     """
     if stop.by_request() or not (options.until_caught_up or options.for_s is not None):
         return None
@@ -38,7 +38,7 @@ def outcome_problem(
         route, worst = max(halted, key=lambda each: each[1].exit_code)
         return _ended(worst, f"route {route} has halted", worst.hint)
     for status, error, was_reached in board.unfinished():
-        # Of one that is to run for a time only, an outage at its end is none of its purpose.
+        # For a run with a time limit, an outage at its end is no failure.
         waits = options.until_caught_up and status.state is RouteState.WAITING
         if error is not None and (waits or not was_reached):
             hint = error.hint or "nothing is lost; start it again when that is mended"

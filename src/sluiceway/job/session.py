@@ -29,7 +29,7 @@ _YARN = "yarn"
 
 
 def spark_master(master: str) -> str:
-    """Master URL of a job file's `run.master`; plain local masters get task retries."""
+    """Master URL for a job file's `run.master`; plain local masters get task retries."""
     if master == "local":
         return f"local[{os.cpu_count() or 1},{_LOCAL_RETRIES}]"
     match = re.fullmatch(r"local\[(\d+|\*)\]", master)
@@ -41,7 +41,7 @@ def running_session() -> SparkSession | None:
 
     Raises:
         UnhealthyEnvironmentError: It is a client of Spark Connect, which cannot run the tasks, or
-            it speculates.
+            it uses speculation.
     """
     try:
         session = SparkSession.active()
@@ -75,19 +75,19 @@ def start_session(
         name: Application name.
         master: `run.master` of the job file.
         conf: `run.spark_conf`; wins over our defaults.
-        java: What the JVM is started with.
-        login: Of the job; None without.
+        java: Java of the JVM.
+        login: Login of the job; None without one.
 
     Returns:
-        The session, and the file that Spark's own log goes to.
+        The session, and the path of Spark's own log.
 
     Raises:
-        UnhealthyEnvironmentError: The temporary folder is others', or Spark does not start; with
-            the log's end.
+        UnhealthyEnvironmentError: Another user owns the temporary folder, or Spark does not start;
+            the message has the log's end.
     """
     os.environ["JAVA_HOME"] = str(java.path)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Of the JVM that only puts together the command of the next one.
+    # For the JVM that only assembles the command of the next one.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", QUICK_START)
     url = spark_master(master)
     if url.startswith("local"):
@@ -117,9 +117,9 @@ def start_session(
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM without the secrets: its command line is for everybody to read.
+    """Start the JVM without the secrets: every user can read its command line.
 
-    PySpark would put all settings there. The session's builder sets those left out afterwards.
+    PySpark would put all settings there. The session's builder sets the secrets afterwards.
     """
     public = SparkConf(loadDefaults=False)
     for key, value in settings.items():
@@ -129,10 +129,10 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
 
 
 def leave_the_end_to_the_runner() -> None:
-    """Keep py4j from logging the JVM's end with a traceback; the runner says it in one line.
+    """Keep py4j from logging the JVM's end with a traceback; the runner logs it in one line.
 
-    It does so by its own logger and by the root's functions, which give the root a handler where
-    it has none: the one that would stand in is given instead. Called before Spark is started.
+    py4j uses its own logger and the root's functions, which add a handler to a root that has none.
+    So a handler is added here first. Called before Spark is started.
     """
     logging.getLogger("py4j").addHandler(logging.NullHandler())
     root, stand_in = logging.getLogger(), logging.lastResort
@@ -146,31 +146,31 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
 
 
 def _leave_it_to_the_runner(server: object, request: object, client_address: object) -> None:
-    """Spark would print a traceback when the JVM dies; the runner says it in one line."""
+    """Spark would print a traceback when the JVM dies; the runner logs it in one line."""
     del server, request, client_address
 
 
 def default_settings() -> dict[str, str]:
-    """What Spark is started with unless the job file says otherwise."""
+    """Spark's settings unless the job file has others."""
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
-    # Java does not look at TMPDIR; a JVM that is killed leaves its folders where ours are.
+    # Java ignores TMPDIR; a JVM that is killed leaves its folders with ours.
     temporary = private_folder()
     return {
         "spark.ui.enabled": "true",
-        # Any free port: drivers of one machine do not look for a port of their own in turn.
+        # Any free port: the drivers of one machine do not try ports one after the other.
         "spark.ui.port": "0",
-        # Its pages ask for no login.
+        # Its pages have no login.
         "spark.ui.killEnabled": "false",
-        # Drivers run for months. Also without a UI the JVM keeps what it would show.
+        # Drivers run for months. Even without a UI the JVM keeps the data of its pages.
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "1000",
         "spark.ui.retainedDeadExecutors": "20",
         "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.showConsoleProgress": "false",
-        # On its pages and in its event log, where somebody wants these: Spark knows fewer of them.
+        # On its pages and in its event log: Spark's own list of secrets is shorter.
         "spark.redaction.regex": f"{HIDDEN_KEYS}|access[.]?key",
-        # What each epoch leaves behind would be collected only once the heap is full.
+        # Garbage of each epoch would be collected only once the heap is full.
         "spark.cleaner.periodicGC.interval": "5min",
         "spark.driver.memory": "512m",
         DRIVER_OPTIONS: (
@@ -181,7 +181,7 @@ def default_settings() -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.python.worker.reuse": "true",
-        # A slow task is cut off by run.straggler_timeout; a copy of it would only read again.
+        # run.straggler_timeout ends a slow task; a copy of it would only read the same again.
         "spark.speculation": "false",
         "spark.pyspark.python": sys.executable,
         "spark.sql.warehouse.dir": str(temporary),
@@ -191,13 +191,13 @@ def default_settings() -> dict[str, str]:
 def session_settings(
     url: str, conf: Mapping[str, str], java: JavaHome, login: KerberosLogin | None
 ) -> dict[str, str]:
-    """All settings of a session: ours, and above them those of the job file.
+    """All settings of a session: ours, overridden by those of the job file.
 
     Args:
         url: Master URL.
         conf: `run.spark_conf`.
-        java: What the JVM is started with.
-        login: Of the job; None without.
+        java: Java of the JVM.
+        login: Login of the job; None without one.
     """
     settings = {**default_settings(), **pools(url), **conf}
     archived = archive_options(java)
@@ -210,7 +210,7 @@ def session_settings(
 
 
 def pools(url: str) -> dict[str, str]:
-    """Pools for epochs and for upkeep, where there may be executors for both.
+    """Scheduler pools for epochs and for upkeep, where there may be executors for both.
 
     Args:
         url: Master URL.
@@ -223,7 +223,7 @@ def pools(url: str) -> dict[str, str]:
 
 @contextmanager
 def _stderr_into(descriptor: int) -> Iterator[None]:
-    """The JVM inherits our standard error; for the moment of its start that is the log file."""
+    """Point our standard error to the log while the JVM starts, which inherits it."""
     sys.stderr.flush()
     saved = os.dup(2)
     os.dup2(descriptor, 2)

@@ -1,7 +1,7 @@
-"""How the Spark jobs of a driver look on Spark's pages: group, description, stage name, counters.
+"""A driver's jobs on Spark's pages: group, description, stage name, counters.
 
-Groups and stage names stay the same from epoch to epoch and from run to run; what changes stands
-in the description. Jobs are cancelled by tags, which no other run shares.
+Groups and stage names stay the same from epoch to epoch and from run to run; the description
+changes. Jobs are cancelled by tags, which no other run shares.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from sluiceway.job.spark_task import COUNTED, RunTask
 from sluiceway.schedule.runner import Bundle
 
 POOL = "spark.scheduler.pool"
-"""Spark's name of the pool that a thread's jobs belong to."""
+"""Spark's property for the pool of a thread's jobs."""
 
 _NAMED_ROUTES = 3
 _UNITS = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
@@ -28,13 +28,13 @@ _UNITS = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 @dataclass(frozen=True, slots=True)
 class JobLabel:
-    """What Spark knows of a job.
+    """Labels of a Spark job.
 
     Attributes:
         group: Its job group, and the name of its stage.
-        description: What the pages say of it.
-        tag: By which it is cancelled.
-        pool: Of Spark's scheduler; empty for the default one.
+        description: Description on Spark's pages.
+        tag: Tag by which it is cancelled.
+        pool: Pool of Spark's scheduler; empty for the default one.
     """
 
     group: str
@@ -44,9 +44,9 @@ class JobLabel:
 
 
 def epoch_description(bundles: Sequence[Bundle]) -> str:
-    """What an epoch's job reads: `orders: epoch 1204, 8 splits, 1.2 M records waiting`.
+    """Description of an epoch's job: `orders: epoch 1204, 8 splits, 1.2 M records waiting`.
 
-    Of several routes the first few are named, each with its epoch.
+    With several routes the first few are named, each with its epoch.
     """
     plans = [plan for bundle in bundles for plan in bundle]
     epochs = {plan.route.layout.route: plan.epoch for plan in plans}
@@ -77,15 +77,15 @@ class StageCounters:
     """Named accumulators of an epoch, which the stage page shows for the stage and for each task.
 
     A Python task cannot fill a named accumulator itself: Spark hands Python's updates to the
-    driver's Python process alone. So its answers have the numbers as columns, and an expression in
-    the JVM adds these up (ADR 118). They are for people: nothing reads them, and a task that is
-    repeated may be counted twice.
+    driver's Python process alone. So the answers have the numbers as columns, and an expression in
+    the JVM adds them up (ADR 118). They are for people: no code reads them, and a repeated task may
+    count twice.
 
     Args:
-        context: Of the session.
+        context: SparkContext of the session.
 
     Raises:
-        Py4JError, AttributeError, TypeError: This Spark has not what it takes.
+        Py4JError, AttributeError, TypeError: This Spark lacks what it needs.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -98,7 +98,7 @@ class StageCounters:
 
     @classmethod
     def of(cls, context: SparkContext) -> "StageCounters | None":
-        """Those of a session whose UI shows them; None where there is none, or no way."""
+        """The counters of a session whose UI shows them; None without a UI, or where they fail."""
         try:
             return cls(context) if context.uiWebUrl is not None else None
         except (Py4JError, AttributeError, TypeError):
@@ -112,14 +112,14 @@ class StageCounters:
 
 
 def _adding(context: SparkContext, total: Any, column: str) -> Any:
-    """An expression that adds a column to an accumulator, and is the sum of this task so far."""
+    """An expression that adds a column to an accumulator; its value is this task's sum so far."""
     jvm: Any = context._jvm  # noqa: SLF001
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
     types, collection = jvm.org.apache.spark.sql.types, jvm.scala.collection.immutable
     bridge = jvm.org.apache.spark.sql.classic.ExpressionUtils
     constant = expressions.Literal(total, types.ObjectType(total.getClass()))
     value = bridge.expression(sql.col(column)._jc)  # noqa: SLF001
-    # The one expression of Spark's own that calls a method without a result.
+    # The only expression of Spark that calls a method without a result.
     setters = _singleton(collection, "Map").empty().updated("add", value)
     added = expressions.objects.InitializeJavaBean(constant, setters)
     nothing, long = _singleton(collection, "Nil"), _singleton(types, "LongType")
@@ -133,7 +133,7 @@ def _singleton(package: Any, name: str) -> Any:
 
 @contextmanager
 def labelled(context: SparkContext, label: JobLabel) -> Iterator[None]:
-    """The jobs that this thread begins meanwhile have this label."""
+    """Label all jobs that this thread begins within the block."""
     context.setJobGroup(label.group, label.description, interruptOnCancel=True)
     context.clearJobTags()
     context.addJobTag(label.tag)
@@ -158,11 +158,11 @@ def collected(
     """Run one Spark job and return the rows of its tasks. Called in a thread of ours.
 
     Args:
-        session: That runs it.
-        label: What the pages show of it.
-        tasks: How many.
-        work: What each runs, and the schema of what it gives, as Spark writes one.
-        counters: Of an epoch; None counts nothing.
+        session: The session that runs it.
+        label: Labels of the job.
+        tasks: Number of tasks.
+        work: Function of each task, and the schema of its result, as Spark writes one.
+        counters: Counters of an epoch; None counts nothing.
     """
     run, schema = work
     with labelled(session.sparkContext, label):

@@ -13,14 +13,14 @@ _OTHER_JVMS = ("spark.yarn.am.extraJavaOptions", EXECUTOR_OPTIONS)
 
 
 def login_settings(login: KerberosLogin, settings: Mapping[str, str]) -> dict[str, str]:
-    """What Spark is told beside settings, so that it logs in as the job and goes on doing so.
+    """Spark settings for a login as the job that is renewed for as long as the job runs.
 
-    Without a keytab its tokens end for good after a week, and so would the application. It brings
-    the keytab to the ApplicationMaster alone. What the settings have of it stays.
+    Without a keytab its tokens end for good after a week, and so does the application. Spark brings
+    the keytab to the ApplicationMaster alone. Existing settings win.
 
     Args:
-        login: Of the job.
-        settings: All others.
+        login: Login of the job.
+        settings: All other settings.
     """
     own = {} if PRINCIPAL in settings else {PRINCIPAL: login.principal, KEYTAB: login.keytab}
     if not login.config:

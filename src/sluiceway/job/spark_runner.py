@@ -58,10 +58,10 @@ class SparkRunner(TaskRunner):
 
     Args:
         session: Used by this runner, from a thread of its own.
-        log: Told of tasks that were given up.
-        owned: Whether `close` stops it.
-        elastic: The executors of a job that asks for them; None takes what there is.
-        name: Begins the names of its job groups, which are the same in each run.
+        log: Gets events about tasks that were given up.
+        owned: Whether `close` stops the session.
+        elastic: Executors of an elastic job; None uses the present ones.
+        name: First part of its job groups' names, which are the same in each run.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class SparkRunner(TaskRunner):
         self._warming: Future[None] | None = None
         self._warm_due = 0.0
         self._name = name
-        # A session that is borrowed has jobs of others, which must not be cancelled with ours.
+        # A borrowed session has jobs of others, which must not be cancelled with ours.
         self._tag = f"{name}-{uuid4().hex[:8]}"
         self._counters = StageCounters.of(session.sparkContext)
         self._spare = SpareSlots()
@@ -117,16 +117,16 @@ class SparkRunner(TaskRunner):
         return self._work if self._owned and not local else None
 
     def warm_up(self, stopped: Callable[[], bool]) -> None:
-        """Wait until executors can run tasks of ours. Called once, before the first epoch.
+        """Wait until executors can run our tasks. Called once, before the first epoch.
 
-        A cluster may take minutes to give the first one, and that one to unpack its environment;
-        in an epoch's time it would look like tasks that hang.
+        A cluster may take minutes to start the first executor, and that one to unpack its
+        environment. In an epoch's time, tasks would seem to hang.
 
         Args:
-            stopped: Whether to wait no longer.
+            stopped: Returns whether to stop waiting.
 
         Raises:
-            UnhealthyEnvironmentError: They cannot.
+            UnhealthyEnvironmentError: They cannot run our tasks.
             RunnerLostError: Spark is gone.
         """
         began = time.monotonic()
@@ -159,7 +159,7 @@ class SparkRunner(TaskRunner):
         failure = None if self._warming is None else self._warming.exception()
         if isinstance(failure, Py4JError | OSError) and not isinstance(failure, Py4JJavaError):
             raise _lost(failure) from failure
-        # A task that failed says so in the first epoch, where it matters.
+        # A task that failed fails again in the first epoch, where it matters.
         self._warm_due = now + _WARM_EVERY_S
         self._warming = self._jobs.submit(self._try_imports, "keep-warm")
 
@@ -230,7 +230,7 @@ class SparkRunner(TaskRunner):
     def _cancel(
         self, bundles: Sequence[Bundle], future: Future[list[TaskResult]]
     ) -> list[TaskResult]:
-        """Stop the stragglers and take what the others have put by name."""
+        """Stop the stragglers and take the results that the others have written."""
         try:
             self._session.sparkContext.cancelJobsWithTag(self._epoch_tag())
             future.result(_CANCEL_S)

@@ -21,12 +21,12 @@ from sluiceway.worker.preload import forget_archives, warm_worker
 
 RESULT_SCHEMA = "task int, result binary, rows bigint, bytes bigint, dirty bigint"
 COUNTED = {"rows": "rows read", "bytes": "bytes read", "dirty": "dirty rows"}
-"""Columns of an epoch's answers that Spark's page shows as sums, and the names that it gives them.
+"""Columns of an epoch's answers that Spark's page shows as sums, and their names there.
 """
 WORK_SCHEMA = "request int, answer binary"
 
 RunTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What a Spark task runs: as `mapInArrow` takes it."""
+"""The function of a Spark task, as `mapInArrow` takes it."""
 
 
 def packed(bundles: Sequence[Bundle]) -> tuple[bytes, ...]:
@@ -43,16 +43,16 @@ def run_with_tokens(
 
 
 def with_tokens(tokens: DelegationTokens | None, run: RunTask) -> RunTask:
-    """A task that has its driver's tokens; the same task where none are needed."""
+    """A task with its driver's tokens; the same task where none are needed."""
     return run if tokens is None else partial(run_with_tokens, tokens, run)
 
 
 def run_of_version(
     version: str, run: RunTask, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run a task of a driver of this very version. Called once per attempt.
+    """Run a task whose driver has this very version. Called once per attempt.
 
-    Plans are pickled field by field: to another version one field may be the next one.
+    Plans are pickled field by field: in another version a field may have another position.
 
     Raises:
         UnhealthyEnvironmentError: The driver is of another version.
@@ -101,12 +101,12 @@ def _answers(task: int, results: Sequence[TaskResult]) -> pa.RecordBatch:
 
 
 def packed_shares(shares: Sequence[Sequence[tuple[int, WorkRequest]]]) -> tuple[bytes, ...]:
-    """Requests with their numbers as bytes, those of each task together."""
+    """Numbered requests as bytes, one item for each task."""
     return tuple(zlib.compress(pickle.dumps(list(share)), level=1) for share in shares)
 
 
 def unpacked_answer(raw: bytes) -> WorkAnswer:
-    """What a task of ours has answered to a request."""
+    """Unpack a task's answer to a request."""
     answer: WorkAnswer = pickle.loads(raw)  # noqa: S301 - our own
     return answer
 
@@ -117,7 +117,7 @@ def run_work(
     """Carry out the requests of this Spark task, one after the other. Called once per attempt.
 
     Args:
-        shares: Of all tasks, packed.
+        shares: Requests of all tasks, packed.
         batches: One row: the number of the task.
     """
     for batch in batches:
@@ -136,7 +136,7 @@ def run_work(
 
 
 def _attempt_mark() -> str:
-    """What tells this attempt of a Spark task from others; empty for the first one."""
+    """A mark of this attempt of a Spark task, unique among attempts; empty for the first one."""
     context = TaskContext.get()
     if context is None or context.attemptNumber() == 0:
         return ""
@@ -144,7 +144,7 @@ def _attempt_mark() -> str:
 
 
 def warm_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Load what tasks need; the answer is of an epoch's form, which Spark compiles code for."""
+    """Load what tasks need; the answer has an epoch's form, for which Spark compiles code."""
     for batch in batches:
         warm_worker()
         numbers = batch.column(0).cast(pa.int32())

@@ -1,4 +1,4 @@
-"""Requests as Spark jobs at the same time as the epochs', in a pool of their own (ADR 74, 84)."""
+"""Requests as Spark jobs at the same time as epochs, in their own pool (ADR 74, 84)."""
 
 import threading
 import time
@@ -16,10 +16,10 @@ from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.work.request import WorkAnswer, WorkRequest
 
 GROUPS_AT_ONCE = 2
-"""Groups of requests that all routes of a driver together have carried out at the same time."""
+"""Most groups of requests at the same time, for all routes of a driver together."""
 
 SINGLES_AT_ONCE = 4
-"""Requests of all routes of a driver that are carried out at once."""
+"""Most requests at once, for all routes of a driver together."""
 
 _WAIT_S = 0.1
 _LEAST_S = 600.0
@@ -29,7 +29,7 @@ _HINT = "see Spark's log for why the task died; nothing was changed"
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A Spark job that carries requests out."""
+    """A Spark job that carries out requests."""
 
     job: LowJob
     requests: int
@@ -45,10 +45,10 @@ class SparkWork:
     """A `ClusterWork` of one SparkSession.
 
     Args:
-        session: Of the epochs.
-        name: Begins the names of its job groups.
-        spare: Slots that epochs leave.
-        tokens: For tasks on other machines.
+        session: Session of the epochs.
+        name: First part of its job groups' names.
+        spare: Slots that epochs leave free.
+        tokens: Tokens for tasks on other machines.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SparkWork:
         return executors > 1
 
     def run(self, requests: Sequence[WorkRequest], check: Callable[[], None]) -> list[WorkAnswer]:
-        """See `WorkRunner.run`. Each is carried out once more where its executor is lost."""
+        """See `WorkRunner.run`. A request whose executor is lost is carried out once more."""
         check()
         while not self._turns.acquire(timeout=_WAIT_S):
             check()
@@ -108,7 +108,7 @@ class SparkWork:
         return answer
 
     def close(self) -> None:
-        """Nothing more is begun; Spark's end is the end of what runs."""
+        """Begin no more jobs; running ones end with Spark."""
         self._groups.close()
         self._singles.close()
 
@@ -129,8 +129,8 @@ class SparkWork:
         """One Spark job of at most `slots` tasks.
 
         Raises:
-            JobFailedError: A task has failed as often as Spark begins it again.
-            TaskFailedError: It was given up.
+            JobFailedError: A task has failed as often as Spark retries it.
+            TaskFailedError: The job was given up.
         """
         work = _begin(self._groups, f"compaction, {len(requests)} partitions", requests, slots)
         give_up_at = time.monotonic() + longest_s(requests)
@@ -160,11 +160,11 @@ def _begin(jobs: LowJobs, about: str, requests: Sequence[WorkRequest], slots: in
 
 
 def dealt(sizes: Sequence[int], slots: int) -> list[list[int]]:
-    """Numbers of requests for each task, the largest ones first to whoever has least.
+    """Numbers of requests for each task; large requests first, each to the smallest share.
 
     Args:
         sizes: Bytes of each request.
-        slots: Tasks at most.
+        slots: Most tasks.
 
     Returns:
         As many shares as there are tasks; none is empty.
@@ -174,11 +174,11 @@ def dealt(sizes: Sequence[int], slots: int) -> list[list[int]]:
     for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
         task = loads.index(min(loads))
         shares[task].append(number)
-        # Also an empty file takes its time.
+        # An empty file takes its time, too.
         loads[task] += sizes[number] + 1
     return shares
 
 
 def longest_s(requests: Sequence[WorkRequest]) -> float:
-    """Seconds after which an executor that carries out requests is taken for one that hangs."""
+    """Seconds after which an executor with requests counts as hanging."""
     return _LEAST_S + sum(request.size_bytes for request in requests) / _BYTES_PER_S

@@ -1,4 +1,4 @@
-"""Where the loop leaves what others may see of its routes, and the writer of `status.json`."""
+"""The states of routes that the loop publishes, and the writer of `status.json`."""
 
 import threading
 import time
@@ -34,7 +34,7 @@ _STARTUP_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What the loop last said of a route."""
+    """The last state of a route from the loop."""
 
     session: RouteSession
     state: RouteState
@@ -46,10 +46,10 @@ class _Entry:
     def status(self, now_ms: int, spark_ui: str | None) -> RouteStatus:
         numbers = self.session.meter.read()
         if isinstance(self.error, FencedError | LeaseHeldError):
-            # Another driver commits: what this one knew of the lag is over.
+            # Another driver commits: the known lag is no longer valid.
             numbers = replace(numbers, lag_records=None, lag_ms=None, lag_at_least_ms=None)
         return RouteStatus(
-            # Not `asdict`, which would take apart what is inside, too.
+            # Not `asdict`, which would convert inner values too.
             **{each.name: getattr(numbers, each.name) for each in fields(numbers)},
             route=self.session.config.route,
             table=_table(self.session),
@@ -90,7 +90,7 @@ class MeasuredRoute:
 
     Attributes:
         announced: Prefixes that were announced last, and when, in seconds since 1970.
-        phases: Name -> seconds that it took in the last epoch that was committed.
+        phases: Name -> seconds that it took in the last committed epoch.
     """
 
     status: RouteStatus
@@ -99,7 +99,7 @@ class MeasuredRoute:
     phases: Mapping[str, float] = field(default_factory=dict)
 
     def value(self, metric: Metric, *labels: str) -> float | None:
-        """What a counter or gauge says under these labels; None when it says nothing."""
+        """Value of a counter or gauge under these labels; None without one."""
         return self.figures.numbers.get(metric.name, {}).get(labels)
 
 
@@ -107,7 +107,7 @@ class StatusBoard:
     """Written by the loop's thread, read by any other; a reader never makes the loop wait.
 
     Attributes:
-        changed: Set when a route came or its state changed; whoever waits for it clears it.
+        changed: Set when a route came or its state changed; a waiting thread clears it.
         spark_ui: Address of the Spark UI; empty where it is off, None where it is not known.
     """
 
@@ -127,13 +127,13 @@ class StatusBoard:
         error: SluicewayError | None,
         next_try_ms: int | None = None,
     ) -> None:
-        """Say where a route is. Called for each route after each turn of the loop.
+        """Set the state of a route. Called for each route after each turn of the loop.
 
         Args:
-            session: The route's.
-            state: Where it is.
-            error: Why it waits or has halted; left out in other states.
-            next_try_ms: When a halted route is started anew, since 1970.
+            session: Session of the route.
+            state: New state.
+            error: Why it waits or has halted; None in other states.
+            next_try_ms: When a halted route is started again, ms since 1970; None when it never is.
         """
         name = session.config.route
         error = error if state in (RouteState.WAITING, RouteState.HALTED) else None
@@ -152,10 +152,10 @@ class StatusBoard:
         self.changed.set()
 
     def beat(self, limit_s: float | None = None) -> None:
-        """Say that the loop goes round.
+        """Record that the loop goes round.
 
         Args:
-            limit_s: From when on the next beat is overdue; None leaves it as it was.
+            limit_s: Seconds after which the next beat is overdue; None keeps the last limit.
         """
         if limit_s is not None:
             self._beat_limit_s = limit_s
@@ -178,12 +178,12 @@ class StatusBoard:
         )
 
     def snapshot(self) -> tuple[RouteStatus, ...]:
-        """All routes as they are now, in the order in which they came."""
+        """States of all routes now, in the order in which they came."""
         now_ms = _now_ms()
         return tuple(entry.status(now_ms, self.spark_ui) for entry in self._copy())
 
     def measured(self) -> tuple[MeasuredRoute, ...]:
-        """As `snapshot`, with all that metrics say of each route."""
+        """As `snapshot`, with the metrics of each route."""
         now_ms = _now_ms()
         return tuple(
             MeasuredRoute(
@@ -199,7 +199,7 @@ class StatusBoard:
         """Routes that have neither caught up nor halted.
 
         Returns:
-            Each with what it waited for last, and whether its brokers were ever reached.
+            Each with its last error, and whether its brokers were ever reached.
         """
         now_ms = _now_ms()
         ended = (RouteState.CAUGHT_UP, RouteState.HALTED)
@@ -222,11 +222,11 @@ class StatusBoard:
         )
 
     def summary(self) -> RunSummary:
-        """What the run has done so far."""
+        """Totals of the run so far."""
         return RunSummary(tuple(entry.summary() for entry in self._copy()))
 
     def entries(self) -> tuple[tuple[RouteSession, RouteStatus], ...]:
-        """As `snapshot`, for those routes whose ledger no other driver is known to have."""
+        """As `snapshot`, without routes whose ledger another driver is known to have."""
         now_ms = _now_ms()
         return tuple(
             (entry.session, entry.status(now_ms, self.spark_ui))
@@ -240,11 +240,11 @@ class StatusBoard:
 
 
 class StatusFiles:
-    """Writes `status.json` of each route from a thread of its own; never truth, never waited for.
+    """Writes `status.json` of each route from its own thread; never truth, never waited for.
 
     Args:
-        board: What it writes.
-        log: Told of failures, at debug level.
+        board: The board with the states.
+        log: Gets failures, at debug level.
     """
 
     def __init__(self, board: StatusBoard, log: Log) -> None:
@@ -255,7 +255,7 @@ class StatusFiles:
         self._thread = threading.Thread(target=self._run, name="status", daemon=True)
 
     def start(self) -> None:
-        """Begin to write. Called once."""
+        """Start the thread. Called once."""
         self._thread.start()
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ class StatusFiles:
     def _run(self) -> None:
         while not self._closing.is_set():
             self._write_due()
-            # States that change all at once are written together.
+            # States that change at the same time are written together.
             self._closing.wait(_BETWEEN_PASSES_S)
             self._board.changed.wait(_WRITE_EVERY_S)
             self._board.changed.clear()
@@ -280,7 +280,7 @@ class StatusFiles:
     def _write_due(self, *, last: bool = False) -> None:
         for session, seen in self._board.entries():
             halted = seen.state is RouteState.HALTED
-            # Nobody tries it again from here on; the reason stays.
+            # No driver tries it again from here on; the reason stays.
             status = replace(seen, state=RouteState.STOPPED) if last and halted else seen
             place = session.status_place()
             if place is None or not self._is_due(status):
@@ -288,7 +288,7 @@ class StatusFiles:
             try:
                 _write(*place, encode_status(status))
             except StorageUnavailableError as error:
-                # Tried again in the next pass: what stands there says what is not so any more.
+                # Tried again in the next pass: the file on the store is out of date.
                 self._log.debug("status_not_written", route=status.route, error=str(error))
             else:
                 self._written[status.route] = (time.monotonic(), status)
@@ -305,7 +305,7 @@ class StatusFiles:
 
 
 def _write(storage: Storage, path: str, content: bytes) -> None:
-    """Write a status; on a full store into the room of the one before."""
+    """Write a status; on a full store into the space of the one before."""
     try:
         storage.overwrite(path, content)
     except StorageFullError:

@@ -16,7 +16,7 @@ _LAST_WORDS_S = 5.0
 
 
 class StopSignal:
-    """What the loop asks whether it should go on.
+    """The loop's stop signal.
 
     A first SIGTERM or SIGINT asks for a graceful stop: the epoch ends early and is committed. A
     second one ends the process at once; the ledger makes that harmless.
@@ -31,10 +31,10 @@ class StopSignal:
         self._tell: Callable[[str], None] | None = None
 
     def listen(self) -> None:
-        """Take SIGTERM and SIGINT over. Called once, from the main thread.
+        """Handle SIGTERM and SIGINT. Called once, from the main thread.
 
-        A thread acts on them. The main thread may be inside a client library for seconds, and it
-        may hold the very lock that a handler of its own would wait for.
+        A thread acts on them. The main thread may be inside a client library for seconds. It may
+        hold the very lock that a handler of its own would wait for.
         """
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
@@ -49,11 +49,11 @@ class StopSignal:
         watcher.start()
 
     def speak(self, *, as_json: bool) -> None:
-        """Say what a signal does as a JSON line or in words; else a terminal gets words."""
+        """Report a signal as a JSON line or in words; without a call, a terminal gets words."""
         self._as_json = as_json
 
     def report_by(self, tell: Callable[[str], None] | None) -> None:
-        """Have what a signal does told by somebody who owns the terminal; None gives that back.
+        """Report signals through the owner of the terminal; None ends that.
 
         Args:
             tell: Called from the thread of the signals, with one line.
@@ -61,7 +61,7 @@ class StopSignal:
         self._tell = tell
 
     def listen_again(self) -> None:
-        """Take the signals back from a library that took them: SparkContext takes SIGINT.
+        """Handle the signals again after a library took them: SparkContext takes SIGINT.
 
         Does nothing when this object does not listen. In the main thread.
         """
@@ -70,21 +70,21 @@ class StopSignal:
                 signal.signal(number, _leave_it_to_the_thread)
 
     def unlisten(self) -> None:
-        """Give the signals back to whoever had them before `listen`. In the main thread."""
+        """Restore the handlers from before `listen`. In the main thread."""
         if self._unlisten is not None:
             self._unlisten()
             self._unlisten = None
 
     def stop_after(self, seconds: float) -> None:
-        """Ask for a graceful stop `seconds` from now."""
+        """Request a graceful stop `seconds` from now."""
         self._deadline = time.monotonic() + seconds
 
     def ask(self) -> None:
-        """Ask for a graceful stop now."""
+        """Request a graceful stop now."""
         self._requested.set()
 
     def requested(self) -> bool:
-        """Whether a graceful stop is wanted."""
+        """Whether a graceful stop was requested."""
         over = self._deadline is not None and time.monotonic() >= self._deadline
         if over and not self._requested.is_set():
             self._time_is_up = True
@@ -92,11 +92,11 @@ class StopSignal:
         return self._requested.is_set()
 
     def by_request(self) -> bool:
-        """Whether a stop was asked for otherwise than by the time that was set."""
+        """Whether a stop was requested other than by the time limit."""
         return self._requested.is_set() and not self._time_is_up
 
     def sleep(self, seconds: float) -> None:
-        """Pause, at most until a stop is asked for."""
+        """Pause, at most until a stop is requested."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self.requested():
             self._requested.wait(min(left, 0.2))
@@ -121,7 +121,7 @@ class StopSignal:
         os.close(terminal)
 
     def _say(self, descriptor: int, event: str, hint: str) -> None:
-        """Straight to the descriptor, without a buffer."""
+        """Write straight to the descriptor, without a buffer."""
         if self._tell is not None:
             self._tell(f"{event.replace('_', ' ')}: {hint}")
             return
@@ -136,7 +136,7 @@ class StopSignal:
 
 @contextmanager
 def listening(stop: StopSignal) -> Iterator[None]:
-    """Signals ask for a stop inside the block and do what they did before after it.
+    """Signals request a stop inside the block; the old handlers return after it.
 
     In a thread other than the main one, which cannot set handlers, nothing changes.
     """
@@ -163,7 +163,7 @@ def _give_back(
     signal.set_wakeup_fd(woken)
     # This ends the thread that watches.
     os.close(writing)
-    # What it says of a signal must not be lost with the process; a reader may be stuck, though.
+    # Its report of a signal must not be lost with the process; a reader may be stuck, though.
     watcher.join(_LAST_WORDS_S)
 
 

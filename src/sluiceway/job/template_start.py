@@ -14,14 +14,14 @@ def knows_start(
 ) -> bool:
     """Whether it is known if the topics of a new route came while no driver ran.
 
-    They did when the ledger of another route of its template names the pattern: the pattern was
-    read before, so rows of topics that came since are wanted from the first on (commit rule 5).
-    Called before each plan; sets the route's start when it is found out.
+    They did when the ledger of another route of its template names the pattern. The pattern was
+    read before, so topics that came since are read from their first row on (commit rule 5). Called
+    before each plan; sets the route's start when it is found out.
 
     Args:
-        route_slot: The route's.
-        discovered: Seats of all routes that were made of topics.
-        discovery: Knows which of them are of one template.
+        route_slot: The slot of the new route.
+        discovered: Slots of all routes that were made of topics.
+        discovery: Knows which of them come from one template.
     """
     session = route_slot.session
     config = session.config

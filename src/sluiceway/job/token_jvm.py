@@ -1,6 +1,6 @@
 """Delegation tokens from name nodes, by Hadoop's own client in a JVM that lives for seconds.
 
-Spark's JVM is left alone: it has one login for everything, which on YARN is Spark's own.
+Spark's JVM is not used: it has one login for everything, which on YARN is Spark's own.
 """
 
 import os
@@ -23,7 +23,7 @@ from sluiceway.job.class_archive import QUICK_START
 
 _ANSWER_TIMEOUT_S = 60.0
 _HA_SERVICE = "ha-hdfs:"
-# Hadoop looks into Java's Kerberos for the realm.
+# Hadoop reads the realm from Java's Kerberos.
 _OPENED = ("--add-exports", "--add-opens")
 _KERBEROS = "java.security.jgss/sun.security.krb5=ALL-UNNAMED"
 
@@ -32,9 +32,9 @@ def fetch_tokens(login: KerberosLogin, config_dir: str, service: str) -> list[Hd
     """Log in from the keytab and get new tokens of a name service. Takes some seconds.
 
     Args:
-        login: Of the job.
+        login: Login of the job.
         config_dir: Folder of core-site.xml and hdfs-site.xml.
-        service: `hdfs://name`, or `viewfs://name`, which has tokens of several.
+        service: `hdfs://name`, or `viewfs://name`, which has tokens of several name services.
 
     Raises:
         KerberosRefusedError: The realm or a name node refuses.
@@ -63,7 +63,7 @@ def _tokens(jvm: Any, conf: Any, service: str, renewer: str) -> list[HdfsToken]:
     for token in store.getAllTokens().toArray():
         if str(token.getKind().toString()) != KIND:
             continue
-        # It is not renewed for its own sake: the answer tells how long it holds.
+        # Renewed only because the answer shows how long the token is valid.
         ends_ms = int(token.renew(conf))
         known_as = _known_as(service, str(token.getService().toString()))
         found.append(
@@ -84,11 +84,11 @@ def _known_as(service: str, told: str) -> str:
 
 
 def spark_class_path(own: Path, environment: Mapping[str, str]) -> tuple[Path, str]:
-    """The jar of py4j, and the class path that has Hadoop's client.
+    """The jar of py4j, and a class path with Hadoop's client.
 
     Args:
-        own: Folder of the jars that come with pyspark; a packed environment has none.
-        environment: Of this process. YARN names Spark's jars there, to all in a container.
+        own: Folder of pyspark's jars; a packed environment has none.
+        environment: Variables of this process. On YARN they name Spark's jars for containers.
 
     Raises:
         KerberosUnavailableError: Neither has them.
@@ -123,7 +123,7 @@ def _jvm(login: KerberosLogin, config_dir: str) -> Iterator[Any]:
             port=port,
             auth_token=password,
             read_timeout=_ANSWER_TIMEOUT_S,
-            # Else each object of a JVM that has ended is told of its end, with a traceback each.
+            # Else py4j notifies each object of a JVM that has ended, with a traceback each.
             enable_memory_management=False,
         )
         gateway = JavaGateway(gateway_parameters=parameters)

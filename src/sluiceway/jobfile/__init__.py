@@ -1,1 +1,1 @@
-"""The job file: its blocks, what is checked, what becomes of it."""
+"""The job file: its blocks, its checks, and the values made of it."""

@@ -1,8 +1,8 @@
-"""YAML text -> a tree of nodes that know where they stand. Safe and bounded.
+"""YAML text -> a tree of nodes with their places. Safe and bounded.
 
-Only plain data gets through: no tags, anchors, aliases, directives or second documents, so
-nothing is constructed and nothing expands. The tree is built from parser events without
-recursion; every limit is checked before the next event is asked for.
+Only plain data is allowed: no tags, anchors, aliases, directives or second documents, so nothing is
+constructed and nothing expands. The tree is built from parser events without recursion; every limit
+is checked before the next event is read.
 """
 
 import re
@@ -40,7 +40,7 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-# The parser of ruamel.yaml lets these out on some malformed input (bad escapes, versions).
+# ruamel.yaml's parser raises these on some malformed input (bad escapes, versions).
 _PARSER_FAULTS = (ValueError, OverflowError, AssertionError, LookupError, TypeError, AttributeError)
 
 
@@ -49,8 +49,8 @@ class Scalar:
     """One value.
 
     Attributes:
-        value: What it means.
-        text: As written in the file; messages show this, never what a reference stands for.
+        value: Value of the scalar.
+        text: Text in the file; messages show this, never the text that a reference stands for.
         mark: Where it begins.
         sourced: True when the whole value comes from references.
     """
@@ -91,7 +91,7 @@ Node = Scalar | Sequence | Mapping
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What was read: the tree, unless the text could not be parsed, and all that is wrong."""
+    """The result of reading: the tree, unless the text could not be parsed, and all problems."""
 
     root: Node | None
     problems: tuple[JobFileProblem, ...]
@@ -99,7 +99,7 @@ class Document:
 
 @dataclass(slots=True)
 class _Frame:
-    """A list or mapping being read."""
+    """A list or mapping that is being read."""
 
     mark: Mark
     is_mapping: bool
@@ -115,7 +115,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Builder:
-    """Turns parser events into nodes; keeps what is wrong."""
+    """Turns parser events into nodes; collects problems."""
 
     frames: list[_Frame] = field(default_factory=list)
     problems: list[JobFileProblem] = field(default_factory=list)
@@ -124,7 +124,7 @@ class _Builder:
     nodes: int = 0
 
     def add(self, event: Event, mark: Mark) -> bool:
-        """Add one event. Returns False when reading on makes no sense."""
+        """Add one event. Returns False when further reading makes no sense."""
         if isinstance(event, DocumentStartEvent):
             return self._begin_document(event, mark)
         if isinstance(event, MappingEndEvent | SequenceEndEvent):
@@ -199,7 +199,7 @@ class _Builder:
             self._wrong(entry.mark, text, f"remove one; the first is on line {known.mark.line}")
 
     def _mend_cut_type(self, frame: _Frame) -> None:
-        """Put a type together that YAML cuts at its commas where it has no quotes."""
+        """Join a type without quotes that YAML cuts at its commas."""
         entries = list(frame.entries.values())
         found = next((each for each in entries if each.key == "type"), None)
         if found is None or not isinstance(found.value, Scalar):
@@ -252,7 +252,7 @@ def read_document(content: bytes) -> Document:
         content: The whole file.
 
     Returns:
-        The tree and every problem that the text itself has.
+        The tree and every problem of the text itself.
     """
     if len(content) > MAX_BYTES:
         text = f"expected at most {MAX_BYTES} bytes, got more"

@@ -1,7 +1,7 @@
 """The shape of a job file as JSON Schema (draft 7), for editors. Made from the models.
 
-It knows keys, types, words and forms of texts. What depends on several keys, on files and on
-servers only `validate` knows: a file that fits the schema may still be wrong, never the reverse.
+It knows keys, types, words and forms of texts. Only `validate` knows rules that depend on several
+keys, on files and on servers. So a file that fits the schema may still be wrong, never the reverse.
 """
 
 import inspect
@@ -60,7 +60,7 @@ def job_file_schema() -> Schema:
     chain = made.chain()
     requirements = made.requirements(JobFileBlocks)
     for name in chain:
-        # With `routes` the file's blocks are defaults, and each route fills in what they lack.
+        # With `routes` the file's blocks are defaults, and each route fills in missing keys.
         made.definitions[name].pop("required", None)
         made.definitions[name].pop("oneOf", None)
     return {
@@ -76,14 +76,14 @@ def job_file_schema() -> Schema:
 
 
 class _Schemas:
-    """Collects a definition for each block that is met."""
+    """Collects a definition for each block that occurs."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
         self._blocks: dict[str, type[Block]] = {}
 
     def block(self, block: type[Block]) -> Schema:
-        """A mapping with the keys of a block, and what is required of it."""
+        """A mapping with the keys of a block, and its required keys."""
         plugins = sorted({name for group in block.PLUGINS for name in plugin_names(group)})
         told = _attributes(block)
         properties: Schema = {}
@@ -115,7 +115,7 @@ class _Schemas:
         return schema
 
     def chain(self) -> set[str]:
-        """Definitions of blocks that stand alone below the file: a route lays its own over them."""
+        """Definitions of blocks right below the file: a route overlays its own over them."""
         found: set[str] = set()
         waiting: list[type[Block]] = [JobFileBlocks]
         while waiting:
@@ -157,7 +157,7 @@ class _Schemas:
         return found
 
     def _of(self, annotation: Any, metadata: tuple[Any, ...] = ()) -> Schema:
-        """The schema of a type; what reads a text decides before the type does."""
+        """The schema of a type; a function that reads a text goes before the type."""
         for one in metadata:
             if isinstance(one, BeforeValidator | AfterValidator) and one.func in _READ_BY:
                 return dict(_READ_BY[one.func])
@@ -186,19 +186,19 @@ class _Schemas:
         return found[0] if len(found) == 1 else {"anyOf": found}
 
     def reference(self, block: type[Block]) -> Schema:
-        """A reference to a block's definition, which is made when it is met first."""
+        """A reference to a block's definition, which the first reference creates."""
         name = block.__name__
         if self._blocks.setdefault(name, block) is not block:
             raise ValueError(f"two blocks are called {name}")
         if name not in self.definitions:
             self.definitions[name] = {}
             self.definitions[name] = self.block(block)
-        # Draft 7 looks away from all that stands beside a reference.
+        # Draft 7 ignores all keys next to a reference.
         return {"allOf": [{"$ref": f"{_DEFINITIONS}{name}"}]}
 
 
 def _single(annotation: Any) -> type[Block] | None:
-    """The block that a key holds by itself, not in a list and not by name; None for none."""
+    """The block that a key holds directly, not in a list and not by name; None for none."""
     if get_origin(annotation) in (Union, UnionType):
         kinds = [each for each in get_args(annotation) if each is not NoneType]
         return _single(kinds[0]) if len(kinds) == 1 else None
@@ -207,12 +207,12 @@ def _single(annotation: Any) -> type[Block] | None:
 
 
 def _replaces(block: type[Block]) -> bool:
-    """Whether a route's block takes the place of the file's as a whole: it is one of its kinds."""
+    """Whether a route's block replaces the file's as a whole: it is one of its kinds."""
     return bool(block.ONE_OF) and set(block.model_fields) <= set(block.ONE_OF)
 
 
 def _attributes(block: type[Block]) -> dict[str, str]:
-    """What the docstrings of a block and of those it extends say of its fields."""
+    """Field docs from the docstrings of a block and of its base classes."""
     told: dict[str, str] = {}
     for one in reversed(block.__mro__):
         text = one.__dict__.get("__doc__") or ""
@@ -222,7 +222,7 @@ def _attributes(block: type[Block]) -> dict[str, str]:
 
 
 def _summary(block: type[Block]) -> str:
-    """The first paragraph of its docstring."""
+    """The first paragraph of the block's docstring."""
     return inspect.cleandoc(block.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
@@ -249,7 +249,7 @@ def _size_text(value: int) -> str:
 
 
 def _text(pattern: str, *examples: str) -> Schema:
-    """A text of a form; a reference may give it, or a part of it."""
+    """A text of a form; a reference may give all of it, or a part."""
     return {
         "type": "string",
         "pattern": f"^(?:{pattern})$|{_REFERENCE}",
@@ -289,7 +289,7 @@ _READ_BY: Mapping[Any, Schema] = {
     _check_of(PlainValue): {"type": ["string", "number", "boolean"]},
     _check_of(Port): {"type": "integer", "minimum": 0, "maximum": 65_535},
 }
-"""By the function that reads or checks a value."""
+"""Schemas by the function that reads or checks a value."""
 _TYPES: Mapping[Any, str] = {
     str: "string",
     int: "integer",
@@ -339,7 +339,7 @@ def _store(schemas: _Schemas) -> Schema:
 
 
 _MADE = {("PartitionSpec", "name")}
-"""(block, key) of what need not be written everywhere: a transform of a lake table has a name."""
+"""(block, key) of optional keys that others require: a transform of a lake table has a name."""
 _SPECIAL: Mapping[tuple[str, str], Callable[[_Schemas], Schema]] = {
     ("SourceSpec", "topics"): lambda _: dict(_TOPICS),
     ("SourceSpec", "start"): _start,
@@ -378,4 +378,4 @@ _SPECIAL: Mapping[tuple[str, str], Callable[[_Schemas], Schema]] = {
     ("FieldOverride", "on_lossy"): lambda _: {"enum": [*LOSSY_RULES, None]},
     ("RouteEntry", "topics"): lambda _: dict(_TOPICS),
 }
-"""What is read by a function of its own: (block, key) -> schema."""
+"""(block, key) -> schema, for values with a reading function of their own."""

@@ -1,4 +1,4 @@
-"""A job file's path -> checked values, or one error that names everything wrong with it."""
+"""A job file's path -> checked values, or one error with all its problems."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def check_routes(trees: Sequence[RouteTree]) -> Iterator[JobFileProblem]:
     One table has one ledger, and a ledger has one route.
 
     Args:
-        trees: Plain data of all routes; parts of the wrong shape are looked away from.
+        trees: Plain data of all routes; parts of the wrong shape are ignored.
     """
     tables: dict[tuple[str, str], Positions] = {}
     names: dict[str, Positions] = {}
@@ -65,7 +65,7 @@ def check_routes(trees: Sequence[RouteTree]) -> Iterator[JobFileProblem]:
 
 
 def _one_spelling(location: str) -> str:
-    """As locations are compared: `file:///x` and `/x`, `s3://b` and `s3a://b` are one."""
+    """A location for comparison: `file:///x` and `/x`, `s3://b` and `s3a://b` are the same."""
     text = re.sub(r"^file:/*(?=/)", "", location.rstrip("/"), flags=re.IGNORECASE)
     return re.sub(r"^(hdfs://[^/:]+):8020(?=/)", r"\1", re.sub(r"^s3n?://", "s3a://", text))
 
@@ -134,12 +134,13 @@ _EXPECTED = {
 
 
 MoreChecks = Callable[[Mapping[str, Any], Positions], Iterator[JobFileProblem]]
-"""(a route as plain data, where it stands) -> problems that only upper layers can see. Looks away
-from parts of the wrong shape, as the checks of this layer do."""
+"""(a route as plain data, its positions) -> problems that only upper layers can see.
+
+Ignores parts of the wrong shape, as the checks of this layer do."""
 
 
 def no_more_checks(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """What `inspect_job` does without further checks: nothing."""
+    """Default of `inspect_job`: no further checks."""
     del data, positions
     yield from ()
 
@@ -149,9 +150,9 @@ class LoadedJob:
     """A valid job file.
 
     Attributes:
-        spec: What it says.
-        positions: Where it says it, for later checks; one for each route of `spec`.
-        source_path: The file as the user named it.
+        spec: Its contents.
+        positions: Positions for later checks; one for each route of `spec`.
+        source_path: The path as the user gave it.
     """
 
     spec: JobSpec
@@ -164,8 +165,8 @@ class LoadedJob:
         """Make the problem of the value at `path`; later checks collect and raise them.
 
         Args:
-            path: As `("table", "columns", 2, "type")`.
-            expected: What it should be.
+            path: Path such as `("table", "columns", 2, "type")`.
+            expected: The expected value.
             todo: What the user does.
             route: Position of the route in `spec.routes`.
         """
@@ -180,11 +181,11 @@ class LoadedJob:
 
 @dataclass(frozen=True, slots=True)
 class InspectedJob:
-    """A job file and all that is wrong with it.
+    """A job file and all its problems.
 
     Attributes:
-        job: Those of its routes that can be read, valid or not; None when there is none.
-        problems: Everything that was found; none when the file is valid.
+        job: Its readable routes, valid or not; None when there is none.
+        problems: All problems; empty when the file is valid.
     """
 
     job: LoadedJob | None
@@ -196,11 +197,11 @@ def load_job(path: FilePath, *, environ: Mapping[str, str] | None = None) -> Loa
 
     Args:
         path: The file.
-        environ: Environment for `${env:NAME}`; None takes the process's own.
+        environ: Variables for `${env:NAME}`; None takes the process's own.
 
     Raises:
         JobFileError: The file cannot be read or is not valid; holds every problem.
-        NotInThisVersionError: All that is wrong is that it asks for things of later versions.
+        NotInThisVersionError: It only has problems with keys or values of later versions.
     """
     return parse_job(read_job_file(path), path, os.environ if environ is None else environ)
 
@@ -210,7 +211,7 @@ def parse_job(content: bytes, path: FilePath, environ: Mapping[str, str]) -> Loa
 
     Raises:
         JobFileError: The content is not valid; holds every problem.
-        NotInThisVersionError: All that is wrong is that it asks for things of later versions.
+        NotInThisVersionError: It only has problems with keys or values of later versions.
     """
     found = inspect_job(content, path, environ)
     if found.job is None or found.problems:
@@ -224,12 +225,12 @@ def inspect_job(
     environ: Mapping[str, str],
     more_checks: MoreChecks = no_more_checks,
 ) -> InspectedJob:
-    """Find all that is wrong with the bytes of a job file. Never raises for a bad one.
+    """Find all problems in the bytes of a job file. Never raises for an invalid one.
 
     Args:
         content: The whole file.
-        path: As the user named it.
-        environ: Environment for `${env:NAME}`.
+        path: The path as the user gave it.
+        environ: Variables for `${env:NAME}`.
         more_checks: Called for each route, also when its models refuse it.
     """
     document = read_document(content)
@@ -248,7 +249,7 @@ def inspect_job(
         routes, found = _read_routes(root, whole, more_checks)
     else:
         routes, found = _read_one(root, whole, more_checks)
-    # What stands where nothing could be put in is not judged a second time.
+    # A value whose reference was not replaced is not checked a second time.
     skipped = {problem.mark for problem in (*document.problems, *unresolved)}
     judged = [problem for problem in (*whole.problems, *found) if problem.mark not in skipped]
     problems = (*document.problems, *unresolved, *judged)
@@ -262,7 +263,7 @@ def inspect_job(
 
 
 def _has_blocks(root: Node | None) -> bool:
-    """Whether it has one of the blocks that only job files have."""
+    """Whether it has a block that only job files have."""
     keys = {entry.key for entry in root.entries} if isinstance(root, MappingNode) else set()
     return bool(keys & {"connections", "table", "routes"})
 
@@ -276,7 +277,7 @@ class _ReadRoute:
 
 
 def _with_places(route: _ReadRoute, path: FilePath) -> RouteSpec:
-    """The route with what is needed to tell where a column is written that cannot be."""
+    """The route with the places of its columns, for errors that come later."""
     if route.spec.table.subject is None:
         return route.spec
     places = places_in(route.positions.root, str(path), "table", "where")
@@ -286,7 +287,7 @@ def _with_places(route: _ReadRoute, path: FilePath) -> RouteSpec:
 def _read_one(
     root: Node, shape: Shape, more_checks: MoreChecks
 ) -> tuple[list[_ReadRoute], list[JobFileProblem]]:
-    """The file is one route, which has the job's name."""
+    """Read a file that is one route, with the job's name."""
     positions = Positions(root)
     spec, found = _validate(shape, positions)
     if isinstance(shape.data, dict):
@@ -302,13 +303,13 @@ def _read_one(
 def _read_routes(
     root: MappingNode, whole: Shape, more_checks: MoreChecks
 ) -> tuple[list[_ReadRoute], list[JobFileProblem]]:
-    """Each route is read as a job file of its own; the rest of the file is their defaults."""
+    """Read each route as a job file of its own; the rest of the file is their defaults."""
     trees, found = route_trees(root)
     found.extend(_default_problems(root))
     routes = []
     for tree in trees:
         shape, positions = check_shape(tree.root, RouteSpec), Positions(tree.root)
-        # What is missing of these is told where the whole file or the route is looked at.
+        # Missing keys of these are reported by the check of the whole file or the route.
         shape.suggested |= whole.suggested | OWN_PATHS
         spec, problems = _validate(shape, positions)
         found.extend((*shape.problems, *problems))
@@ -323,7 +324,7 @@ def _read_routes(
 
 
 def _names_table(spec: RouteSpec) -> bool:
-    """Whether there is a table of some kind; the shape tells of one that is missing."""
+    """Whether there is a table of some kind; the shape reports a missing one."""
     return spec.table.hive is not None or spec.table.iceberg is not None
 
 
@@ -335,7 +336,7 @@ def _named(spec: RouteSpec, tree: RouteTree) -> RouteSpec:
 
 
 def _default_problems(root: MappingNode) -> Iterator[JobFileProblem]:
-    """What is wrong with values that every route may have overridden."""
+    """Problems of values that every route may have overridden."""
     shape = check_shape(file_defaults(root), JobFileBlocks, given_later=GIVEN_BY_ROUTES)
     positions = Positions(root)
     try:
@@ -347,7 +348,7 @@ def _default_problems(root: MappingNode) -> Iterator[JobFileProblem]:
 
 
 def read_job_file(path: FilePath) -> bytes:
-    """Read the bytes of a job file; one that is too large only as far as to tell.
+    """Read the bytes of a job file; of one that is too large only enough to know that.
 
     Raises:
         JobFileError: There is no such file, or it cannot be read.
@@ -384,7 +385,7 @@ def _problems(
 
 
 def _is_known(detail: ErrorDetails, path: Path, shape: Shape) -> bool:
-    """Whether the shape already has the problem that this one follows from."""
+    """Whether the shape already has the problem that causes this one."""
     if any(path[:length] in shape.handled for length in range(len(path) + 1)):
         return True
     lost = path in shape.suggested or path[:-1] in shape.later_in
@@ -434,20 +435,20 @@ _KEYS = (
     (frozenset({"apiVersion", "kind"}), "a manifest of Kubernetes"),
     (frozenset({"services"}), "a file of Docker Compose"),
 )
-"""Keys at the top that no job file has together -> what has them."""
+"""Keys that only another program's file has together at the top -> that program's file."""
 _LINES = (
     (r"debezium\.source\.[\w.]+\s*[=:]", "the properties of Debezium Server"),
     (r"[\"']?connector\.class[\"']?\s*[=:]", _CONNECT),
     (r"(?i:create\s+(?:temporary\s+)?table\s)", "SQL"),
 )
-"""How lines begin of files that are no YAML, or hide their keys in a block."""
+"""Beginnings of lines in files that are no YAML, or hide their keys in a block."""
 
 
 def foreign_file(content: bytes, root: Node | None) -> JobFileProblem | None:
-    """What a file is that another program reads; None for all else.
+    """The problem that a file is another program's; None for all else.
 
     Args:
-        content: The whole file, which has no block of a job file.
+        content: The whole file, without any block of a job file.
         root: Its tree; None where it is no YAML.
     """
     keys = _keys(root)
@@ -464,7 +465,7 @@ def foreign_file(content: bytes, root: Node | None) -> JobFileProblem | None:
 
 
 def _keys(root: Node | None) -> set[str]:
-    """Those at the top, and those of a connector's `config`."""
+    """Keys at the top, and those of a connector's `config`."""
     entries = root.entries if isinstance(root, MappingNode) else ()
     inner = (each.value for each in entries if each.key == "config")
     below = [one.key for each in inner if isinstance(each, MappingNode) for one in each.entries]

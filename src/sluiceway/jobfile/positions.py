@@ -1,4 +1,4 @@
-"""Where each key and value of a job file stands."""
+"""The place of each key and value of a job file."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,16 +10,16 @@ from sluiceway.jobfile.problems import Mark, quoted
 
 Path = tuple[str | int, ...]
 
-# What is no text without quotes.
+# Words that are no text without quotes.
 _OTHER_KIND = re.compile(r"[-+]?[0-9.]+|true|false|null")
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Marks by path, as `("table", "columns", 2, "type")`.
+    """Marks by path, such as `("table", "columns", 2, "type")`.
 
-    A path that goes deeper than the file is answered by its deepest part that is there. A
-    mapping from fields to names (`table.meta`) also answers as a list of {field, name}.
+    For a path deeper than the file, its deepest existing part answers. A mapping from fields to
+    names (`table.meta`) also answers as a list of {field, name}.
     """
 
     root: Node
@@ -34,11 +34,11 @@ class Positions:
         return entry.mark if entry else node.mark
 
     def node(self, path: Path) -> Node:
-        """What the file has at `path`, or the deepest part of it that is there."""
+        """The node at `path`, or at its deepest existing part."""
         return self._find(path)[1]
 
     def came(self, path: Path) -> str:
-        """What the file has at `path`, for a message; references stay as they are written."""
+        """The file's text at `path`, for a message; references stay as they are written."""
         node = self._find(path)[1]
         if isinstance(node, document.Mapping):
             return "a mapping"
@@ -73,13 +73,13 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where parts of a route stand, for what is found wrong long after the file was read.
+    """Places of a route's parts, for problems that are found long after the file was read.
 
-    Holds no values, which may be secret. All are equal: where something is written is no part of
-    what it says.
+    Holds no values, which may be secret. All are equal: the place of a text is no part of its
+    meaning.
 
     Attributes:
-        source: The file as the user named it.
+        source: The path as the user gave it.
         marks: Places of keys, and of items of lists.
     """
 
@@ -87,18 +87,18 @@ class Places:
     marks: Mapping[Path, Mark] = field(compare=False, repr=False)
 
     def place(self, path: Path) -> str:
-        """`file:line:column` of the key or the item at `path`, or of what is nearest above it."""
+        """`file:line:column` of the key or item at `path`, or of the nearest one above it."""
         above = (path[:length] for length in range(len(path), -1, -1))
         mark = next(self.marks[part] for part in above if part in self.marks)
         return f"{self.source}:{mark.line}:{mark.column}"
 
 
 def places_in(root: Node, source: str, *within: str) -> Places:
-    """The places of a file's blocks of these names, and of the file.
+    """The places of the file's blocks with these names, and of the file.
 
     Args:
         root: The route as a whole job file.
-        source: The file as the user named it.
+        source: The path as the user gave it.
         within: Keys at the top.
     """
     entries = root.entries if isinstance(root, document.Mapping) else ()
@@ -107,7 +107,7 @@ def places_in(root: Node, source: str, *within: str) -> Places:
 
 
 def _marks(node: Node, path: Path, mark: Mark) -> Iterator[tuple[Path, Mark]]:
-    """Depth is bounded by the reader."""
+    """Marks below a node; the reader bounds the depth."""
     yield path, mark
     if isinstance(node, document.Mapping):
         for entry in node.entries:

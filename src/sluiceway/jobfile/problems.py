@@ -1,4 +1,4 @@
-"""What is wrong with a job file, as values, and the error that carries all of it."""
+"""Problems of a job file, as values, and the error that carries them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, order=True)
 class JobFileProblem:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
-        mark: Where.
+        mark: Place of the problem.
         text: What was expected and what came. Holds no secret.
         todo: What to do.
-        not_yet: True when the design knows it and this version does not have it.
+        not_yet: True when the design has it and this version does not.
     """
 
     mark: Mark
@@ -38,8 +38,8 @@ class JobFileProblem:
 def quoted(text: str) -> str:
     """Text for a message: between backquotes, on one line, cut when long.
 
-    What a terminal would not show as it is (controls, marks that turn the direction of writing)
-    is escaped, so that a message cannot pretend to say something else.
+    Characters that a terminal would not show (controls, marks that turn the direction of writing)
+    are escaped. So a message cannot pretend to say something else.
     """
     line = " ".join(text.split())
     if not line.isprintable():
@@ -49,10 +49,10 @@ def quoted(text: str) -> str:
 
 
 def undeclared(name: str, known: Iterable[str], called: str = "it") -> str:
-    """What to do about a column that is not declared: the one that was probably meant, or both.
+    """What to do about a column that is not declared: the probable name, or the choices.
 
     Args:
-        name: As it is written.
+        name: The name as it is written.
         known: Names of the declared columns, in lower case.
         called: What the message calls the column.
     """
@@ -67,12 +67,12 @@ def job_file_error(source: str, problems: Iterable[JobFileProblem]) -> Fatal:
     Called by the loader, and by later checks that know the job file's positions.
 
     Args:
-        source: The file as the user named it.
+        source: The path as the user gave it.
         problems: At least one.
 
     Returns:
-        NotInThisVersionError when all of them are of that kind, else JobFileError. Each line of
-        its message after the first is `file:line:column: expected, got; what to do`.
+        NotInThisVersionError when all of them are of that kind, else JobFileError. Each line of its
+        message after the first is `file:line:column: expected, got; what to do`.
     """
     ordered = sorted(set(problems))
     lines = [

@@ -106,14 +106,14 @@ class _Resolver:
 def resolve_references(root: Node, environ: Mapping[str, str]) -> tuple[Node, list[JobFileProblem]]:
     """Replace all references in the tree's text values. Called once per load.
 
-    Replaced text is not looked at again, so a value cannot bring further references in.
+    Replaced text is not searched again, so a value cannot add references.
 
     Args:
-        root: As read.
+        root: The tree as read.
         environ: Environment variables.
 
     Returns:
-        A new tree whose `Scalar.text` still holds what is written, and what cannot be resolved.
+        A new tree whose `Scalar.text` keeps the written text, and the unresolved references.
     """
     resolver = _Resolver(environ)
     return resolver.resolve(root), resolver.problems

@@ -14,9 +14,9 @@ from sluiceway.host.process import ProcessIdentity, identity_of, is_alive
 
 _POLL_S = 0.02
 _LOG_TAIL_BYTES = 16_384
-# The shell hands the server over to init and is gone: nobody here has a child to reap, so the
-# caller may end before the server or long after it. The server's program begins only when it
-# is told to; if the caller dies before that, the read fails and nothing is left.
+# The shell hands the server over to init and exits, so this process has no child to reap. The
+# caller may end before the server or long after it. The server's program begins only when this
+# process says so. If the caller dies before that, the read fails and nothing is left.
 _DETACH_SCRIPT = (
     'umask 077; log="$1"; shift; exec 3<&0; '
     '{ read -r go <&3 && exec "$@" 3<&- </dev/null; } >>"$log" 2>&1 & echo "$!"'
@@ -25,12 +25,12 @@ _DETACH_SCRIPT = (
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a server is started.
+    """How to start a server.
 
     Attributes:
         command: Program and arguments.
-        folder: Its working folder.
-        environment: All of its environment; nothing is inherited.
+        folder: Working folder of the server.
+        environment: All of its variables; nothing is inherited.
     """
 
     command: Sequence[str]
@@ -45,12 +45,12 @@ def start_detached(
 
     Args:
         launch: What to start.
-        log_file: Its standard output and error are appended here.
+        log_file: File for its standard output and error, which are appended.
         record: Called with the process before the program begins in it. If it raises, or this
-            process dies, nothing is started: no server runs that is not on record.
+            process dies, nothing is started: every server is on record.
 
     Returns:
-        The process. That the program could be run at all is for the log to tell.
+        The process. Only the log shows whether the program could run.
 
     Raises:
         UnhealthyEnvironmentError: The system cannot start a process.
@@ -106,7 +106,7 @@ def kill(identity: ProcessIdentity) -> None:
 
 
 def wait_until_gone(identity: ProcessIdentity, *, timeout_s: float) -> bool:
-    """Wait for the end of a process.
+    """Wait for a process to end.
 
     Returns:
         Whether it is gone.
@@ -131,7 +131,7 @@ def log_tail(log_file: Path, *, lines: int = 15) -> str:
 
 
 def _mark_start(log_file: Path) -> None:
-    """Begin a start's part of the log, so that an old end is not taken for a new one."""
+    """Write a mark of the start into the log, so that an old end is not taken for a new one."""
     log_file.touch(mode=0o600)
     with log_file.open("a") as log:
         log.write(f"--- started {datetime.now(UTC).isoformat(timespec='milliseconds')}\n")
@@ -144,5 +144,5 @@ def _signal(identity: ProcessIdentity, number: signal.Signals) -> None:
     try:
         os.kill(identity.pid, number)
     except ProcessLookupError:
-        # It ended between the two lines, which is what the caller wants.
+        # It ended between the two lines, as the caller wants.
         return

@@ -33,7 +33,7 @@ from sluiceway.ledger.records import DataRecord, Record
 TOPIC = "orders"
 PARTITIONS = 4
 EVENTS = 200_000
-"""Rows of a demo that is not asked for another number."""
+"""Default number of rows of a demo."""
 _ROWS_A_SECOND = 5_000
 # Rows still arrive while a driver starts, however few they are.
 _SHORTEST_PRODUCE_S = 4.0
@@ -52,11 +52,11 @@ _SERVERS = {
 
 @dataclass(frozen=True, slots=True)
 class DemoPrinter:
-    """How the demo speaks to the person who waits.
+    """Output of the demo for the person who waits.
 
     Attributes:
         say: Shows a line that stays.
-        passing: Shows how far it is; the next one may take its place.
+        passing: Shows the progress in a line that the next one may replace.
         on_progress: Shows the lab's progress.
     """
 
@@ -66,7 +66,7 @@ class DemoPrinter:
 
 
 class DemoFailedError(UnhealthyEnvironmentError):
-    """A step of the demo did not come about; says which, with the end of the log."""
+    """A step of the demo failed; says which, with the end of the log."""
 
     code = "SW490"
     exit_code = 1
@@ -74,7 +74,7 @@ class DemoFailedError(UnhealthyEnvironmentError):
 
 @dataclass(slots=True)
 class DemoResult:
-    """What the demo found; `line()` is its closing JSON.
+    """The demo's result; `line()` is its closing JSON.
 
     Attributes:
         events: Rows that were produced.
@@ -95,7 +95,7 @@ class DemoResult:
         return value if isinstance(value, int) else -1
 
     def ok(self) -> bool:
-        """Whether every row is there once, unchanged, and verify agrees."""
+        """Whether every row is in the table once, unchanged, and `verify` agrees."""
         return (
             self.independent.get("ok") is True
             and self._number("read") == self.events
@@ -125,12 +125,12 @@ class DemoResult:
 
 
 def demo_folder(folder: Path | None) -> Path:
-    """The folder of a demo: the one that is wanted, or a new temporary one.
+    """The folder of a demo: the given one, or a new temporary one.
 
     Raises:
-        UnhealthyEnvironmentError: No fit Java; an earlier demo ran in the folder, and its rows
-            would be counted again; or the folder holds a lab, whose servers are not the demo's
-            to stop.
+        UnhealthyEnvironmentError: There is no suitable Java. Or an earlier demo ran in the folder,
+            and its rows would count again. Or the folder holds a lab, whose servers the demo must
+            not stop.
     """
     find_java()
     if folder is None:
@@ -162,12 +162,12 @@ def run_demo(
     """Run the demo once.
 
     Args:
-        place: Its folder, from `demo_folder`.
-        printer: Speaks to the person who waits.
-        store: Where the table lies.
-        events: Rows to produce.
-        keep: Leave the servers running.
-        temporary: Remove the folder when all went well; after a failure it stays for a look.
+        place: Folder of the demo, from `demo_folder`.
+        printer: Prints for the person who waits.
+        store: The store of the table.
+        events: Number of rows to produce.
+        keep: Whether to leave the servers running.
+        temporary: Whether to remove the folder when all went well; after a failure it stays.
 
     Raises:
         SluicewayError: A step failed; the servers are ended unless `keep`.
@@ -294,12 +294,12 @@ class _Demo:
         )
 
     def _let_go_on(self, producer: subprocess.Popen[bytes]) -> None:
-        """Let the second half of the orders follow."""
+        """Release the second half of the orders."""
         if producer.stdin is not None:
             producer.stdin.close()
 
     def _records(self) -> list[Record]:
-        """The ledger so far; empty before the table exists."""
+        """Records of the ledger so far; empty before the table exists."""
         try:
             table = open_table(compile_route(self._route))
         except (LedgerMismatchError, TableNotFoundError):

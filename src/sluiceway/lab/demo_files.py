@@ -1,4 +1,4 @@
-"""Where the demo finds the example job and the independent reader: checkout or wheel."""
+"""Paths of the demo's example job and independent reader: in a checkout or a wheel."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def orders_job() -> Path:
-    """The job file that README shows and the demo runs.
+    """The job file that the README shows and the demo runs.
 
     Raises:
         UnhealthyEnvironmentError: The installation is incomplete.

@@ -1,4 +1,4 @@
-"""Where the demo's table lies: below the metastore's warehouse, in HDFS, or in a bucket."""
+"""The place of the demo's table: the metastore's warehouse, HDFS, or a bucket."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _TABLE = "connection: hms, name: ods.orders,"
 
 
 class DemoStore(StrEnum):
-    """What `sluiceway demo --store` takes."""
+    """Values of `sluiceway demo --store`."""
 
     LOCAL = "local"
     HDFS = "hdfs"
@@ -21,18 +21,18 @@ class DemoStore(StrEnum):
 
     @property
     def servers(self) -> tuple[StoreServer, ...]:
-        """What the lab needs besides."""
+        """Further servers that the lab needs."""
         return () if self is DemoStore.LOCAL else (StoreServer(self.value),)
 
 
 @dataclass(frozen=True, slots=True)
 class DemoTable:
-    """The demo's table and how it is reached.
+    """The demo's table, and how to reach it.
 
     Attributes:
-        job_file: The example's, with the store where it is not the warehouse.
-        location: Of the table; empty for the metastore's own choice.
-        spark_settings: By which Spark SQL reads from the store.
+        job_file: The example's job file, with the store unless it is the warehouse.
+        location: Location of the table; empty for the metastore's own choice.
+        spark_settings: Settings with which Spark SQL reads from the store.
     """
 
     endpoints: LabEndpoints
@@ -44,10 +44,10 @@ class DemoTable:
         """The table's files on this machine, for a reader of plain files.
 
         Args:
-            folder: Where they go if they have to be copied.
+            folder: Folder for copies, if files have to be copied.
 
         Returns:
-            The folder that stands for `location`; None when the location is one already.
+            The folder that corresponds to `location`; None when the location itself is local.
         """
         if not self.location:
             return None
@@ -63,14 +63,13 @@ def demo_table(store: DemoStore, lab: Lab, endpoints: LabEndpoints, example: Pat
     """Write the job file of a store into the lab's folder. Called when the lab is up.
 
     Args:
-        store: Where the table is to lie.
-        lab: In whose folder the job file goes.
-        endpoints: Of its servers.
+        store: Store of the table.
+        lab: Lab whose folder gets the job file.
+        endpoints: Endpoints of the lab's servers.
         example: Job file of a table in the warehouse.
 
     Raises:
-        UnhealthyEnvironmentError: The lab does not have the store, or the example is not the one
-            that was delivered.
+        UnhealthyEnvironmentError: The lab does not have the store, or the example was changed.
     """
     if store is DemoStore.LOCAL:
         return DemoTable(endpoints, example, "", {})

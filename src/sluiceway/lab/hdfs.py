@@ -1,4 +1,4 @@
-"""HDFS: a name node and a data node, from one jar beside those that pyspark brings."""
+"""HDFS: a name node and a data node, from one jar and pyspark's jars."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ NAME_NODE = "namenode"
 DATA_NODE = "datanode"
 TOKEN_LIFE_S = 120
 TOKEN_LONGEST_LIFE_S = 180
-"""Renewed or not, a delegation token of the lab's name node ends after so long."""
+"""Longest life of a delegation token of the lab's name node, renewed or not."""
 _QUICK = {"dfs.client.failover.max.attempts": "1", "dfs.client.failover.sleep.base.millis": "100"}
 _LOG_SETTINGS = """\
 rootLogger.level = warn
@@ -44,12 +44,12 @@ appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
 
 @dataclass(frozen=True, slots=True)
 class HdfsEndpoint:
-    """How the lab's HDFS is reached.
+    """How to reach the lab's HDFS.
 
     Attributes:
         uri: `hdfs://host:port`.
         config_dir: Folder of core-site.xml and hdfs-site.xml for clients.
-        realm: Where its users are known; None where everybody is believed.
+        realm: Realm of its users; None where no login is needed.
     """
 
     uri: str
@@ -57,15 +57,15 @@ class HdfsEndpoint:
     realm: Realm | None = None
 
     def client(self, settings: Mapping[str, str] | None = None) -> Client:
-        """A client of it, which logs this process in where that is needed."""
+        """A client of it; logs this process in where that is needed."""
         if self.realm is not None:
             log_in(self.realm.login)
         return Client(self.uri, dict(settings or {}), str(self.config_dir))
 
     def copy(self, location: str, folder: Path) -> None:
-        """Bring what lies below a location into a folder of this machine, as plain files.
+        """Copy the files below a location into a folder of this machine, as plain files.
 
-        One that is there already, as long as it is, is not fetched again.
+        An existing file of the same length is not copied again.
         """
         client, top = self.client(), location.removeprefix(self.uri)
         for status in client.list_status(top, recursive=True):
@@ -80,21 +80,21 @@ class HdfsEndpoint:
 
 
 NameNodeSite = Callable[[], HdfsEndpoint]
-"""Where the name node is, with the port that it has now."""
+"""Address of the name node, with its present port."""
 
 
 def hdfs_endpoint(site: ServerSite, realm: Realm | None = None) -> HdfsEndpoint:
-    """Of the name node at a site."""
+    """The endpoint of the name node at a site."""
     uri = f"hdfs://{LOOPBACK}:{site.ports[NAME_NODE]}"
     return HdfsEndpoint(uri, site.folder / "conf", realm)
 
 
 class HadoopServer(LabServer):
-    """What the daemons of HDFS and YARN share.
+    """Common part of the daemons of HDFS and YARN.
 
     Args:
         cache: Folder for the downloaded jar.
-        realm: Where users have to prove who they are; None where they need not.
+        realm: Realm in which users log in; None where they need not.
     """
 
     def __init__(self, cache: Path, realm: Realm | None = None) -> None:
@@ -142,10 +142,10 @@ class NameNodeServer(HadoopServer):
             "dfs.namenode.safemode.extension": "0",
             "dfs.namenode.fs-limits.min-block-size": "1024",
             "dfs.namenode.datanode.registration.ip-hostname-check": "false",
-            # A data node that died is noticed within seconds.
+            # A dead data node is noticed within seconds.
             "dfs.namenode.heartbeat.recheck-interval": "2000",
             "dfs.heartbeat.interval": "1",
-            # Delegation tokens end within minutes, as the client's tickets do.
+            # Delegation tokens expire within minutes, as the client's tickets do.
             "dfs.namenode.delegation.token.renew-interval": str(TOKEN_LIFE_S * 1000),
             "dfs.namenode.delegation.token.max-lifetime": str(TOKEN_LONGEST_LIFE_S * 1000),
         }
@@ -175,7 +175,7 @@ class DataNodeServer(HadoopServer):
 
     Args:
         cache: Folder for the downloaded jar.
-        name_node: Where the name node is; asked before each start.
+        name_node: Returns the address of the name node; called before each start.
     """
 
     name = DATA_NODE
@@ -207,7 +207,7 @@ class DataNodeServer(HadoopServer):
         return Launch(command, site.folder, server_environment(java))
 
     def answers(self, site: ServerSite) -> bool:
-        """Whether a file can be written: it listens some time before it takes one."""
+        """Whether a file can be written: it listens for some time before it accepts one."""
         if not accepts_connections(site.ports[DATA_NODE]):
             return False
         try:
@@ -220,7 +220,7 @@ class DataNodeServer(HadoopServer):
 
 
 def _secured(realm: Realm) -> dict[str, str]:
-    """What both daemons have in hdfs-site.xml, and of it what clients need."""
+    """Settings of both daemons for hdfs-site.xml, some of which clients need."""
     keytab, user = str(realm.keytab("hdfs")), realm.service("hdfs")
     return {
         "dfs.block.access.token.enable": "true",
@@ -231,7 +231,8 @@ def _secured(realm: Realm) -> dict[str, str]:
         "dfs.web.authentication.kerberos.principal": realm.service("HTTP"),
         "dfs.web.authentication.kerberos.keytab": keytab,
         "dfs.data.transfer.protection": "privacy",
-        # With SASL a data node needs no port below 1024; without HTTPS it says so only this way.
+        # With SASL a data node needs no port below 1024; without HTTPS it accepts that only this
+        # way.
         "ignore.secure.ports.for.testing": "true",
     }
 
@@ -242,10 +243,10 @@ def write_hadoop_settings(
     """Write core-site.xml, hdfs-site.xml and the settings of the log.
 
     Args:
-        folder: Of these files.
-        uri: Of the name node.
-        settings: For hdfs-site.xml.
-        common: For core-site.xml, beside the address.
+        folder: Folder of these files.
+        uri: URI of the name node.
+        settings: Settings for hdfs-site.xml.
+        common: Settings for core-site.xml, in addition to the address.
     """
     make_private_folder(folder)
     core = {"fs.defaultFS": uri, **(common or {})}
@@ -255,7 +256,7 @@ def write_hadoop_settings(
 
 
 def hadoop_xml(settings: Mapping[str, str]) -> str:
-    """Settings as Hadoop's programs read them."""
+    """Settings in the form of Hadoop's programs."""
     properties = "\n".join(
         f"<property><name>{name}</name><value>{escape(value)}</value></property>"
         for name, value in settings.items()

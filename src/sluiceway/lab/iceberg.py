@@ -24,7 +24,7 @@ _WAIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class IcebergEndpoint:
-    """How the lab's catalog is reached.
+    """How to reach the lab's catalog.
 
     Attributes:
         uri: `http://host:port`.
@@ -36,7 +36,7 @@ class IcebergEndpoint:
 
 
 def iceberg_endpoint(site: ServerSite) -> IcebergEndpoint:
-    """Of the catalog at a site."""
+    """The endpoint of the catalog at a site."""
     port = site.ports[ICEBERG_CATALOG]
     return IcebergEndpoint(f"http://{LOOPBACK}:{port}", site.folder / "warehouse")
 
@@ -68,7 +68,7 @@ class IcebergCatalogServer(LabServer):
             make_private_folder(site.folder / name)
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
-        """The catalog's main class, told all by its environment."""
+        """The catalog's main class, with all settings in its environment."""
         command = [
             *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS),
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
@@ -85,7 +85,7 @@ class IcebergCatalogServer(LabServer):
         return Launch(command, site.folder, environment)
 
     def answers(self, site: ServerSite) -> bool:
-        """Whether it tells its settings, as clients ask first."""
+        """Whether it returns its settings, which clients read first."""
         port = site.ports[ICEBERG_CATALOG]
         if not accepts_connections(port):
             return False

@@ -25,16 +25,17 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PinnedJar:
-    """A jar of Maven Central: its coordinates and what it must be.
+    """A jar of Maven Central: its coordinates, size and hash.
 
     Attributes:
         organisation: Maven's group id.
         name: Maven's artifact id.
         revision: Maven's version.
-        size_bytes: Whole file.
-        sha256: Of the whole file, hexadecimal.
-        classifier: Maven's, of one of several jars of an artifact; empty for its main one.
-        packaging: How the file's name ends; a server may come as an archive.
+        size_bytes: Size of the whole file.
+        sha256: SHA-256 of the whole file, hexadecimal.
+        classifier: Maven's classifier of one of several jars of an artifact; empty for the main
+            one.
+        packaging: End of the file's name; a server may come as an archive.
     """
 
     organisation: str
@@ -53,26 +54,26 @@ class PinnedJar:
 
 
 def pinned_jars(name: str) -> tuple[PinnedJar, ...]:
-    """Jars as this version of the package pins them.
+    """Jars with the pins of this version of the package.
 
     Args:
-        name: Of the file that holds the pins.
+        name: Name of the file with the pins.
     """
     pins = json.loads(files("sluiceway.lab").joinpath(name).read_text())
     return tuple(PinnedJar(**pin) for pin in pins["jars"])
 
 
 def default_cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where downloads are kept: SLUICEWAY_CACHE, else `~/.cache/sluiceway`."""
+    """Folder of downloads: SLUICEWAY_CACHE, else `~/.cache/sluiceway`."""
     configured = environment.get("SLUICEWAY_CACHE", "")
     return Path(configured or "~/.cache/sluiceway").expanduser().absolute()
 
 
 def spark_jars_folder() -> Path:
-    """The folder of the jars that pyspark brings; pyspark itself is not imported.
+    """The folder of pyspark's jars; pyspark itself is not imported.
 
     Raises:
-        UnhealthyEnvironmentError: pyspark is not installed, or without its jars.
+        UnhealthyEnvironmentError: pyspark is not installed, or lacks its jars.
     """
     spec = importlib.util.find_spec("pyspark")
     for location in (spec and spec.submodule_search_locations) or ():
@@ -86,7 +87,7 @@ def spark_jars_folder() -> Path:
 
 
 def jars_folder(cache: Path, label: str, pins: Sequence[PinnedJar]) -> Path:
-    """Where the cache keeps these very jars; another set of pins gets another folder."""
+    """The cache's folder for exactly these jars; another set of pins has another folder."""
     digest = hashlib.sha256("".join(sorted(pin.sha256 for pin in pins)).encode())
     return cache / f"{label}-{digest.hexdigest()[:12]}"
 
@@ -94,16 +95,16 @@ def jars_folder(cache: Path, label: str, pins: Sequence[PinnedJar]) -> Path:
 def ensure_jars(
     folder: Path, pins: Sequence[PinnedJar], *, java: JavaHome, on_progress: OnProgress
 ) -> None:
-    """Have all jars in `folder`, each with its pinned hash.
+    """Make sure that `folder` has all jars, each with its pinned hash.
 
     Safe to call from several processes at once: one downloads, the others wait, and the folder
     appears complete or not at all.
 
     Args:
-        folder: As `jars_folder` names it.
-        pins: What it must hold.
-        java: Runs the download.
-        on_progress: Told how much of the download is done.
+        folder: A folder from `jars_folder`.
+        pins: The jars that it must hold.
+        java: Java that runs the download.
+        on_progress: Called with the progress of the download.
 
     Raises:
         UnhealthyEnvironmentError: The download failed, or a jar is not what was pinned.
@@ -158,7 +159,7 @@ def _lock(path: Path, on_progress: OnProgress) -> Iterator[None]:
 def _download(
     folder: Path, pins: Sequence[PinnedJar], *, java: JavaHome, on_progress: OnProgress
 ) -> None:
-    # Under the lock, so a leftover of this name is of a process that was killed.
+    # Under the lock: a leftover of this name is from a process that was killed.
     scratch = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
     make_private_folder(scratch)
@@ -209,7 +210,7 @@ def _downloaded_bytes(ivy_cache: Path) -> int:
         try:
             total += path.stat().st_size if path.is_file() else 0
         except FileNotFoundError:
-            # Renamed by Ivy in this moment; the next look counts it.
+            # Ivy has just renamed it; the next look counts it.
             continue
     return total
 

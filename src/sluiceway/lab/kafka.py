@@ -22,10 +22,10 @@ from sluiceway.lab.server import (
 from sluiceway.lab.state import make_private_folder, write_private_file
 
 _ASK_TIMEOUT_S = 3.0
-# Retention is off: a test decides itself when records go. The sizes are for a 128 MB heap; with
-# the cleaner's defaults the broker does not start in it. After a crash a broker cannot register
-# again before its old session is over, so that is short. An idle broker need not write twice a
-# second that it is there.
+# Retention is off: a test decides itself when records go. The sizes are for a 128 MB heap; with the
+# cleaner's defaults the broker does not start in it. After a crash a broker cannot register again
+# before its old session is over, so that is short. An idle broker need not report twice a second
+# that it is alive.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -55,7 +55,7 @@ log.cleaner.dedupe.buffer.size=4194304
 log.cleaner.io.buffer.size=65536
 log.index.size.max.bytes=1048576
 """
-# A listener beside the other one: what pip installs as client has no Kerberos.
+# A second listener: the client that pip installs has no Kerberos.
 _SECURED = """\
 sasl.enabled.mechanisms=GSSAPI
 sasl.kerberos.service.name=kafka
@@ -64,7 +64,7 @@ required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}";
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_PLAINTEXT
 """
 SECURED = "kafka_secured"
-"""Listener of a broker in a realm that wants a login."""
+"""Listener with a login, of a broker in a realm."""
 
 
 class KafkaServer(LabServer):
@@ -72,7 +72,7 @@ class KafkaServer(LabServer):
 
     Args:
         cache: Folder for the downloaded jars.
-        realm: Where users of its second listener have to prove who they are; None without one.
+        realm: Realm in which users of its second listener log in; None without one.
     """
 
     name = "kafka"
@@ -143,7 +143,7 @@ class KafkaServer(LabServer):
 
 
 def _new_cluster_id() -> str:
-    """22 characters, as the broker's tools make them."""
+    """22 characters, in the form of the broker's tools."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 

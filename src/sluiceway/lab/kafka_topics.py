@@ -1,14 +1,14 @@
-"""Topics of a lab's broker, which makes none by itself."""
+"""Topics of a lab's broker, which creates none by itself."""
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> bool:
-    """Create a topic, one replica each partition. Safe to repeat.
+    """Create a topic, with one replica for each partition. Safe to repeat.
 
     Returns:
-        Whether it is new; False when there is one of this name, which stays as it is.
+        Whether it is new; False for an existing one, which stays unchanged.
 
     Raises:
         KafkaException: The broker does not answer or refuses the name.

@@ -1,4 +1,4 @@
-"""A Kerberos realm: the KDC of Debian's packages, as a plain process with a database of its own."""
+"""A Kerberos realm: the KDC of Debian's packages, as a plain process with its own database."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ REALM = "SLUICEWAY.LAB"
 CLIENT = "etl"
 TICKET_LIFE_S = 180
 SERVICES = ("hdfs", "HTTP", "hive", "kafka", "yarn")
-"""Each as `name/localhost`, with a keytab of its name."""
+"""Services, each as `name/localhost`, with a keytab of its name."""
 
 _COMMANDS = {
     "krb5kdc": "krb5-kdc",
@@ -31,7 +31,7 @@ _COMMANDS = {
 }
 _SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin:/sbin:/usr/lib/mit/sbin"
 _TOOL_TIMEOUT_S = 60.0
-# A ticket that has ended would be taken for so long after.
+# Clock skew: a ticket that has expired would be accepted for so long.
 _CLOCK_SKEW_S = 5
 _CLIENT_SETTINGS = """\
 [libdefaults]
@@ -66,22 +66,22 @@ kdc_tcp_listen = {host}:{port}
 
 @dataclass(frozen=True, slots=True)
 class Realm:
-    """The lab's realm, as its servers and clients know it.
+    """The lab's realm, for its servers and clients.
 
     Attributes:
-        folder: Of the KDC.
+        folder: Folder of the KDC.
     """
 
     folder: Path
 
     @property
     def config(self) -> Path:
-        """What stands for /etc/krb5.conf."""
+        """The file to use instead of /etc/krb5.conf."""
         return self.folder / "krb5.conf"
 
     @property
     def login(self) -> KerberosLogin:
-        """Of clients: its tickets hold three minutes."""
+        """Login of clients, with tickets of three minutes."""
         return KerberosLogin(f"{CLIENT}@{REALM}", str(self.keytab(CLIENT)), str(self.config))
 
     def keytab(self, name: str) -> Path:
@@ -93,7 +93,7 @@ class Realm:
         return f"{name}/localhost@{REALM}"
 
     def java_flags(self) -> tuple[str, ...]:
-        """Of a JVM in the realm."""
+        """Flags of a JVM in the realm."""
         return (
             f"-Djava.security.krb5.conf={self.config}",
             "-Dsun.security.krb5.disableReferrals=true",
@@ -102,14 +102,14 @@ class Realm:
         )
 
     def hadoop_settings(self) -> dict[str, str]:
-        """What servers and clients of Hadoop have in core-site.xml."""
+        """Settings of Hadoop's servers and clients for core-site.xml."""
         return {
             "hadoop.security.authentication": "kerberos",
             "hadoop.security.authorization": "true",
             "hadoop.rpc.protection": "privacy",
             "hadoop.proxyuser.hive.hosts": "*",
             "hadoop.proxyuser.hive.groups": "*",
-            # So that the resource manager gets tokens anew for an application that runs on.
+            # So that the resource manager gets new tokens for an application that runs on.
             "hadoop.proxyuser.yarn.hosts": "*",
             "hadoop.proxyuser.yarn.groups": "*",
             # So that a table may lie anywhere: this is a lab.
@@ -127,7 +127,7 @@ class KdcServer(LabServer):
     grace_s = 5.0
 
     def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
-        """Look for the system's commands: they are not downloaded."""
+        """Find the system's commands: they are not downloaded."""
         del java, on_progress
         missing = sorted({_COMMANDS[name] for name in _COMMANDS if _command(name) is None})
         if missing:
@@ -138,7 +138,7 @@ class KdcServer(LabServer):
             )
 
     def prepare(self, site: ServerSite, java: JavaHome) -> None:
-        """Write its settings; make database, principals and keytabs the first time."""
+        """Write its settings; create database, principals and keytabs the first time."""
         del java
         realm = Realm(site.folder)
         values = {"realm": REALM, "host": LOOPBACK, "port": site.ports["kdc"]}
@@ -199,7 +199,7 @@ class KdcServer(LabServer):
             check=False,
             timeout=_TOOL_TIMEOUT_S,
         )
-        # `kadmin.local` tells failures of its queries by words alone.
+        # Only the words of `kadmin.local` show that a query has failed.
         failed = any(sign in done.stderr for sign in ("kadmin.local:", "add_principal:", "ktadd:"))
         if done.returncode != 0 or failed:
             raise UnhealthyEnvironmentError(
@@ -221,5 +221,5 @@ def _command(name: str) -> str | None:
 
 
 def java_flags(realm: Realm | None) -> Sequence[str]:
-    """Of a JVM in a lab with or without a realm."""
+    """Flags of a JVM in a lab with or without a realm."""
     return () if realm is None else realm.java_flags()

@@ -67,7 +67,7 @@ _PORT_ATTEMPTS = 3
 
 
 class ServerState(StrEnum):
-    """How a server of the lab is."""
+    """State of a server of the lab."""
 
     RUNNING = "running"
     SILENT = "silent"
@@ -77,19 +77,19 @@ class ServerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LabEndpoints:
-    """Where the lab's servers are found.
+    """Addresses of the lab's servers.
 
     Attributes:
-        bootstrap_servers: Of the broker: `host:port`.
+        bootstrap_servers: Address of the broker: `host:port`.
         metastore_uri: `thrift://host:port`; empty in a lab without one.
         warehouse: Absolute folder under which the metastore puts tables.
-        s3: Of a lab that has it.
-        hdfs: The same.
-        rocketmq: The same.
-        iceberg: The same, of a catalog of lake tables.
-        yarn: The same.
-        realm: Of a lab with Kerberos.
-        secured_servers: Of the broker's listener with Kerberos: `host:port`; empty without.
+        s3: Endpoint of the S3 server; None in a lab without one.
+        hdfs: Endpoint of HDFS; None in a lab without it.
+        rocketmq: Endpoint of RocketMQ; None in a lab without it.
+        iceberg: Endpoint of the catalog of lake tables; None in a lab without one.
+        yarn: Endpoint of YARN; None in a lab without it.
+        realm: Kerberos realm; None in a lab without one.
+        secured_servers: Address of the broker's listener with Kerberos: `host:port`; empty without.
     """
 
     bootstrap_servers: str
@@ -106,16 +106,16 @@ class LabEndpoints:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server, as it is now.
+    """The state of one server now.
 
     Attributes:
         name: `kafka` or `metastore`.
-        title: For a person: product and release.
+        title: Product and release.
         state: RUNNING answers requests; SILENT runs, and does not; DEAD ended by itself;
             STOPPED was ended on purpose or never started.
-        pid: Of the last process; None when stopped.
+        pid: Pid of the last process; None when stopped.
         port: Where clients connect; None before the first start.
-        log_file: Absolute.
+        log_file: Absolute path of the log.
         log_end: Last lines of the log when DEAD or SILENT, else empty.
     """
 
@@ -129,7 +129,7 @@ class ServerStatus:
 
 
 class StoreServer(StrEnum):
-    """What a lab can have besides: a store or catalog of tables, another queue, or a cluster."""
+    """Optional servers of a lab: a store or catalog of tables, another queue, or a cluster."""
 
     S3 = "s3"
     HDFS = "hdfs"
@@ -140,20 +140,20 @@ class StoreServer(StrEnum):
 
 
 class PortTakenError(UnhealthyEnvironmentError):
-    """Another program listens on the port of a server that is to be started."""
+    """Another program listens on the port of a server that should start."""
 
 
 class Lab:
     """A broker and a metastore in a folder of their own.
 
-    The servers outlive this object and the process: another `Lab` of the same folder finds
-    them again. Calls that change the lab wait for each other, also between processes.
+    The servers outlive this object and the process: another `Lab` of the same folder finds them
+    again. Calls that change the lab wait for each other, also between processes.
 
     Args:
-        folder: Settings, data, logs and the warehouse; made by `up`.
-        cache: Where downloads are kept; `default_cache_folder` when left out.
-        stores: Beside the local folder and Kafka; those of an earlier `up` are there anyway.
-        metastore: Whether there is one; without it `LabEndpoints.metastore_uri` is empty.
+        folder: Folder of settings, data, logs and the warehouse; `up` creates it.
+        cache: Folder of downloads; None takes `default_cache_folder`.
+        stores: Further servers; those of an earlier `up` run in any case.
+        metastore: Whether there is a metastore; without it `LabEndpoints.metastore_uri` is empty.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Lab:
             # The others log in when they start.
             servers.insert(0, KdcServer())
         if StoreServer.YARN in known:
-            # Applications are handed over in files of HDFS.
+            # Applications are submitted with files in HDFS.
             known.add(StoreServer.HDFS)
         if StoreServer.S3 in known:
             servers.insert(0, S3Server(cache))
@@ -199,16 +199,16 @@ class Lab:
     def up(self, on_progress: OnProgress = ignore_progress) -> LabEndpoints:
         """Start every server that does not run, and wait until all answer. Safe to repeat.
 
-        Data of an earlier `up` in the same folder is there again, and the ports are the same
-        unless another program has taken one meanwhile. When it fails or is interrupted, the
-        servers that this call started are ended.
+        Data of an earlier `up` in the same folder is kept. The ports are the same unless another
+        program has taken one meanwhile. When it fails or is interrupted, the servers that this call
+        started are ended.
 
         Args:
-            on_progress: Told what goes on.
+            on_progress: Called with each step.
 
         Raises:
-            UnhealthyEnvironmentError: No fit Java, no jars, or a server does not come up; says
-                why, with the end of its log.
+            UnhealthyEnvironmentError: There is no suitable Java, jars are missing, or a server does
+                not start; says why, with the end of its log.
         """
         self._refuse_foreign_folder()
         with exclusive(self.folder):
@@ -216,7 +216,8 @@ class Lab:
                 make_private_folder(self.folder / name)
             listeners = {name for each in self._servers.values() for name in each.listeners}
             if not listeners <= self._state().ports.keys():
-                # A metastore learns of a store at its start only, and all of them of a realm.
+                # A metastore reads about a store only at its start, and so do all servers about a
+                # realm.
                 new_realm = self._realm is not None and KDC not in self._state().servers
                 self._stop(self._servers if new_realm else ["metastore"])
             self._start(self._missing(), on_progress)
@@ -226,7 +227,7 @@ class Lab:
         """End the servers of this folder, and nothing else. Safe to repeat.
 
         Args:
-            remove_data: Also remove what the lab made in its folder: topics, tables, logs.
+            remove_data: Whether to remove the lab's topics, tables and logs too.
 
         Raises:
             UnhealthyEnvironmentError: A server does not end, or the state cannot be read.
@@ -239,7 +240,7 @@ class Lab:
                 self._remove_data()
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """Ask every server how it is; takes up to a few seconds when one hangs.
+        """Check the state of every server; takes up to a few seconds when one hangs.
 
         Raises:
             UnhealthyEnvironmentError: The state cannot be read.
@@ -248,7 +249,7 @@ class Lab:
         return tuple(self._server_status(name, state) for name in self._servers)
 
     def endpoints(self) -> LabEndpoints:
-        """Where the servers are, running or not.
+        """Addresses of the servers, running or not.
 
         Raises:
             UnhealthyEnvironmentError: There was no `up` in this folder yet.
@@ -278,13 +279,13 @@ class Lab:
         )
 
     def start_server(self, name: str) -> None:
-        """Start one server on its old port and wait until it answers; no harm if it runs.
+        """Start one server on its old port and wait until it answers; a running one stays.
 
         Args:
             name: `kafka` or `metastore`.
 
         Raises:
-            UnhealthyEnvironmentError: It does not come up; says why, with the end of its log.
+            UnhealthyEnvironmentError: It does not start; says why, with the end of its log.
         """
         self.endpoints()  # refuses a folder without a lab
         with exclusive(self.folder):
@@ -292,7 +293,7 @@ class Lab:
                 self._start_on_known_ports([name], ignore_progress)
 
     def stop_server(self, name: str) -> None:
-        """End one server in good order; its port and data stay. Safe to repeat.
+        """End one server gracefully; its port and data stay. Safe to repeat.
 
         Args:
             name: `kafka` or `metastore`.
@@ -319,11 +320,11 @@ class Lab:
         daemon.kill(identity)
 
     def log_file(self, name: str) -> Path:
-        """The log of one server; it goes on over restarts."""
+        """The log of one server; it continues over restarts."""
         return self.folder / _LOGS_FOLDER / f"{name}.log"
 
     def s3_jars(self) -> Path:
-        """Folder of the jars by which Hadoop's client, in Spark too, reaches the lab's S3."""
+        """Folder of the jars with which Hadoop's client, in Spark too, reaches the lab's S3."""
         return self._s3_jars_folder
 
     def _known_stores(self) -> Iterator[StoreServer]:
@@ -373,7 +374,7 @@ class Lab:
         if identity is None:
             return False
         alive = is_alive(identity)
-        # Started in another container or before a reboot: its pid says nothing here.
+        # Started in another container or before a reboot: its pid means nothing here.
         return self._servers[name].answers(self._site(name)) if alive is None else alive
 
     def _refuse_foreign_folder(self) -> None:
@@ -411,7 +412,7 @@ class Lab:
         save_state(self.folder, LabState(ports=ports, servers=state.servers))
 
     def _start_on_known_ports(self, names: list[str], on_progress: OnProgress) -> None:
-        """Start servers side by side; all of them answer in the end, or none is left."""
+        """Start servers in parallel; in the end all of them answer, or none is left."""
         if not names:
             return
         java = find_java()

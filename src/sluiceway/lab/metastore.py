@@ -26,8 +26,8 @@ from sluiceway.lab.state import make_private_folder, write_private_file
 
 WAREHOUSE_FOLDER = "warehouse"
 _ASK_TIMEOUT_S = 10.0
-# The server reads Hadoop's lists of defaults anew for each connection: half of what one costs.
-# It needs none of jobs; on local disks the defaults in Hadoop's code are enough besides.
+# The server reads Hadoop's lists of defaults again for each connection, which is half of its cost.
+# It needs no defaults of jobs; on local disks the defaults in Hadoop's code suffice.
 _UNREAD = ("mapred-default.xml", "yarn-default.xml")
 _UNREAD_ON_LOCAL_DISKS = (*_UNREAD, "core-default.xml")
 _LOG_SETTINGS = """\
@@ -43,12 +43,12 @@ appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
 
 @dataclass(frozen=True, slots=True)
 class HadoopSide:
-    """What Hadoop's clients in the metastore need to look at stores.
+    """Settings and jars with which Hadoop's clients in the metastore reach stores.
 
     Attributes:
-        settings: Of Hadoop.
+        settings: Hadoop's settings.
         jars: Folder of further jars; None when pyspark's own are enough.
-        pins: What it must hold.
+        pins: The jars that it must hold.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -63,14 +63,14 @@ class MetastoreServer(LabServer):
     loopback.
 
     Args:
-        hadoop: What it has to know of stores of tables; asked at each start.
-        realm: Where users have to prove who they are; None where they need not.
+        hadoop: Returns what it has to know of table stores; called at each start.
+        realm: Realm in which users log in; None where they need not.
     """
 
     name = "metastore"
     title = "Hive Metastore 2.3.10"
     listeners = ("metastore",)
-    # It has nothing to flush that its database does not recover: no use in waiting long.
+    # Its database recovers all unflushed data: there is no use in waiting long.
     grace_s = 10.0
 
     def __init__(
@@ -80,14 +80,14 @@ class MetastoreServer(LabServer):
         self._realm = realm
 
     def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
-        """Check that pyspark's jars are there; only a store's own are downloaded."""
+        """Check that pyspark has its jars; only a store's own jars are downloaded."""
         spark_jars_folder()
         side = self._hadoop()
         if side.jars is not None:
             ensure_jars(side.jars, side.pins, java=java, on_progress=on_progress)
 
     def prepare(self, site: ServerSite, java: JavaHome) -> None:
-        """Write its settings; the database makes itself at the first start."""
+        """Write its settings; the first start creates the database."""
         del java
         for folder in ("conf", "tmp"):
             make_private_folder(site.folder / folder)
@@ -98,7 +98,7 @@ class MetastoreServer(LabServer):
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": f"file://{_warehouse(site)}",
             "hive.metastore.server.min.threads": "8",
-            # Else it lets no struct have a further field.
+            # Else it allows no new field in a struct.
             "hive.metastore.disallow.incompatible.col.type.changes": "false",
             "hive.async.log.enabled": "false",
             **self._hadoop().settings,
@@ -110,7 +110,7 @@ class MetastoreServer(LabServer):
                 "hive.metastore.sasl.enabled": "true",
                 "hive.metastore.kerberos.principal": self._realm.service("hive"),
                 "hive.metastore.kerberos.keytab.file": str(self._realm.keytab("hive")),
-                # To look at tables there.
+                # To read tables there.
                 "dfs.namenode.kerberos.principal": self._realm.service("hdfs"),
                 "dfs.data.transfer.protection": "privacy",
             }
@@ -146,7 +146,7 @@ class MetastoreServer(LabServer):
         return "" if jars is None else f":{jars}/*"
 
     def answers(self, site: ServerSite) -> bool:
-        """Whether it describes its default database, and that lies in our warehouse."""
+        """Whether it describes its default database, which has to lie in our warehouse."""
         port = site.ports["metastore"]
         if not accepts_connections(port):
             return False
@@ -163,7 +163,7 @@ class MetastoreServer(LabServer):
 
 
 def metastore_options(realm: Realm | None) -> dict[str, str]:
-    """How a client reaches the lab's metastore, besides its address."""
+    """Options of a client of the lab's metastore, without its address."""
     if realm is None:
         return {}
     return {SERVICE: realm.service("hive"), **dict(realm.login.options())}

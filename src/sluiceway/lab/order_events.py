@@ -142,7 +142,7 @@ def produce_orders(  # noqa: PLR0913 - options of one program
         bootstrap_servers: The broker.
         topic: An existing topic.
         count: How many events.
-        seconds: At least as long as this it takes; 0 is as fast as it goes.
+        seconds: Least duration in seconds; 0 is as fast as possible.
         seed: The events' seed.
         start_ms: Their earliest event time, milliseconds since the epoch.
         halfway: Called when the first half is acknowledged; the second half waits for its return.
@@ -168,7 +168,8 @@ def produce_orders(  # noqa: PLR0913 - options of one program
             "linger.ms": 10,
             "compression.type": "lz4",
             "queue.buffering.max.messages": 1_000_000,
-            # Called per message otherwise, which costs more than producing it.
+            # The client would call it for each message otherwise, which costs more than producing
+            # it.
             "delivery.report.only.error": True,
             "on_delivery": on_delivery,
         }
@@ -322,7 +323,7 @@ def _origin(rng: random.Random) -> bytes:
 
 
 def main() -> int:
-    """Read the arguments, produce, print what was done as one JSON line."""
+    """Parse the arguments, produce, and print the result as one JSON line."""
     parser = argparse.ArgumentParser(prog="python -m sluiceway.lab.order_events")
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--topic", required=True)

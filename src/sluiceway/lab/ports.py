@@ -15,13 +15,13 @@ _ATTEMPTS = 500
 
 
 def pick_free_ports(count: int) -> list[int]:
-    """Pick ports that nobody listens on now, in random order.
+    """Pick ports without a listener, in random order.
 
-    They lie below the range that the kernel gives to outgoing connections, so that a port is
-    still free when its server comes back after a restart.
+    They lie below the range that the kernel gives to outgoing connections. So a port is still free
+    when its server comes back after a restart.
 
     Args:
-        count: How many; all different.
+        count: How many ports; all different.
 
     Raises:
         UnhealthyEnvironmentError: Not enough free ports were found.

@@ -1,4 +1,4 @@
-"""What the lab tells while it works; the one who called it decides how to show it."""
+"""Progress of the lab's work; the caller decides how to show it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LabProgress:
-    """A step of bringing the lab up.
+    """A step of starting the lab.
 
     Attributes:
-        text: The step, for a person: "downloading Kafka".
-        done_bytes: How much of a download is there.
+        text: The step in words, for example "downloading Kafka".
+        done_bytes: Bytes that are downloaded so far.
         total_bytes: Size of the whole download; 0 when the step is not a download.
     """
 
@@ -23,5 +23,5 @@ OnProgress = Callable[[LabProgress], None]
 
 
 def ignore_progress(progress: LabProgress) -> None:
-    """Take no notice of `progress`; for callers that show nothing."""
+    """Ignore `progress`; for callers that show nothing."""
     del progress

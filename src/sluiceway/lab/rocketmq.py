@@ -34,7 +34,7 @@ OPENED_TO_SERVERS = (
     *OPENED_TO_JVMS,
     *(f"--add-exports=java.base/{name}=ALL-UNNAMED" for name in _EXPORTED),
 )
-"""Options of a JVM for these servers, which look into Java's own packages."""
+"""JVM options for these servers, which use Java's internal packages."""
 _NAME_SERVER_SETTINGS = """\
 listenPort={port}
 bindAddress={host}
@@ -74,11 +74,11 @@ registerNameServerPeriod=10000
 
 @dataclass(frozen=True, slots=True)
 class RocketMqEndpoint:
-    """How the lab's RocketMQ is reached.
+    """How to reach the lab's RocketMQ.
 
     Attributes:
         name_server: `host:port`.
-        brokers: `host:port` by name.
+        brokers: Address `host:port` of each broker, by name.
         jars: Folder of its jars, with its own clients and tools.
     """
 
@@ -88,11 +88,11 @@ class RocketMqEndpoint:
 
 
 NameServerSite = Callable[[], ServerSite]
-"""Where the name server is, with the port that it has now."""
+"""Address of the name server, with its present port."""
 
 
 class _RocketMqServer(LabServer):
-    """What name server and brokers share.
+    """Common part of name server and brokers.
 
     Args:
         cache: Folder for the downloaded jars.
@@ -112,7 +112,7 @@ class _RocketMqServer(LabServer):
             *OPENED_TO_SERVERS,
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
             f"-Drocketmq.home.dir={site.folder}",
-            # Its log files and ids are put below the user's home.
+            # Its log files and ids go below the user's home.
             f"-Duser.home={site.folder}",
             *("-cp", f"{self.jars}/*", main, "-c", "server.conf"),
         ]
@@ -152,7 +152,7 @@ class _RocketMqBroker(_RocketMqServer):
 
     Args:
         cache: Folder for the downloaded jars.
-        name_server: Where the name server is; asked before each start.
+        name_server: Returns the address of the name server; called before each start.
     """
 
     grace_s = 20.0
@@ -186,7 +186,7 @@ class _RocketMqBroker(_RocketMqServer):
         )
 
     def answers(self, site: ServerSite) -> bool:
-        """Whether it listens, and the name server knows it at its port."""
+        """Whether it listens, and is registered at the name server with its port."""
         port = site.ports[self.name]
         if not accepts_connections(port):
             return False

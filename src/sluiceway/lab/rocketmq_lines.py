@@ -1,8 +1,8 @@
-"""Lines of standard input as RocketMQ messages, for a lab: it has no other producer.
+"""Lines of standard input as RocketMQ messages, for a lab, which has no other producer.
 
-`python -m sluiceway.lab.rocketmq_lines --name-server HOST:PORT --topic clicks < clicks.jsonl` makes
-the topic if it is missing, sends each line to the topic's queues in turn, and prints one JSON line
-when the brokers have all of them.
+`python -m sluiceway.lab.rocketmq_lines --name-server HOST:PORT --topic clicks < clicks.jsonl`
+creates the topic if it is missing, and sends each line to the topic's queues in turn. It prints one
+JSON line when the brokers have all of them.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _CHUNK_BYTES: Final = 65_536
 
 
 class _Wire:
-    """A connection to a broker of a lab, which wants no login. One request at a time."""
+    """A connection to a broker of a lab without a login. One request at a time."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -43,10 +43,10 @@ class _Wire:
         self._opaque = 0
 
     def ask(self, code: int, fields: dict[str, object], body: bytes = b"") -> None:
-        """Send a request and see that it is done.
+        """Send a request and check that it succeeded.
 
         Raises:
-            SourceUnavailableError: It is not, or nobody answers.
+            SourceUnavailableError: It failed, or no answer came.
         """
         self._opaque += 1
         frame = request_frame(self._opaque, code, fields, None)
@@ -74,10 +74,10 @@ class _Wire:
 
 
 def send_lines(name_server: str, topic: str, queues: int, lines: Iterable[bytes]) -> int:
-    """Send each line as a message; the topic is made with so many queues on each broker if missing.
+    """Send each line as a message; a missing topic is created, with `queues` queues on each broker.
 
     Returns:
-        How many were sent.
+        Number of messages that were sent.
 
     Raises:
         SourceUnavailableError: A server does not answer, or refuses.
@@ -108,13 +108,13 @@ def send_lines(name_server: str, topic: str, queues: int, lines: Iterable[bytes]
 def _ensured(
     brokers: Brokers, wires: dict[str, _Wire], topic: str, queues: int
 ) -> Sequence[tuple[str, int]]:
-    """Queues of the topic, which is made if nobody has it."""
+    """Queues of the topic, which is created if it is missing."""
     found = _queues(brokers, topic)
     if not found:
         for wire in wires.values():
             wire.ask(_CREATE_TOPIC, _topic_fields(topic, queues))
         until_s = time.monotonic() + _TIMEOUT_S
-        # Each broker tells the name server a moment later.
+        # Each broker registers it with the name server a moment later.
         while {name for name, _ in found} != wires.keys():
             if time.monotonic() > until_s:
                 raise SourceUnavailableError("not all brokers have told of it", where=topic)
@@ -163,7 +163,7 @@ def _message_fields(topic: str, queue: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description="Lines of standard input as RocketMQ messages.")
     parser.add_argument("--name-server", required=True, help="as `lab up` prints it")
     parser.add_argument("--topic", required=True)

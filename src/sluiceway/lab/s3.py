@@ -26,12 +26,12 @@ _BUILD_TIMEOUT_S = 900
 
 @dataclass(frozen=True, slots=True)
 class S3Endpoint:
-    """How the lab's store is reached.
+    """How to reach the lab's store.
 
     Attributes:
-        url: Its address; buckets are part of the path.
-        secret_file: Holds the secret key.
-        folder: Where the bucket's objects lie as files.
+        url: Address; buckets are part of the path.
+        secret_file: File with the secret key.
+        folder: Folder with the bucket's objects as files.
     """
 
     url: str
@@ -43,7 +43,7 @@ class S3Endpoint:
 
     @property
     def access(self) -> StoreAccess:
-        """The same, for a storage."""
+        """The access for a storage."""
         options = {
             "access_key": self.access_key,
             "endpoint": self.url,
@@ -53,21 +53,21 @@ class S3Endpoint:
         return StoreAccess(S3, tuple(sorted(options.items())))
 
     def plain_files(self, location: str) -> Path:
-        """The folder of this machine in which the objects below a location lie as files."""
+        """The folder of this machine with the objects below a location as files."""
         return self.folder / location.removeprefix(f"s3a://{self.bucket}/")
 
     def spark_settings(self, jars: Path) -> dict[str, str]:
-        """By which Spark reads from it.
+        """Settings with which Spark reads from it.
 
         Args:
-            jars: Folder of those of Hadoop's client, `Lab.s3_jars`.
+            jars: Folder of the jars of Hadoop's client, `Lab.s3_jars`.
         """
         paths = ",".join(str(path) for path in sorted(jars.glob("*.jar")))
         hadoop = self.hadoop_settings().items()
         return {"spark.jars": paths, **{f"spark.hadoop.{key}": value for key, value in hadoop}}
 
     def hadoop_settings(self) -> dict[str, str]:
-        """What Hadoop's own client, in a metastore or in Spark, needs to know."""
+        """Settings of Hadoop's own client, in a metastore or in Spark."""
         return {
             "fs.s3a.endpoint": self.url,
             "fs.s3a.endpoint.region": "us-east-1",
@@ -82,7 +82,7 @@ class S3Endpoint:
 
 
 def s3_endpoint(site: ServerSite) -> S3Endpoint:
-    """Of the server at a site, once it was prepared."""
+    """The endpoint of the server at a site, after its preparation."""
     return S3Endpoint(
         url=f"http://{LOOPBACK}:{site.ports['s3']}",
         access_key=_ACCESS_KEY,
@@ -100,7 +100,7 @@ class S3Server(LabServer):
         cache: Folder for the program.
 
     Attributes:
-        program: The gateway, once it was fetched.
+        program: Path of the gateway, after `fetch`.
     """
 
     name = "s3"
@@ -146,7 +146,7 @@ class S3Server(LabServer):
         shutil.rmtree(scratch)
 
     def prepare(self, site: ServerSite, java: JavaHome) -> None:
-        """Make the bucket, which is a folder, and a secret of its own."""
+        """Create the bucket, which is a folder, and its own secret."""
         del java
         for folder in ("data", f"data/{_BUCKET}"):
             make_private_folder(site.folder / folder)
@@ -154,7 +154,7 @@ class S3Server(LabServer):
             write_private_file(_secret(site), secrets.token_hex(20))
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
-        """The gateway over the folder; its secret goes by the environment."""
+        """The gateway over the folder; its secret is in the environment."""
         command = [
             str(self.program),
             *("--port", f"{LOOPBACK}:{site.ports['s3']}"),

@@ -1,4 +1,4 @@
-"""What the lab needs to know of each kind of server."""
+"""The contract of each kind of server in a lab."""
 
 import os
 import socket
@@ -15,23 +15,23 @@ from sluiceway.lab.daemon import Launch
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 
-# Kept small and quick to start: these servers serve a laptop, not a cluster.
+# Small and quick to start: these servers serve a laptop, not a cluster.
 QUICK_JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 OPENED_TO_JVMS = tuple(
     f"--add-opens=java.base/{name}=ALL-UNNAMED"
     for name in ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
 )
-"""Options of a JVM for servers that look into Java's own packages."""
+"""JVM options for servers that use Java's internal packages."""
 _CONNECT_TIMEOUT_S = 1.0
 _FORMAT_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSite:
-    """Where one server lives.
+    """Folder and ports of one server.
 
     Attributes:
-        folder: Its own folder: settings, data, temporary files.
+        folder: Folder of its settings, data and temporary files.
         ports: Port of each of its listeners, by the names in `LabServer.listeners`.
     """
 
@@ -42,11 +42,11 @@ class ServerSite:
 def format_data(
     site: ServerSite, command: Sequence[str], java: JavaHome, timeout_s: float = _FORMAT_TIMEOUT_S
 ) -> None:
-    """Run the tool by which a server's empty data folder is made.
+    """Run the tool that formats a server's empty data folder.
 
     Raises:
-        UnhealthyEnvironmentError: It failed, and says its last words; or the machine had so much
-            else to do that it did not end in time.
+        UnhealthyEnvironmentError: It failed, with its last output; or it did not end in time on a
+            busy machine.
     """
     data = str(site.folder / "data")
     try:
@@ -84,10 +84,10 @@ class LabServer(ABC):
 
     @abstractmethod
     def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
-        """Get the software if it is not here yet. Called before every start.
+        """Get the software if it is missing. Called before every start.
 
         Raises:
-            UnhealthyEnvironmentError: It cannot be had, or is not what was pinned.
+            UnhealthyEnvironmentError: It cannot be downloaded, or its hash differs.
         """
 
     @abstractmethod
@@ -95,29 +95,29 @@ class LabServer(ABC):
         """Write settings and, the first time, empty data. Called before every start.
 
         Raises:
-            UnhealthyEnvironmentError: The data folder cannot be made.
+            UnhealthyEnvironmentError: The data folder cannot be created.
         """
 
     @abstractmethod
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
-        """How to start it at `site`."""
+        """The command that starts it at `site`."""
 
     @abstractmethod
     def answers(self, site: ServerSite) -> bool:
-        """Whether this very server answers a real request of its protocol now.
+        """Whether exactly this server answers a real request of its protocol now.
 
         Called again and again during a start; may block for a few seconds.
         """
 
 
 def server_environment(java: JavaHome) -> dict[str, str]:
-    """A server's whole environment; of ours only where things are, none of its secrets."""
+    """A server's whole environment: of ours only paths, none of its secrets."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ}
     return {**kept, "JAVA_HOME": str(java.path), "LC_ALL": "C.UTF-8"}
 
 
 def accepts_connections(port: int) -> bool:
-    """Whether something listens on the loopback port; cheap, asked before a real request."""
+    """Whether a process listens on the loopback port; cheap, checked before a real request."""
     try:
         socket.create_connection((LOOPBACK, port), timeout=_CONNECT_TIMEOUT_S).close()
     except OSError:

@@ -1,4 +1,4 @@
-"""The lab's own folder: what it keeps there and who may touch it."""
+"""The lab's own folder: its contents and its permissions."""
 
 import fcntl
 import json
@@ -19,7 +19,7 @@ _LOCK_FILE = ".lock"
 
 @dataclass(frozen=True, slots=True)
 class LabState:
-    """What must outlive the process that brought the lab up.
+    """State that must outlive the process that started the lab.
 
     Attributes:
         ports: Port of each listener, by name; kept over restarts.
@@ -42,7 +42,7 @@ def make_private_folder(folder: Path) -> None:
     """Create `folder` for this user only, and its missing parents.
 
     Raises:
-        UnhealthyEnvironmentError: It cannot be made, or cannot be written.
+        UnhealthyEnvironmentError: It cannot be created or written.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def load_state(folder: Path) -> LabState | None:
         The state, or None when `folder` holds no lab.
 
     Raises:
-        UnhealthyEnvironmentError: The state file is not one that this version wrote.
+        UnhealthyEnvironmentError: This version did not write the state file.
     """
     path = folder / _STATE_FILE
     try:
@@ -105,20 +105,20 @@ def save_state(folder: Path, state: LabState) -> None:
 
 
 def remove_state(folder: Path) -> None:
-    """Forget the lab in `folder`."""
+    """Remove the state of the lab in `folder`."""
     (folder / _STATE_FILE).unlink(missing_ok=True)
     (folder / _LOCK_FILE).unlink(missing_ok=True)
 
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Keep other processes from changing the lab in `folder` meanwhile; waits for its turn."""
+    """Keep other processes from changing the lab in `folder` in this block; waits for the lock."""
     path = folder / _LOCK_FILE
     while True:
         make_private_folder(folder)
         with path.open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Who held it before may have removed the whole lab, and the lock file with it.
+            # The last holder may have removed the whole lab, and the lock file with it.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
                 yield
                 return

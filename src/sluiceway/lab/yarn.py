@@ -1,4 +1,4 @@
-"""YARN: a resource manager and two node managers, of the same jar as the lab's HDFS."""
+"""YARN: a resource manager and two node managers, from the same jar as the lab's HDFS."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ _QUEUES = {
 
 @dataclass(frozen=True, slots=True)
 class YarnEndpoint:
-    """How the lab's YARN is reached.
+    """How to reach the lab's YARN.
 
     Attributes:
         config_dir: Folder of core-site.xml, hdfs-site.xml and yarn-site.xml for clients.
@@ -49,11 +49,11 @@ class YarnEndpoint:
 
 HdfsSite = Callable[[], HdfsEndpoint]
 ManagerSite = Callable[[], ServerSite]
-"""Where the resource manager is, with the ports that it has now."""
+"""Address of the resource manager, with its present ports."""
 
 
 def yarn_endpoint(site: ServerSite) -> YarnEndpoint:
-    """Of the resource manager at a site."""
+    """The endpoint of the resource manager at a site."""
     return YarnEndpoint(site.folder / "conf", f"{LOOPBACK}:{site.ports['resourcemanager_web']}")
 
 
@@ -75,12 +75,12 @@ def _addresses(ports: dict[str, int]) -> dict[str, str]:
 
 
 class _YarnServer(HadoopServer):
-    """What the daemons of YARN share.
+    """Common part of the daemons of YARN.
 
     Args:
         cache: Folder for the downloaded jars.
-        hdfs: Where the name node is; asked before each start.
-        realm: Where users have to prove who they are; None where they need not.
+        hdfs: Returns the address of the name node; called before each start.
+        realm: Realm in which users log in; None where they need not.
     """
 
     grace_s = 10.0
@@ -97,7 +97,7 @@ class _YarnServer(HadoopServer):
         ensure_jars(self._more_jars, self._more_pins, java=java, on_progress=on_progress)
 
     def _settings(self) -> dict[str, str]:
-        """What all daemons, and clients, have in yarn-site.xml."""
+        """Settings of all daemons and clients for yarn-site.xml."""
         realm = self._realm
         if realm is None:
             return {}
@@ -158,7 +158,7 @@ class ResourceManagerServer(_YarnServer):
         return Launch(self._command(site, java, main), site.folder, server_environment(java))
 
     def answers(self, site: ServerSite) -> bool:
-        """Whether it tells its nodes."""
+        """Whether it lists its nodes."""
         return accepts_connections(site.ports[RESOURCE_MANAGER]) and _nodes(site) is not None
 
 
@@ -167,9 +167,9 @@ class _NodeManagerServer(_YarnServer):
 
     Args:
         cache: Folder for the downloaded jars.
-        hdfs: Where the name node is.
-        manager: Where the resource manager is; asked before each start.
-        realm: Where users have to prove who they are; None where they need not.
+        hdfs: Returns the address of the name node.
+        manager: Returns the address of the resource manager; called before each start.
+        realm: Realm in which users log in; None where they need not.
     """
 
     title = "YARN node manager 3.4.2"
@@ -200,13 +200,13 @@ class _NodeManagerServer(_YarnServer):
             "yarn.nodemanager.log-dirs": str(site.folder / "containers"),
             "yarn.nodemanager.delete.debug-delay-sec": "600",
             "yarn.nodemanager.env-whitelist": "JAVA_HOME,PATH,LANG,TZ",
-            # A laptop's disk is nearly full as a rule.
+            # A laptop's disk is usually nearly full.
             "yarn.nodemanager.disk-health-checker.enable": "false",
         }
         write_private_file(conf / "yarn-site.xml", hadoop_xml(settings))
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
-        """The node manager's main class; its containers find the system's programs alone."""
+        """The node manager's main class; its containers find only the system's programs."""
         main = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
         environment = {**server_environment(java), "PATH": "/usr/bin:/bin"}
         return Launch(self._command(site, java, main), site.folder, environment)
@@ -236,12 +236,12 @@ class NodeManagerB(_NodeManagerServer):
 
 
 def _id(node: dict[str, Any]) -> str:
-    # With Spark's jars beside it the server writes what it has inside.
+    # With Spark's jars on its class path the server writes its internal field names.
     return str(node.get("id") or node["nodeId"])
 
 
 def _nodes(manager: ServerSite) -> list[dict[str, Any]] | None:
-    """What the resource manager knows of its nodes; None when it does not answer."""
+    """Nodes that the resource manager knows; None when it does not answer."""
     url = f"http://{yarn_endpoint(manager).web}/ws/v1/cluster/nodes"
     try:
         found = json.loads(read_url(url, _ASK_TIMEOUT_S))
@@ -250,5 +250,5 @@ def _nodes(manager: ServerSite) -> list[dict[str, Any]] | None:
     nodes = found.get("nodes")
     if isinstance(nodes, dict):
         nodes = nodes.get("node")
-    # What is one of its kind, or none, is not told as a list by every release.
+    # Some releases return a single item, or none, not as a list.
     return [nodes] if isinstance(nodes, dict) else list(nodes or ())

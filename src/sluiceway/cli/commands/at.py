@@ -32,8 +32,8 @@ def at(
 ) -> None:
     """Show what a table held at a slot or a time: files with row spans, offsets of its sources.
 
-    Without a slot or a time it is the newest one whose files are all published. The rows of then
-    are read from the files of now. The offsets are those at which Spark, Flink or a consumer group
+    Without a slot or a time it is the newest slot whose files are all published. The rows of then
+    are read from today's files. The offsets are those at which Spark, Flink or a consumer group
     goes on without a gap.
 
     $ sluiceway at orders.yaml --slot 1204 -o json

@@ -50,11 +50,11 @@ def compact(
 ) -> None:
     """Merge the files of partitions into few large ones, with the same rows in the same order.
 
-    A driver that runs does it beside its epochs; else this process does. Of a lake table this
-    process does it always, and --all-closed is all partitions. Readers find the new files at once;
-    the old ones stay for an hour, of a lake table as long as its snapshots. Safe to interrupt and
-    to repeat: a driver that was asked goes on, and a partition whose files are few and large is
-    left alone.
+    A running driver does it while it commits epochs; without a driver, this process does. For a
+    lake table it is always this process, and --all-closed means all partitions. Readers find the
+    new files at once. The old files stay for an hour; those of a lake table, as long as its
+    snapshots. Safe to interrupt and to repeat: a driver goes on with the request, and a partition
+    whose files are few and large is left alone.
 
     $ sluiceway compact orders.yaml dt=20261120
     $ sluiceway compact orders.yaml --all-closed --dry-run
@@ -125,7 +125,7 @@ def _carry_out(
     names: tuple[str, ...],
     output: OutputFormat,
 ) -> bool:
-    """Have it done, route by route; whether anything failed."""
+    """Compact route by route; return whether anything failed."""
     from sluiceway.upkeep.compact_requests import CompactionOutcome  # noqa: PLC0415
 
     shown: list[dict[str, Any]] = []
@@ -150,7 +150,7 @@ def _carry_out(
 def _carried_out(
     config: "RouteConfig", ledger: "OpenLedger", names: tuple[str, ...]
 ) -> "CompactAnswer":
-    """What became of a route's partitions."""
+    """The outcome of each partition of a route."""
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.operate.compact import carry_out  # noqa: PLC0415
     from sluiceway.upkeep.compact_requests import (  # noqa: PLC0415
@@ -162,7 +162,7 @@ def _carried_out(
 
     fence = ledger.fold.first_fence
     if fence is None:
-        # No driver has ever filled the table: there is nothing to merge, and none to ask.
+        # No driver has ever filled the table: there is nothing to merge, and no driver to ask.
         return CompactAnswer(finished=True, partitions=(), waiting=0)
     watch, log = _Progress(config.route), stderr_log(level="warning")
     try:
@@ -181,7 +181,7 @@ def _carried_out(
 
 
 def _as_folders(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a Hive table, whose folders have their values escaped."""
+    """Folder names of a Hive table, with escaped values."""
     from sluiceway.sinks.partition_path import requested_folder  # noqa: PLC0415
 
     return tuple(sorted({requested_folder(name) for name in names}))
@@ -197,7 +197,7 @@ def _done_cells(each: "PartitionDone") -> tuple[str, ...]:
 
 
 def _left(each: "PartitionDone") -> str:
-    """Why it was left as it is; empty for others. What has failed is told one by one."""
+    """Why it was left as it is; empty for others. Failures are listed one by one."""
     from sluiceway.upkeep.compact_requests import CompactionOutcome  # noqa: PLC0415
 
     return each.reason if each.outcome == CompactionOutcome.LEFT else ""
@@ -206,11 +206,11 @@ def _left(each: "PartitionDone") -> str:
 def _without_many(
     left: "Sequence[str]", rows: "Sequence[tuple[str, ...]]"
 ) -> list[tuple[str, ...]]:
-    """The rows, save that many partitions left for one reason are one row behind them.
+    """The rows, but many partitions left for one reason are one row at the end.
 
     Args:
         left: Why each was left as it is; empty when it was not.
-        rows: One each; the last cell holds the reason.
+        rows: One row for each partition; the last cell holds the reason.
     """
     numbers = Counter(filter(None, left))
     many = {why: number for why, number in numbers.items() if number > _MANY_LEFT}
@@ -262,7 +262,7 @@ class _Progress:
             self._shown = text
 
     def end(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             self._shown = ""

@@ -15,7 +15,7 @@ app = typer.Typer()
 
 
 class Shell(StrEnum):
-    """A shell that there is a script for."""
+    """A shell with a completion script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -41,12 +41,12 @@ def completion(
 
 
 def complete() -> int:
-    """Write what may follow the words that a shell gives by its environment.
+    """Write the completions for the words that a shell gives in the environment.
 
-    Only the command that is typed already is imported: a key press has to be answered at once.
+    Only the command that is already typed is imported: a key press needs an answer at once.
 
     Returns:
-        The exit code, by which fish learns whether files may follow.
+        The exit code: fish learns from it whether files may follow.
     """
     from sluiceway.cli.app import COMPLETE_VARIABLE, VERBS, verb_command  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ app = typer.Typer()
 
 @app.callback()
 def dashboards() -> None:
-    """Write boards and alert rules over what /metrics tells."""
+    """Write boards and alert rules over the metrics of /metrics."""
 
 
 @app.command()
@@ -29,8 +29,8 @@ def export(
 ) -> None:
     """Write Grafana's dashboards (fleet, one job, one route) and Prometheus' alert rules.
 
-    The boards are imported into Grafana by their files; the rules are named in `rule_files` of
-    prometheus.yml. What each alert means: `sluiceway explain ALERT`.
+    Import the boards into Grafana as files, and name the rules in `rule_files` of prometheus.yml.
+    What each alert means: `sluiceway explain ALERT`.
     """
     from sluiceway.service.board_files import export as write  # noqa: PLC0415 - quick `--help`
 

@@ -104,7 +104,7 @@ def _run(place: Path, store: Store, rows: int, *, keep: bool, temporary: bool) -
 
 
 class _Shown:
-    """Lines on standard error; on a terminal a passing one is replaced by the next."""
+    """Lines on standard error; on a terminal the next line replaces a passing one."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
@@ -136,7 +136,7 @@ def _say(text: str) -> None:
 
 
 def _say_where(place: Path, *, running: bool) -> None:
-    """After a failure: what is left to look at, and how to remove it."""
+    """After a failure: which files remain, and how to remove them."""
     _say(f"the demo's folder stays, its logs are in {place / 'logs'}")
     if running:
         _say("its servers go on")

@@ -180,7 +180,7 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
 ) -> None:
     """Print dirty rows with where they came from and why they are dirty, oldest commit first.
 
-    Messages keep to the columns' `redact`; keys, values and headers are shown when asked for.
+    Messages obey the columns' `redact`; keys, values and headers are shown only with --values.
 
     $ sluiceway dirty show orders.yaml --reason overflow --values
     """
@@ -214,7 +214,7 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
 
 
 def chosen_rows(rows: "DirtyRows", wanted: "DirtyFilter") -> Iterator[dict[str, object]]:
-    """The rows that are meant, whole, oldest commit first."""
+    """The selected rows, whole, oldest commit first."""
     from sluiceway.audit.dirty_rows import matching, whole_rows  # noqa: PLC0415
 
     return (row for each in matching(rows, wanted) for row in whole_rows(rows.log, each))
@@ -276,8 +276,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one option a filter
 ) -> None:
     """Read open dirty rows once more, through the job file as it is now; each row once, ever.
 
-    Clean rows go into the table in one commit with the mark that they are done; rows that are
-    dirty again are kept as new dirty rows. A driver that runs does it between its epochs; else
+    Clean rows go into the table, and the same commit marks them as replayed. Rows that are dirty
+    again are kept as new dirty rows. A running driver does it between its epochs; without a driver,
     this process does. Safe to interrupt and to repeat: it goes on where it was.
 
     $ sluiceway dirty replay orders.yaml --reason overflow --dry-run
@@ -301,9 +301,9 @@ def purge(  # noqa: PLR0913, PLR0917 - one option a filter
     yes: _Yes = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Give open dirty rows up: they count as purged and can never be replayed.
+    """Give up open dirty rows: they count as purged and can never be replayed.
 
-    The dirty files stay where they are. Done as `replay` is, by the driver or by this process.
+    The dirty files stay where they are. The driver or this process does it, as with `replay`.
     """
     _lane(job_file, route, "purge", why, output, dry_run=dry_run, yes=yes, wanted=_filter(
         reason, field, partition, slots, older_than
@@ -428,7 +428,7 @@ def check_why(why: str) -> None:
 
 
 def only_route(job_file: Path, route: str | None) -> "RouteConfig":
-    """The route that a command is about.
+    """The route that a command works on.
 
     Raises:
         SluicewayError: The job file is not valid, or there are several routes and none is named.

@@ -32,10 +32,10 @@ def doctor(
 ) -> None:
     """Check what a job needs, each with its fix; exit with 5 when something keeps it from running.
 
-    This machine: Java, Spark's master, memory for the tasks, room, limits. Then brokers, topics (a
-    record of each is read), schema registries, metastores, tables, and stores, which are tried for
-    real in a folder that is removed again. A clock is seen only as far as records are of the
-    future.
+    This machine: Java, Spark's master, memory for the tasks, disk space, limits. Then brokers,
+    topics (a record of each is read), schema registries, metastores, tables, and stores. A store is
+    tested with real files in a folder that is removed again. A wrong clock shows only by records of
+    the future.
 
     $ sluiceway doctor orders.yaml
     """

@@ -31,7 +31,7 @@ def explain(
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say what a name of a message means and what to do; lists all without a name.
+    """Say what a name in a message means and what to do; lists all names without one.
 
     Names are error codes, events of the log, alerts, reasons of dirty rows, and states of routes,
     hours and dirty rows.
@@ -89,7 +89,7 @@ def _list(pages: Mapping[str, MessagePage], output: OutputFormat) -> None:
 
 
 def _in_short(page: MessagePage) -> str:
-    """What an error is called; of the rest, the first sentence that says something."""
+    """The title of an error; for others, the first sentence of their text."""
     named = page.title.partition(": ")[2]
     sentences = " ".join(page.plain_text.split()).split(". ")
     first = next((each for each in sentences if not each.startswith(_NO_NEWS)), sentences[0])

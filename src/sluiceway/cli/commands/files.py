@@ -1,4 +1,4 @@
-"""`files`: which files of a table to read, for readers that ask no metastore."""
+"""`files`: which files of a table to read, for readers without a metastore."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -38,8 +38,8 @@ def files(
 
     Of a lake table, those of its newest snapshot.
 
-    A pattern as dt=*/hr=*/*.parquet misses compacted partitions. What is listed stays for an hour
-    at least after it was replaced: list anew before each query that begins later.
+    A pattern such as dt=*/hr=*/*.parquet misses compacted partitions. A listed file stays for at
+    least an hour after it was replaced: list the files again before each later query.
 
     $ sluiceway files orders.yaml
     $ sluiceway files orders.yaml dt=20261120 -o json
@@ -70,7 +70,7 @@ def files(
 
 
 def _look(config: "RouteConfig", partition: str, *, unannounced: bool) -> "tuple[TableFiles, int]":
-    """The files, and how many there are that are not announced where there is nothing else."""
+    """The files; without any, how many files are not announced."""
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.table_files import table_files  # noqa: PLC0415
 
@@ -88,7 +88,7 @@ def _look(config: "RouteConfig", partition: str, *, unannounced: bool) -> "tuple
 
 
 def _why_no_files(config: "RouteConfig", name: str, unannounced: int) -> str:
-    """What `files` says where it has none to list: whether there is such a partition at all."""
+    """The message when `files` has none to list: whether there is such a partition at all."""
     from sluiceway.audit.pick_route import table_name  # noqa: PLC0415
 
     where = f"{table_name(config)} {name}".strip()

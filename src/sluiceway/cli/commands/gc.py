@@ -31,7 +31,7 @@ def gc(
 ) -> None:
     """Remove staged files and temporary files that no record can ever name any more.
 
-    The log alone decides, never age: nothing that an undecided commit may still need is touched.
+    The log alone decides, never age: no file that an undecided commit may still need is removed.
     Drivers may go on meanwhile; they do the same at their start and every ten minutes.
     """
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415

@@ -56,10 +56,9 @@ def infer(  # noqa: PLR0913, PLR0917 - the command's options
 ) -> None:
     """Print a `columns` block for a job file, from records of JSON or from a schema.
 
-    Of a topic of JSON or of a change log it looks at records: half of them are the oldest and half
-    the newest of each source partition. Avro and Protobuf, and JSON with a registry, are told by
-    their schema. What has to be decided by a person stands in comments. Nothing is committed,
-    joined or written.
+    For a topic of JSON or of a change log it reads records of each source partition: half the
+    oldest, half the newest. For Avro and Protobuf, and JSON with a registry, it reads the schema.
+    Decisions for a person stand in comments. Nothing is committed, joined or written.
 
     $ sluiceway infer orders --bootstrap-servers k1:9092
     $ sluiceway infer job.yaml --route ods-orders
@@ -102,7 +101,7 @@ def _of_lines(path: Path, records: int) -> str:
 def _of_records(
     what: str, route: str | None, bootstrap_servers: str | None, records: int, message: str | None
 ) -> str:
-    """The block of a topic, or of the schema that a job file's route is read by."""
+    """The block of a topic, or of the schema of a job file's route."""
     from sluiceway.formats.recognise import TopicContents  # noqa: PLC0415
     from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS  # noqa: PLC0415
     from sluiceway.sources.registry import SourceAccess  # noqa: PLC0415

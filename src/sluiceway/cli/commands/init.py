@@ -1,4 +1,4 @@
-"""`sluiceway init`: write a commented job file of what is in a topic and in a table."""
+"""`sluiceway init`: write a commented job file from a topic and a table."""
 
 import re
 import sys
@@ -126,11 +126,11 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
     ] = 1_000,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
 ) -> None:
-    """Look at a topic and a table, and write a job file that is valid and can be run.
+    """Read a topic and a table, and write a job file that is valid and can be run.
 
-    Asks on a terminal for what is not given. Columns are proposed from records, as `infer` does,
-    or are those of a table that exists; what a person has to decide is a comment. Nothing but the
-    file is written, and no file that exists is replaced.
+    Asks on a terminal for what is not given. Columns are proposed from records, as `infer` does, or
+    come from a table that exists. Decisions for a person stand in comments. Nothing but the file is
+    written, and no existing file is replaced.
 
     $ sluiceway init
     $ sluiceway init orders --bootstrap-servers k1:9092 --metastore thrift://hms:9083 \
@@ -157,11 +157,11 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
 
 @dataclass(frozen=True, slots=True)
 class _RequestedJob:
-    """What is given; None is to be found out.
+    """What the options give; None is still to be found.
 
     Attributes:
-        metastore: Of a Hive table, whose columns are looked at; empty for a lake table.
-        key: As the option has it; empty without one.
+        metastore: URI of a Hive table's metastore, whose columns are read; empty for a lake table.
+        key: The text of the option; empty without one.
     """
 
     brokers: str
@@ -182,7 +182,7 @@ def _table_place(
     warehouse: str | None,
     key: str | None,
 ) -> tuple[TablePlace, str]:
-    """Where the table is to be, and the metastore that knows a Hive table."""
+    """The place of the table, and the metastore of a Hive table."""
     if iceberg is None:
         for option, given in (("--warehouse", warehouse), ("--key", key)):
             if given is not None:
@@ -197,7 +197,7 @@ def _table_place(
 
 
 def _look(asked: _RequestedJob, records: int, ask: "_Asker") -> JobText:
-    """The job of what is there now."""
+    """The job file for the topic and the table as they are now."""
     from sluiceway.audit.topic_look import read_topic  # noqa: PLC0415
     from sluiceway.sinks.hive.found_table import read_table  # noqa: PLC0415
 
@@ -230,7 +230,7 @@ def _look(asked: _RequestedJob, records: int, ask: "_Asker") -> JobText:
 
 
 def _named(asked: _RequestedJob, table: str) -> JobText:
-    """The job with what was given; format, columns and times are those of records without a say."""
+    """The job from the options alone, with defaults for format, columns and times."""
     return JobText(
         name=_identifier(asked.topic)[:64],
         bootstrap_servers=asked.brokers,
@@ -247,7 +247,7 @@ def _named(asked: _RequestedJob, table: str) -> JobText:
 
 
 def _keyed(job: JobText, contents: "TopicContents", key: str) -> JobText:
-    """The job of a lake table whose rows are replaced by their key."""
+    """The job of a lake table with a key, whose rows are replaced."""
     from sluiceway.audit.topic_look import read_topic_keys  # noqa: PLC0415
     from sluiceway.cli.views.init_lake import keyed_by_registry, keyed_rows  # noqa: PLC0415
 
@@ -260,20 +260,20 @@ def _keyed(job: JobText, contents: "TopicContents", key: str) -> JobText:
 
 
 class _Asker:
-    """Asks for what is not given, where somebody can be asked.
+    """Asks for what is not given, where a person can answer.
 
     Args:
-        may_ask: Whether somebody can.
+        may_ask: Whether a person can answer.
     """
 
     def __init__(self, *, may_ask: bool) -> None:
         self.may_ask = may_ask
 
     def text(self, option: str, what: str, given: str | None, default: str = "") -> str:
-        """A text; the default without a question where nobody can be asked.
+        """A text; without a person to ask, the default.
 
         Raises:
-            WrongUsageError: It is missing, has no default, and nobody can be asked.
+            WrongUsageError: It is missing, has no default, and no person can be asked.
         """
         if given is not None:
             return given
@@ -303,7 +303,7 @@ def _of_contents(
         if found is None and time == RECORD_TIME:
             job = job.with_notes(_by_record(proposal.columns))
         lines = column_lines(proposal, time)
-        # A declared column says the unit itself; a field inside of one cannot.
+        # A declared column gives its own unit; a field inside of one cannot.
         told = time if found is not None or time.is_inner else replace(time, unit="")
         job = replace(job, columns=("columns:", *lines), time=told)
     return job if found is None else _of_table(job, contents, found, job.time or RECORD_TIME)
@@ -333,7 +333,7 @@ def _of_records(job: JobText, contents: "TopicContents") -> "tuple[JobText, Prop
 
 
 def _of_registry(job: JobText, contents: "TopicContents") -> JobText:
-    """Avro or Protobuf: their columns are a registry's.
+    """Avro or Protobuf: the registry has their columns.
 
     Raises:
         WrongUsageError: The registry is not named.
@@ -357,7 +357,7 @@ def _of_registry(job: JobText, contents: "TopicContents") -> JobText:
 
 
 def _with_registry(job: JobText, options: str) -> str:
-    """The format's options, with the name of the connection."""
+    """The format's options, with the name of the registry's connection."""
     if "REGISTRY" in options and not job.registry:
         raise WrongUsageError(
             f"the records of {job.topic} are JSON with the header of a schema registry",
@@ -389,7 +389,7 @@ def _event_time(
         wanted,
         default=next(iter(known)),
     )
-    # One with values that are no times is taken when it is asked for, and not proposed.
+    # A field with some values that are no times is used on request, and not proposed.
     asked = {each.field: each for each in mixed} | known
     if chosen not in asked:
         raise WrongUsageError(why_no_time(columns, chosen, held), hint=f"those that can: {shown}")
@@ -400,8 +400,8 @@ def _check_sure(proposed: "Sequence[EventTime]", mixed: "Sequence[EventTime]") -
     """Refuse to choose the queue's time where numbers of the rows look like times.
 
     Args:
-        proposed: What an event time may be, the best first.
-        mixed: Fields that are times but for some values.
+        proposed: Possible event times, the best first.
+        mixed: Fields of which some values are no times.
 
     Raises:
         WrongUsageError: Names the fields.
@@ -420,7 +420,7 @@ def _check_sure(proposed: "Sequence[EventTime]", mixed: "Sequence[EventTime]") -
 def _of_table(
     job: JobText, contents: "TopicContents", found: "FoundTable", time: EventTime
 ) -> JobText:
-    """The job for a table that exists: its columns and partition columns, as they are."""
+    """The job for an existing table: with its columns and partition columns."""
     held = {name.lower(): kind for name, kind in found.columns.items()}
     keys = {column.name.lower() for column in contents.plain.columns()}
     partitions = []
@@ -449,7 +449,7 @@ def _of_table(
 
 
 def _identifier(topic: str) -> str:
-    """A topic's name as that of a table."""
+    """A topic's name as a table name."""
     text = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_").lower() or "events"
     return text if not text[0].isdigit() else f"t_{text}"
 
@@ -462,11 +462,11 @@ def _target(out: Path | None, topic: str) -> Path:
 
 
 def _write(place: Path, text: str) -> None:
-    """Write the file, once it is known to be valid.
+    """Write the file, after a check that it is valid.
 
     Raises:
-        WrongUsageError: Something that was typed fits in no job file.
-        JobFileError: Something of what was found does not.
+        WrongUsageError: A typed value fits in no job file.
+        JobFileError: A value that was found fits in no job file.
         UnhealthyEnvironmentError: It cannot be written.
     """
     check_text(text, place)

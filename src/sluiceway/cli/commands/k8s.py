@@ -1,4 +1,4 @@
-"""`sluiceway k8s`: what Kubernetes needs to run a job."""
+"""`sluiceway k8s`: manifests to run a job on Kubernetes."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ app = typer.Typer(
 
 @app.callback()
 def k8s() -> None:
-    """Keep `render` a command of its own, whatever comes beside it."""
+    """Keep `render` a command of its own, even if it is the only one."""
 
 
 @app.command()
@@ -54,8 +54,8 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
 ) -> None:
     """Write manifests and a Dockerfile; nothing is sent anywhere.
 
-    The job file's `run.master` is to be `k8s://https://kubernetes.default.svc`. The manifests
-    hold the job's secrets, in a Secret: keep the file to yourself.
+    The job file needs `run.master: k8s://https://kubernetes.default.svc`. The manifests hold the
+    job's secrets, in a Secret: protect the file.
 
     $ sluiceway k8s render orders.yaml --image registry/sluiceway:1
     """
@@ -92,7 +92,7 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
 
 
 def _name_login_files(route: "RouteSpec") -> None:
-    """Say which files of the job's Kerberos login the manifests do not bring."""
+    """Name the files of the job's Kerberos login that the manifests do not include."""
     from sluiceway.jobfile.compile.kerberos import job_login  # noqa: PLC0415
 
     login = job_login(route)
@@ -104,12 +104,12 @@ def _name_login_files(route: "RouteSpec") -> None:
 
 
 def _write(out: Path, text: str, recipe: str) -> None:
-    """Write both files, the one with secrets for its owner alone, and name them."""
+    """Write both files, the one with secrets readable for its owner alone, and name them."""
     out.mkdir(parents=True, exist_ok=True)
     manifests = out / "manifests.yaml"
     descriptor = os.open(manifests, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as output:
-        # Also a file that was there, and that others could read.
+        # Also for an existing file that others could read.
         os.fchmod(descriptor, 0o600)
         output.write(text)
     (out / "Dockerfile").write_text(recipe)

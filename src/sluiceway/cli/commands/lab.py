@@ -40,7 +40,7 @@ FolderOption = Annotated[
 
 
 class FurtherServer(StrEnum):
-    """What a lab can have besides."""
+    """Optional servers of a lab."""
 
     S3 = "s3"
     HDFS = "hdfs"
@@ -74,7 +74,7 @@ def status(
     folder: FolderOption = _DEFAULT_FOLDER,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show how each server is; of a dead one, the end of its log. Exit 5 when one is not well."""
+    """Show the state of each server; of a dead one, its log's end. Exit 5 when one is not well."""
     from sluiceway.lab.lab import Lab, ServerState  # noqa: PLC0415 - keeps `--help` quick
 
     servers = Lab(folder).status()
@@ -128,7 +128,7 @@ def progress_on_stderr() -> Iterator["OnProgress"]:
 
     def show(progress: "LabProgress") -> None:
         if progress.total_bytes == 0:
-            # A bar that waits would be painted again and again over what others write.
+            # A bar that waits would be redrawn again and again over the output of others.
             bars.stop()
             console.print(progress.text, markup=False, highlight=False)
             return
@@ -147,7 +147,7 @@ def progress_on_stderr() -> Iterator["OnProgress"]:
 
 
 class _PlainProgress:
-    """One line a step; a download tells each quarter."""
+    """One line for each step; a download prints each quarter."""
 
     def __init__(self) -> None:
         self._last_line = ""
@@ -187,7 +187,7 @@ def _print_endpoints(endpoints: "LabEndpoints", folder: Path) -> None:
 
 
 def _rocketmq_lines(endpoints: "LabEndpoints", python: str) -> "Sequence[str]":
-    """How messages get into the lab's RocketMQ."""
+    """How to send messages to the lab's RocketMQ."""
     if endpoints.rocketmq is None:
         return ()
     return (
@@ -197,7 +197,7 @@ def _rocketmq_lines(endpoints: "LabEndpoints", python: str) -> "Sequence[str]":
 
 
 def _store_lines(endpoints: "LabEndpoints") -> Iterator[str]:
-    """Where stores are, with what a job file writes of them; the secret stays in its file."""
+    """Addresses of the stores, as a job file has them; the secret stays in its file."""
     if endpoints.s3 is not None:
         end = endpoints.s3
         yield f"s3         {end.url}, bucket {end.bucket}, access_key {end.access_key}"

@@ -1,4 +1,4 @@
-"""`sluiceway late`: rows that came late and were put aside go into their partitions."""
+"""`sluiceway late`: moves rows from the late place into their partitions."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,11 +34,11 @@ def replay(
     dry_run: DryRun = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Bring rows that came late and lie aside into their own partitions, as they are; each once.
+    """Move late rows from the late place into their own partitions, unchanged; each once.
 
-    A time that was announced is announced again, with the next version. A driver that runs does it
-    between its epochs; else this process does. Safe to interrupt and to repeat: it goes on where
-    it was. Rows of times that are sealed, and of partitions that were dropped, stay aside.
+    An announced time is announced again, with the next version. A running driver does it between
+    its epochs; without a driver, this process does. Safe to interrupt and to repeat: it goes on
+    where it was. Rows of sealed times, and of dropped partitions, stay in the late place.
 
     $ sluiceway late replay orders.yaml --partition dt=20261120/hr=08 --dry-run
     """

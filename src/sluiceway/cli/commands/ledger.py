@@ -33,7 +33,7 @@ def show(
     limit: Annotated[int, typer.Option(help="At most so many records.", min=1)] = 1000,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Print the records of the log in slot order; as JSON, one whole record a line."""
+    """Print the records of the log in slot order; as JSON, one whole record per line."""
     from sluiceway.audit.open_table import open_place  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
@@ -47,7 +47,7 @@ def show(
         sys.stdout.write(f"{'seq':>6} {'term':>4} {'type':<9} what\n")
     for record, raw in islice(records, limit):
         if output.is_document:
-            # As it is stored: what is signed for is not put into other units.
+            # As it is stored: a signed record keeps its units.
             write_plain(json.loads(raw), output)
         else:
             sys.stdout.write(

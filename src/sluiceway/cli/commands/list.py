@@ -1,4 +1,4 @@
-"""`sluiceway list`: the jobs that were submitted from here, and how they are."""
+"""`sluiceway list`: the jobs that were submitted from here, and their states."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ app = typer.Typer(name="list")
 def list_jobs(output: Output = OutputFormat.TABLE) -> None:
     """Show the jobs that this user submitted from this machine.
 
-    How the routes of one are, `sluiceway status` says.
+    For the routes of one job, use `sluiceway status`.
 
     $ sluiceway list -o json
     """
@@ -69,5 +69,5 @@ def list_jobs(output: Output = OutputFormat.TABLE) -> None:
 
 
 def _state(seen: "SubmissionState") -> str:
-    """A driver that failed looks like no other one."""
+    """The state in words; a failed driver stands out."""
     return f"{seen.state} (exit {seen.exit_code})" if seen.exit_code else seen.state

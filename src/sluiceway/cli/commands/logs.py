@@ -21,7 +21,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
     ] = False,
 ) -> None:
-    """Show the end of a driver's log, one JSON object a line.
+    """Show the end of a driver's log, one JSON object per line.
 
     $ sluiceway logs orders -f
     """

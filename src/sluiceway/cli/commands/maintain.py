@@ -1,4 +1,4 @@
-"""`sluiceway maintain`: few files, no old snapshots and no orphans in lake tables."""
+"""`sluiceway maintain`: merges small files and removes old snapshots and orphans of lake tables."""
 
 import sys
 from dataclasses import asdict
@@ -20,9 +20,9 @@ app = typer.Typer()
 _FAILED = 1
 _DAY_S = 86_400.0
 _KEEP_S = 5 * _DAY_S
-"""As Iceberg's own default, for tables of which the job file says nothing."""
+"""As Iceberg's own default, for tables without a value in the job file."""
 _LEAST_AGE_S = _DAY_S
-"""Whoever places a file has to name it within a day: no younger one is an orphan."""
+"""A writer has to commit a new file within a day: no younger file is an orphan."""
 
 
 @app.command()
@@ -46,11 +46,11 @@ def maintain(  # noqa: PLR0913, PLR0917 - the command's options
 ) -> None:
     """Merge the small files of lake tables, then expire their old snapshots.
 
-    Done by this process, beside a driver or without one. Of each table the newest 100 snapshots
-    stay, the last one of ours, and what a branch or tag names. Without --keep the age is
-    table.iceberg.keep_snapshots, else 5d. Files that only expired snapshots name are removed.
-    With --orphans also those below the table's data and metadata folders that no snapshot, no
-    log of metadata and no slot of the ledger names, once they are old by the store's clock.
+    This process does it, whether a driver runs or not. The newest 100 snapshots of each table stay.
+    Our last one stays too, and so does every snapshot with a branch or tag. Without --keep the age
+    is table.iceberg.keep_snapshots, else 5d. Files that only expired snapshots name are removed.
+    --orphans removes old files below the table's data and metadata folders, too: those without a
+    name in any snapshot, metadata log or slot of the ledger. The store's clock decides their age.
 
     $ sluiceway maintain orders.yaml --keep 1d
     $ sluiceway maintain orders.yaml --orphans --older-than 3d --dry-run
@@ -150,7 +150,7 @@ def _print(route: str, found: "Maintained | SluicewayError", *, dry_run: bool) -
 
 
 def _reasons(found: "Maintained") -> list[str]:
-    """What has not come about."""
+    """What failed or was left undone, and why."""
     reasons = [*found.failed, found.expired.left]
     if found.orphans is not None:
         reasons.append(found.orphans.left)

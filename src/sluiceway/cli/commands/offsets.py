@@ -1,4 +1,4 @@
-"""`sluiceway offsets`: show where routes are in their logs, move them, give up what is gone."""
+"""`sluiceway offsets`: show where routes are in their logs, move them, retire partitions."""
 
 import re
 import sys
@@ -59,8 +59,8 @@ def show(
 ) -> None:
     """Show each source partition's start, committed end, log bounds and lag.
 
-    The ledger tells the first, the brokers the rest; without the brokers the rest is missing and
-    said to be. Exit with 1 when the next start of a route would halt.
+    The start and the committed end come from the ledger, the rest from the brokers; without brokers
+    the rest is missing, with a note. Exit with 1 when the next start of a route would halt.
     """
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.audit.source_offsets import route_offsets  # noqa: PLC0415
@@ -140,8 +140,8 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     """Move committed ends of a stopped route; rows that are in the table stay there.
 
     Says what it would do, and exits with 7 when a consequence is not accepted yet. With --execute
-    it does it: fences the ledger as a driver would and puts
-    one record with the old and new ends, what was accepted, by whom and why.
+    it fences the ledger as a driver would, and writes one record. The record holds the old and new
+    ends, what was accepted, by whom and why.
 
     $ sluiceway offsets reset orders.yaml --to earliest --accept-gap --reason 'ticket 7'
     """
@@ -176,7 +176,7 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
 
 
 @app.command()
-def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
+def retire(  # noqa: PLR0913, PLR0917 - like `reset`
     job_file: JobFile,
     reason: _Reason,
     route: OneRoute = None,
@@ -187,10 +187,10 @@ def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
     execute: _Execute = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Give up partitions that the cluster has no more; a stopped route goes on without them.
+    """Give up partitions that the cluster no longer has; a stopped route goes on without them.
 
-    They hold no hour any more, and rows that are in the table stay there. One that comes back is
-    read on where it ended. Without --partition: all that are gone.
+    They hold no hour open any more, and rows that are in the table stay there. A partition that
+    comes back is read on from its end. Without --partition: all that are gone.
 
     $ sluiceway offsets retire orders.yaml --accept-gap --reason 'broker-b is no more'
     """
@@ -225,7 +225,7 @@ def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
 def _retire(
     job_file: Path, route: str | None, wish: "RetireRequest", *, execute: bool
 ) -> "tuple[tuple[Retirement, ...], int | None]":
-    """What is gone, and the slot of the record when it was put."""
+    """The missing partitions, and the slot of the record when it was written."""
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.operate.retire_partitions import (  # noqa: PLC0415
         planned_retirements,
@@ -287,7 +287,7 @@ def _needs(moves: "tuple[OffsetMove, ...]", wish: "ResetRequest") -> list[str]:
 def _reset(
     job_file: Path, route: str | None, wish: "ResetRequest", *, execute: bool
 ) -> "tuple[tuple[OffsetMove, ...], int | None]":
-    """The moves, and the slot of their record when it was put."""
+    """The moves, and the slot of their record when it was written."""
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.operate.reset_offsets import planned_moves, reset_route  # noqa: PLC0415
     from sluiceway.route.clients import open_source  # noqa: PLC0415

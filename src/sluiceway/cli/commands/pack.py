@@ -23,8 +23,8 @@ def pack(
 ) -> None:
     """Write an archive of the interpreter, this program, its plug-ins and all that they need.
 
-    A cluster unpacks it beside each executor, so that its machines need neither Python nor
-    packages. The same environment gives the same bytes. `submit` makes one by itself.
+    A cluster unpacks it for each executor, so that its machines need neither Python nor packages.
+    The same environment gives the same bytes. `submit` makes one by itself.
 
     $ sluiceway pack --out sluiceway-env.tar.gz
     """

@@ -1,4 +1,4 @@
-"""`sluiceway partitions`: how far the partitions of a table are, told from its ledger."""
+"""`sluiceway partitions`: states of a table's partitions, from its ledger."""
 
 import sys
 import time
@@ -33,7 +33,7 @@ _NUMBERS = range(2, 8)
 
 @app.callback()
 def partitions() -> None:
-    """Show partitions; wait for them; let go of them."""
+    """Show partitions; wait for them; forget them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ def list_partitions(
 ) -> None:
     """Show state, rows, files and place of each time of each table, oldest first.
 
-    States: open; overdue, open for longer than it should be; closed, rows that still come are
-    late; ready, announced; late, rows have come since; expired, dropped by its owner. Asks the
-    ledgers alone: no broker, and no metastore where the job file says where the table lies.
-    A ledger that cannot be read gives the exit code of its error.
+    States: open; overdue, open for longer than it should be; closed, rows that still come are late;
+        ready, announced; late, rows have come since; expired, dropped by its owner. Reads the
+        ledgers alone: no broker, and no metastore where the job file gives the table's place. A
+        ledger that cannot be read gives the exit code of its error.
 
     $ sluiceway partitions list orders.yaml --state overdue
     $ sluiceway partitions list orders.yaml --from dt=20261120 --to dt=20261121
@@ -103,9 +103,9 @@ def wait(
 ) -> None:
     """Wait until a time of a table is complete and announced; for schedulers.
 
-    Exit with 0 when it is, with 1 when the time is over first, at once with 2 when nothing of this
-    name is ever announced, and at once with 7 when it never will be: it was dropped, or is older
-    than the first row. Reads the ledger alone, slot by slot; may be ended and repeated.
+    Exit with 0 when it is, and with 1 after the timeout. Exit at once with 2 when no time of this
+    name is ever announced, and with 7 when it never will be: it was dropped, or is older than the
+    first row. Reads the ledger alone, slot by slot; may be ended and repeated.
 
     $ sluiceway partitions wait orders.yaml ods.orders dt=20261120/hr=08 --timeout 2h
     """
@@ -132,7 +132,7 @@ def wait(
 
 
 def with_commands(why: "WaitExplanation", job_file: Path) -> "WaitExplanation":
-    """The same with the commands in its text as they can be typed here."""
+    """The explanation, with commands that can be typed here."""
     from sluiceway.cli.views.typed_commands import typed_text  # noqa: PLC0415
 
     return replace(why, text=typed_text(why.text, str(job_file)))
@@ -164,8 +164,8 @@ def why(
 ) -> None:
     """Say why a time of a table is announced or not: what holds it, since when, until when.
 
-    By the driver's own reasoning on what stands in the ledger. The log ends in it are as old as
-    the driver's last record, which is told.
+    The driver's own rules decide, from the ledger. Log ends in it are as old as the driver's last
+    record; the answer shows that age.
 
     $ sluiceway partitions why orders.yaml dt=20261120/hr=08
     """
@@ -208,11 +208,11 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Let go of partitions that their owner has dropped, or will: they are no loss to `verify`.
+    """Forget partitions that their owner has dropped, or will: `verify` reports no loss of them.
 
-    They go from the metastore; their files stay for their owner to remove, unless --drop is given.
-    Rows that come for them later begin anew in another folder. A driver that runs does it between
-    its epochs; else this process does. Safe to interrupt and to repeat.
+    They leave the metastore; their files stay for their owner to remove, unless --drop is given.
+    Rows that come for them later go into a new folder. A running driver does it between its epochs;
+    without a driver, this process does. Safe to interrupt and to repeat.
 
     $ sluiceway partitions forget orders.yaml dt=20261120 --reason 'wrong' --dry-run
     """
@@ -288,7 +288,7 @@ def _of_table(job_file: Path, name: str) -> "RouteConfig":
 def list_route(
     config: "RouteConfig", state: str = "all", start: str | None = None, stop: str | None = None
 ) -> ListedPartitions:
-    """Look at the times of a route's table; the arguments are the options of `list`."""
+    """Read the times of a route's table; the arguments are the options of `list`."""
     from sluiceway.audit.late_aside import rows_aside  # noqa: PLC0415
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.partition_range import is_within, parse_edge  # noqa: PLC0415
@@ -310,7 +310,7 @@ def list_route(
 
 
 def listed_document(listed: ListedPartitions) -> dict[str, Any]:
-    """The answer for programs; times are as they are inside."""
+    """The answer for programs; times have their internal units."""
     from sluiceway.audit.pick_route import table_name  # noqa: PLC0415
 
     return {
@@ -374,7 +374,7 @@ def _cells(each: "ObservedPrefix") -> tuple[str, ...]:
 
 
 def _routes(job_file: Path, name: str | None, *, choose: bool = True) -> "Sequence[RouteConfig]":
-    """The routes of a job; only the named one when there is a name to `choose` by."""
+    """The routes of a job; with `choose` only the named one."""
     from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415

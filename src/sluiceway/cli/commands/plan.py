@@ -50,8 +50,8 @@ def plan(
     """Say what the next run would do; changes nothing.
 
     For each route: the table's statement or what differs, where each source partition begins and
-    why, partitions of real records, files an hour, what may go wrong, the worst first. Then what
-    Spark is started with.
+    why, and partitions of real records. Then files per hour, and risks, the worst first. At the end
+    the settings that Spark is started with.
 
     $ sluiceway plan orders.yaml
     $ sluiceway plan orders.yaml --detailed-exitcode
@@ -104,7 +104,7 @@ def _spec_of(specs: "dict[str, RouteSpec]", route: str) -> "RouteSpec":
 
 
 def _spark(spec: "JobSpec") -> dict[str, Any]:
-    """What Spark would be started with; secrets hidden."""
+    """The settings that Spark would be started with; secrets hidden."""
     from sluiceway.job.session import default_settings, spark_master  # noqa: PLC0415
     from sluiceway.jobfile.blocks.values import is_secret_key, revealed  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ def _spark(spec: "JobSpec") -> dict[str, Any]:
 
 
 def _bounds(routes: "Sequence[RouteConfig]", settings: dict[str, Any]) -> "DriverBounds":
-    """What the driver takes at most.
+    """Upper bounds of the driver's memory.
 
     Raises:
         JobFileError: Its heap is no size that Spark reads.
@@ -144,7 +144,7 @@ def _driver_line(bounds: "DriverBounds") -> str:
 
 
 def _costs(spec: "JobSpec", bounds: "DriverBounds") -> "list[Risk]":
-    """What the whole job takes of this machine, where that is too much."""
+    """Where the whole job needs more than this machine has."""
     from sluiceway.audit.next_run import Risk, Weight  # noqa: PLC0415
     from sluiceway.host.machine import free_memory_bytes, local_slots  # noqa: PLC0415
 
@@ -241,7 +241,7 @@ def _run_lines(run: "NextRun", spec: "RouteSpec") -> list[str]:
 
 
 def _why(start: "PlannedStart", spec: "RouteSpec") -> str:
-    """How a start was found, and what decided on it."""
+    """How a start was found, and by which setting."""
     if start.how == "committed":
         return "its committed end"
     given = spec.source.start is not None

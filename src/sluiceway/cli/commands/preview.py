@@ -65,11 +65,11 @@ def preview(
     route: OneRoute = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Read some records and show the rows that the table would get, and the dirty ones with why.
+    """Read some records and show the rows that the table would get, and dirty rows with reasons.
 
-    Writes nothing: no file, no ledger, no table, no offset. The table need not exist yet. Rows are
-    made by the code that a run uses; whether one comes too late for its hour is not told here.
-    With --file no broker is asked, and the table is that which the job file would create.
+    Writes nothing: no file, no ledger, no table, no offset. The table need not exist yet. The code
+    of a run makes the rows; lateness of a row for its hour is not shown. With --file no broker is
+    asked, and the table is the one that the job file would create.
 
     $ sluiceway preview orders.yaml -n 100
     $ sluiceway preview orders.yaml --from next -o json
@@ -192,7 +192,7 @@ def _row_lines(found: "Preview") -> list[str]:
 
 
 def _upright(heads: Sequence[str], row: Sequence[str]) -> list[str]:
-    """A row that is too long for a line: a line a column."""
+    """A row that is too long for a line, as one line per column."""
     return table_lines(list(zip(heads, row, strict=True)))
 
 

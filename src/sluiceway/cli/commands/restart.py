@@ -20,7 +20,7 @@ def restart(
 ) -> None:
     """End a job and submit it again, with its job file and this environment as they are now.
 
-    Job file, master and environment are checked first: with one that is wrong the job runs on.
+    Job file, master and environment are checked first: if one is wrong, the job runs on.
 
     $ sluiceway restart orders
     """
@@ -34,7 +34,7 @@ def restart(
     job_file = Path(before.job_file)
     spec = load_checked_job(job_file).spec
     patience_s = grace_s(grace)
-    # An archive that was packed for it is looked for anew: packages may have changed.
+    # An archive that `submit` packed is packed again: packages may have changed.
     environment = (before.environment or "none") if before.environment_named else ""
     wanted = JobSubmission(
         spec.name,

@@ -1,4 +1,4 @@
-"""`sluiceway run`: fill the table until told to stop."""
+"""`sluiceway run`: fill the table until a signal stops it."""
 
 import sys
 from pathlib import Path
@@ -73,11 +73,11 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
 ) -> None:
     """Run a job in the foreground: read, commit, publish, again and again.
 
-    With --until-caught-up it says at the end which hours are committed and not announced, and
-    why: readers of a table with a block `ready` do not see them yet.
+    With --until-caught-up the end shows which hours are committed and not announced, and why.
+    Readers of a table with a block `ready` do not see them yet.
 
-    A first SIGINT or SIGTERM (or `q` on the screen) ends the epoch early, commits it and exits
-    with 0. A second one ends the process at once; nothing is lost, the next start goes on.
+    A first SIGINT or SIGTERM (or `q` on the screen) ends the epoch early, commits it and exits with
+    0. A second one ends the process at once; no row is lost, the next start goes on.
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.cli.views.run_view import open_view  # noqa: PLC0415
@@ -134,9 +134,9 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _terms(texts: list[str], *, standby: bool) -> dict[str, int]:
-    """Route -> term, of `7` and `orders=7`."""
+    """Parse `7` and `orders=7` into route -> term."""
     if standby and texts:
-        # One waits for a lease to end, the other replaces a driver at once.
+        # A standby waits for a lease to end; a term replaces a driver at once.
         raise typer.BadParameter("expected it without --standby", param_hint="--takeover")
     found = {}
     for text in texts:

@@ -12,8 +12,8 @@ app = typer.Typer()
 def schema() -> None:
     """Print the JSON Schema of job files, with the plug-ins that are installed here.
 
-    An editor with a YAML language server completes keys by it and shows what they mean, when the
-    job file begins with the line `# yaml-language-server: $schema=job.schema.json`.
+    An editor with a YAML language server completes keys by it and shows their meaning. The job file
+    has to begin with the line `# yaml-language-server: $schema=job.schema.json`.
 
     $ sluiceway schema > job.schema.json
     """

@@ -53,10 +53,10 @@ def serve(  # noqa: PLR0913, PLR0917 - the command's options
         bool, typer.Option("--values", help="Show keys, values and headers of dirty rows too.")
     ] = False,
 ) -> None:
-    """Show jobs in a browser: how each is and was in the last hour, its hours, dirty rows, ledger.
+    """Show jobs in a browser: states now and over the last hour, hours, dirty rows, ledger.
 
-    It only reads: what `status`, `partitions`, `dirty` and `ledger` say, looked up again every few
-    seconds, whether drivers run or not. Files that come into a folder or go are followed. Needs no
+    It only reads what `status`, `partitions`, `dirty` and `ledger` show, again every few seconds,
+    whether drivers run or not. Files that are added to a folder or removed are followed. Needs no
     network but the servers of the jobs. Ctrl-C ends it; the jobs go on.
 
     $ sluiceway serve orders.yaml
@@ -151,7 +151,7 @@ def _tls(certificate: Path | None, key: Path | None, *, required: bool) -> "TlsF
 
 
 def _folders(places: list[Path]) -> frozenset[Path]:
-    """Those of the places that are folders of job files."""
+    """The places that are folders of job files."""
     for place in places:
         if not place.exists():
             raise JobFileError("no such file or folder", where=str(place), hint="check the path")
@@ -161,11 +161,11 @@ def _folders(places: list[Path]) -> frozenset[Path]:
 
 
 def _job_files(places: list[Path], folders: frozenset[Path] | None = None) -> list[Path]:
-    """The files, and those in the folders now; one that cannot be read is told on the page.
+    """The files, and those in the folders now; the page shows a file that cannot be read.
 
     Args:
-        places: As they were typed.
-        folders: Those that were folders at the start; None looks.
+        places: Files and folders, as they were typed.
+        folders: The places that were folders at the start; None checks the disk.
     """
     folders = _folders(places) if folders is None else folders
     files = (

@@ -1,4 +1,4 @@
-"""`sluiceway status`: how each route of a job is, whether a driver runs or not."""
+"""`sluiceway status`: the state of each route of a job, whether a driver runs or not."""
 
 import socket
 import sys
@@ -41,11 +41,11 @@ def status(
 ) -> None:
     """Show state, lag, rate and last commit of each route; exit with 1 when one is not well.
 
-    A running driver's own figures are at most a few seconds old. Of a stopped route, the ledger
-    tells the rows and the broker the lag. Not well is: waits, halted, goes on without some of its
-    partitions, more than 1 % of the newest rows dirty, ended without a stop, or cannot be
-    looked at. Lines that begin with `look` are no error and need a look all the same. The
-    metastore has to answer, because it knows where the tables are.
+    A running driver's own figures are at most a few seconds old. For a stopped route, rows come
+    from the ledger and the lag from the broker. Not well is: waits, halted, goes on without some of
+    its partitions, more than 1 % of the newest rows dirty, ended without a stop, or not readable.
+    Lines that begin with `look` are no error and need attention all the same. The metastore has to
+    answer, because it knows where the tables are.
     """
     from sluiceway.audit.job_status import job_status  # noqa: PLC0415 - keeps `--help` quick
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
@@ -69,7 +69,7 @@ def status(
 
 
 def status_document(job: str, seen: "ObservedJob", fill: "Fill") -> dict[str, Any]:
-    """The answer for programs; times are as they are inside."""
+    """The answer for programs; times have their internal units."""
     return {
         "job": job,
         "ok": seen.is_well,
@@ -118,7 +118,7 @@ def _table(seen: "ObservedJob", job_file: str) -> str:
 
 
 def _spark_lines(seen: "ObservedJob") -> list[str]:
-    """Where Spark's pages of each driver are; nothing where none runs."""
+    """Addresses of Spark's pages of each driver; empty where none runs."""
     found: dict[str, str | None] = {}
     for route in seen.routes:
         if route.driver is not None and found.get(route.driver) is None:
@@ -128,7 +128,7 @@ def _spark_lines(seen: "ObservedJob") -> list[str]:
 
 
 def _behind_lines(route: "ObservedRoute") -> list[str]:
-    """What follows the commits and is behind, or waits for something."""
+    """Followers of the commits that lag, or wait for something."""
     return [
         f"  {each.name} {_how(each)}"
         for each in route.status.followers
@@ -145,7 +145,7 @@ def _how(each: "FollowerState") -> str:
 
 
 def _left_out_lines(route: "ObservedRoute", job_file: str) -> list[str]:
-    """Source partitions that the route goes on without, each with why."""
+    """Source partitions that the route goes on without, each with the reason."""
     told = route.status.left_out
     texts = (f"{name}: {typed_text(why, job_file)}" for name, why in told.items())
     lines = [f"  left out: {_printable(text)}" for text in texts]
@@ -157,14 +157,14 @@ _FATES = {"side": "aside", "redirect": "redirected", "reopen": "reopened", "dirt
 
 
 def _late_lines(route: "ObservedRoute") -> list[str]:
-    """How many rows came late and what became of them; nothing when none did."""
+    """How many rows came late and where they are; empty when none did."""
     rows = route.status.late_rows
     told = ", ".join(f"{rows[name]:,} {fate}" for name, fate in _FATES.items() if name in rows)
     return [f"  late rows: {told}"] if told else []
 
 
 def _unfilled_lines(route: "ObservedRoute") -> list[str]:
-    """Columns that no row fills beside fields that no column reads, with what was meant."""
+    """Columns that no row fills and fields that no column reads, with likely pairs."""
     columns, fields = route.status.unfilled_columns, route.status.ignored_fields
     if not columns:
         return []
@@ -177,7 +177,7 @@ def _unfilled_lines(route: "ObservedRoute") -> list[str]:
 
 
 def _report_lines(route: "ObservedRoute", job_file: str) -> list[str]:
-    """Evidence and commands of a halt; the commands as they can be typed here."""
+    """Evidence and commands of a halt; the commands can be typed here."""
     report = route.status.report
     if report is None:
         return []
@@ -188,7 +188,7 @@ def _report_lines(route: "ObservedRoute", job_file: str) -> list[str]:
 
 
 def _commands(route: "ObservedRoute", report: "HaltReport") -> tuple[str, ...]:
-    """Those of a halt, as they work now: a job that still runs other routes is not run twice."""
+    """Commands of a halt, as they work now: a job that still runs other routes is not run twice."""
     from sluiceway.route.halt_report import RUN_AGAIN  # noqa: PLC0415 - keeps `--help` quick
 
     if route.driver is None:
@@ -198,7 +198,7 @@ def _commands(route: "ObservedRoute", report: "HaltReport") -> tuple[str, ...]:
 
 
 def _beside_driver(route: "ObservedRoute") -> tuple[str, ...]:
-    """What starts a halted route again while its driver lives."""
+    """Commands that start a halted route again while its driver is live."""
     from sluiceway.cluster.applications import ApplicationFolder, is_running  # noqa: PLC0415
     from sluiceway.route.halt_report import RUN_AGAIN  # noqa: PLC0415
 
@@ -236,7 +236,7 @@ def _cells(route: "ObservedRoute") -> tuple[str, ...]:
 
 
 def _behind(shown: "RouteStatus") -> str:
-    """How old what waits may be: known, at least so old, or not known, which is never 0."""
+    """Age of the oldest waiting record: exact, at least so old, or unknown, which is never 0."""
     if shown.lag_ms is not None:
         return _span(shown.lag_ms / 1000)
     return "-" if shown.lag_at_least_ms is None else f">={_span(shown.lag_at_least_ms / 1000)}"

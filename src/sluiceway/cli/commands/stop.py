@@ -17,10 +17,10 @@ def stop(
         str, typer.Option("--grace", metavar="2m", help="How long it may take to end in order.")
     ] = "2m",
 ) -> None:
-    """End a submitted job. What it committed stays, and the next start continues after it.
+    """End a submitted job. Its commits stay, and the next start continues after them.
 
-    A driver on this machine commits its epoch first. One on YARN is ended by YARN, which gives
-    it a moment only: its epoch is read again by the next one.
+    A driver on this machine commits its epoch first. YARN ends a driver on YARN and gives it a
+    moment only: the next driver reads its epoch again.
 
     $ sluiceway stop orders
     """

@@ -1,4 +1,4 @@
-"""`sluiceway submit`: start a job that goes on by itself, on this machine or on its cluster."""
+"""`sluiceway submit`: start a job in the background, on this machine or on its cluster."""
 
 import sys
 from enum import StrEnum
@@ -39,8 +39,8 @@ def submit(
 ) -> None:
     """Start a job that goes on when this terminal is closed; its master is `run.master`.
 
-    The driver is started again when it dies. Executors get this Python environment as an
-    archive, packed once; job file and secrets go to the driver alone.
+    A driver that dies is started again. Executors get this Python environment as an archive, packed
+    once; job file and secrets go to the driver alone.
 
     $ sluiceway submit orders.yaml
     $ sluiceway submit orders.yaml --deploy cluster

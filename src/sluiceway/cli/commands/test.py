@@ -1,4 +1,4 @@
-"""`sluiceway test`: sample records become the rows that are wanted, without servers."""
+"""`sluiceway test`: compares the rows of sample records with expected ones, without servers."""
 
 import sys
 from pathlib import Path
@@ -37,10 +37,9 @@ def try_records(
 ) -> None:
     """Make rows of sample records and compare them with wanted ones; exit with 1 when they differ.
 
-    The tests of orders.yaml stand in orders.test.yaml: each has `records`, the `rows` that they
-    have to become, and those that are `dirty`. Rows are made by the code that a run uses, for the
-    table that the job file would create. No broker and no catalog is asked, but for columns that
-    are those of a table.
+    The tests of orders.yaml stand in orders.test.yaml: each has `records`, the expected `rows`, and
+    the expected `dirty` records. The code of a run makes the rows, for the table that the job file
+    would create. No broker and no catalog is asked, except for columns that come from a table.
 
     $ sluiceway test orders.yaml
     $ sluiceway test jobs/
@@ -76,7 +75,7 @@ def try_records(
 
 
 def _route_of(spec: "JobSpec", test: "RowTest") -> "RouteConfig":
-    """The route that a test is of; of a pattern, as the topics of its records make it."""
+    """The route of a test; for a pattern, as the topics of its records make it."""
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
     from sluiceway.jobfile.compile.compile import compile_routes  # noqa: PLC0415
 

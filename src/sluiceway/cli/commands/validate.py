@@ -28,8 +28,8 @@ def validate(
 ) -> None:
     """Check a job file, all of it at once, and say what it does. Needs no network.
 
-    Exit code 3 when it cannot be read or is not valid; each problem is told as file:line:column,
-    or with `-o json` as an item of `error.problems`.
+    Exit code 3 when it cannot be read or is not valid. Each problem is a line file:line:column, or
+    with `-o json` an item of `error.problems`.
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415 - keeps `--help` quick
     from sluiceway.cli.views.typed_commands import typed_text  # noqa: PLC0415

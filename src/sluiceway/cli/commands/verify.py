@@ -125,7 +125,7 @@ def _print(report: "VerifyReport", job_file: str) -> None:
 
 
 def _print_places(report: "VerifyReport") -> None:
-    """What the catalog and the broker say, as far as they were asked."""
+    """What the catalog and the broker said, where they were asked."""
     write = sys.stdout.write
     if report.lake:
         write(f"lake        {'':>12}  property and snapshots {_word(report, 'lake')}\n")

@@ -21,7 +21,7 @@ _SHOWN = ("pyspark", "pyarrow", "confluent-kafka", "pydantic")
 def show_version(
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the versions of Sluiceway and of what decides how it behaves."""
+    """Show the versions of Sluiceway and of the software that it depends on."""
     versions = {"sluiceway": __version__, "python": platform.python_version()}
     versions |= {name: _installed(name) for name in _SHOWN}
     versions["java"] = _java()

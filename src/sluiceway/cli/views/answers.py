@@ -1,9 +1,9 @@
-"""Answers for programs: one document a command, one way to tell times, routes and errors.
+"""Answers for programs: one document per command, one form of times, routes and errors.
 
-A document of several routes has them in `routes`, one object each that begins with `route`; a
-job with one route has one there. What could not be done or looked at stands in `error`, of the
-whole answer or of a route. All moments are milliseconds since the epoch (UTC) and all durations
-milliseconds: their names end with `_ms`.
+A document of several routes has them in `routes`, one object each that begins with `route`; a job
+with one route has one there. `error` of the whole answer or of a route holds what could not be done
+or read. All moments are milliseconds since the epoch (UTC) and all durations milliseconds: their
+names end with `_ms`.
 """
 
 import json
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 FoundT = TypeVar("FoundT")
 
-# What a name ends with inside of the program, and how many of its units are a millisecond.
+# Internal endings of names, and how many of their units are a millisecond.
 _UNITS = {"_us": 0.001, "_s": 1000}
 _RATES = ("_per_s",)
-# Maps whose keys others chose: columns, fields of payloads, folders, topics. Those are no times.
+# Maps with keys that others chose: columns, fields of payloads, folders, topics. These are no
+# times.
 _KEYED_BY_OTHERS = frozenset(
     {
         *("values", "partitions", "reasons", "dirty_reasons", "still_dirty", "ignored_fields"),
@@ -39,15 +40,15 @@ def print_document(document: Mapping[str, Any], output: OutputFormat) -> None:
     """Write one answer to standard output.
 
     Args:
-        document: Values of JSON and dataclasses of them; times under the names that they have
-            inside, as `begin_us` or `timeout_s`.
+        document: Values of JSON and dataclasses of them; times under their internal names, such as
+            `begin_us` or `timeout_s`.
         output: As JSON, on one line; or as YAML, after a line `---`.
     """
     write_plain(in_milliseconds(document), output)
 
 
 def write_plain(value: Any, output: OutputFormat) -> None:
-    """As `print_document`, for values that are written as they are."""
+    """As `print_document`, for values that are written unchanged."""
     if output is not OutputFormat.YAML:
         sys.stdout.write(json.dumps(value) + "\n")
         return
@@ -56,16 +57,16 @@ def write_plain(value: Any, output: OutputFormat) -> None:
 
     yaml = YAML()
     yaml.explicit_start, yaml.width = True, _NEVER_BROKEN
-    # Values of JSON only: enums and tuples of what an answer is made of are no YAML.
+    # Values of JSON only: YAML has no enums and tuples.
     document = json.loads(json.dumps(value))
     walk_tree(document)
     yaml.dump(document, sys.stdout)
 
 
 def in_milliseconds(value: Any) -> Any:
-    """The same value for JSON, with every time in milliseconds and under such a name.
+    """The value for JSON, with every time in milliseconds and under such a name.
 
-    Maps whose keys others chose stay as they are: a column `took_us` is told as it is written.
+    Maps whose keys others chose stay as they are: a column `took_us` keeps its value.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return in_milliseconds(asdict(value))
@@ -93,11 +94,11 @@ def _whole_ms(value: float, unit: str) -> int:
 
 
 def error_fields(error: SluicewayError) -> dict[str, Any]:
-    """An error for programs; the same fields wherever one stands."""
+    """An error for programs; the same fields in every answer."""
     return {
         "code": error.code,
         "exit_code": error.exit_code,
-        # The lines behind the first are the problems, in words.
+        # The lines after the first are the problems, in words.
         "message": error.message.partition("\n")[0] if error.problems else error.message,
         "where": error.where,
         "hint": error.hint,
@@ -115,11 +116,11 @@ def read_each(
     look: "Callable[[RouteConfig], FoundT]",
     output: OutputFormat,
 ) -> list[FoundT | SluicewayError]:
-    """Look at each of the routes; one that cannot be looked at does not stop the others.
+    """Run `look` for each of the routes; an error of one does not stop the others.
 
     Raises:
-        SluicewayError: The only route cannot be looked at, and the answer is in words: its error
-            is the answer then.
+        SluicewayError: The only route has failed, and the answer is in words: then its error is the
+            answer.
     """
     found: list[FoundT | SluicewayError] = []
     for route in routes:
@@ -140,9 +141,9 @@ def route_answers(
     """The field `routes` of an answer.
 
     Args:
-        routes: In their order.
-        found: Of each, as `read_each` returns it.
-        plain: Makes JSON of what is no error.
+        routes: The routes, in order.
+        found: Answer or error of each route, as `read_each` returns it.
+        plain: Turns an answer without error into JSON.
     """
     return [
         {"route": route.route, "error": error_fields(each)}
@@ -159,7 +160,7 @@ def raise_code(
 
     Args:
         found: As `read_each` returns it.
-        code: Of what is no error.
+        code: Exit code of an answer without error.
 
     Raises:
         typer.Exit: With that code.

@@ -16,10 +16,10 @@ def column_line(
     """A line of a `columns` block; a comment when there is no type.
 
     Args:
-        name: Of the column.
-        type_text: As Hive writes it; empty for none.
-        notes: For the comment behind it.
-        settings: Further keys of the column, as `unit: ms`.
+        name: Name of the column.
+        type_text: Hive's type text; empty for none.
+        notes: Text of the comment at the line's end.
+        settings: Further keys of the column, such as `unit: ms`.
         as_text: Values of any kind are kept as text.
     """
     from sluiceway.types.dirty import shown  # noqa: PLC0415 - keeps `--help` quick
@@ -34,18 +34,18 @@ def column_line(
 
 
 def as_comment(text: str) -> str:
-    """A comment of YAML: keys of records stand in it, so what could end its line is escaped."""
+    """A comment of YAML. Keys of records may be in it, so what would end its line is escaped."""
     from sluiceway.cli.views.tables import printable  # noqa: PLC0415 - keeps `--help` quick
 
     return f"# {printable(text)}"
 
 
 def columns_text(heading: Sequence[str], lines: Sequence[str]) -> str:
-    """The block.
+    """The block as text.
 
     Args:
-        heading: Comments above it.
-        lines: Of the columns; where all are comments, so is the key above them.
+        heading: Comments above the block.
+        lines: Lines of the columns; where all are comments, so is the key above them.
     """
     key = "columns:" if any(line.startswith("  - ") for line in lines) else "# columns:"
     return "\n".join([*map(as_comment, heading), key, *lines]) + "\n"

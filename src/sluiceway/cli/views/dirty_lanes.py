@@ -1,4 +1,4 @@
-"""What `dirty replay`, `dirty purge` and `late replay` say and do."""
+"""The output and the work of `dirty replay`, `dirty purge` and `late replay`."""
 
 import sys
 from dataclasses import asdict
@@ -74,12 +74,12 @@ def carry_out_and_tell(
     request: "LaneRequest",
     output: OutputFormat,
 ) -> None:
-    """Have lanes that an earlier call has left open done, then this one.
+    """Complete the lanes that an earlier call has left open, then this one.
 
     Raises:
         typer.Exit: A replay was in vain: all of its rows are dirty again.
         RequestRefusedError: It cannot be done; says why.
-        SluicewayError: As at a driver's start, or as a commit.
+        SluicewayError: As at a driver's start, or as in a commit.
     """
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.operate.replay import carry_out, follow  # noqa: PLC0415
@@ -144,7 +144,7 @@ class _Progress:
     """One line on a terminal; nothing elsewhere.
 
     Attributes:
-        by_driver: Whether a driver that runs has done the work.
+        by_driver: Whether a running driver has done the work.
     """
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class _Progress:
             self._shown = text
 
     def end(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             self._shown = ""

@@ -27,9 +27,9 @@ _TODO = {
 
 
 def outside_error(error: BaseException) -> UnhealthyEnvironmentError | None:
-    """The error as the user is told it; None when it does not come from the environment.
+    """The error to show to the user; None when it does not come from the environment.
 
-    Called at the boundary of the process, for errors that nobody below foresaw.
+    Called at the boundary of the process, for errors that no lower layer foresaw.
 
     Args:
         error: As it was raised. Without a file name it came from writing to a stream.
@@ -51,15 +51,14 @@ _STDOUT = 1
 
 
 def print_error(error: Exception, *, answer_as: str = "") -> int:
-    """Tell the user of an error, on standard error, and choose the exit code.
+    """Print an error on standard error, and choose the exit code.
 
-    A reader of standard output that is gone is no error to tell: the command ends quietly, as
-    other tools do. What the operating system refuses is told from a bug.
+    When the reader of standard output is gone, the command ends quietly, as other tools do. A
+    refusal of the operating system is no bug of ours and reads differently.
 
     Args:
         error: As it was raised.
-        answer_as: `json` or `yaml`: also write it to standard output, as the document that is the
-            answer.
+        answer_as: `json` or `yaml` also writes it to standard output, as the answer's document.
     """
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
         drop_output()
@@ -69,7 +68,7 @@ def print_error(error: Exception, *, answer_as: str = "") -> int:
         drop_output()
     elif answer_as:
         _answer(outside or SluicewayError(_summary(error)), answer_as)
-    # Whoever closed standard error does not want to hear of it; the exit code stays.
+    # Whoever closed standard error wants no message; the exit code stays.
     with suppress(BrokenPipeError):
         if outside is None:
             _show_unexpected(error)
@@ -98,7 +97,7 @@ def _reader_is_gone() -> bool:
 
 
 def drop_output() -> None:
-    """Let what is left in the buffer go nowhere, or the interpreter complains as it ends."""
+    """Discard the rest of the buffer, or the interpreter complains as it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, _STDOUT)
     os.close(nowhere)

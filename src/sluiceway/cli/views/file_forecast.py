@@ -1,4 +1,4 @@
-"""How many files a route will make, as far as its job file tells: for `validate`."""
+"""How many files a route will write, as far as its job file shows: for `validate`."""
 
 import re
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class FileForecast:
-    """What is to be expected in an hour in which rows come all the time.
+    """What to expect of an hour in which rows come all the time.
 
     Attributes:
         per_task: Files of one task and one value of all partition columns that are no times.
-        tasks: That may run at once; None when the job file does not say.
+        tasks: Tasks that may run at once; None when the job file does not say.
         values: Partition columns that multiply the files by their values.
         target_bytes: Size of a merged file.
         compacted: Whether partitions are merged before readers see them.
-        remedy: What in the job file would have them merged.
-        snapshot_s: Of a lake table, whose files are merged as they are published: from one
-            snapshot to the next; None of a Hive table.
+        remedy: Setting of the job file that would merge them.
+        snapshot_s: Seconds between two snapshots of a lake table, whose files are merged as they
+            are published; None for a Hive table.
     """
 
     per_task: int
@@ -37,11 +37,11 @@ class FileForecast:
 
     @property
     def per_hour(self) -> int:
-        """Files that are written, of one value, at the most; of one task where it is not known."""
+        """Most files that are written for one value; of one task where the tasks are not known."""
         return self.per_task * (self.tasks or 1)
 
     def words(self) -> str:
-        """For people."""
+        """The forecast in words."""
         each = ", for each value of " + ", ".join(f"`{name}`" for name in self.values)
         each = each if self.values else ""
         tasks = "each task" if self.tasks is None else f"{self.tasks} tasks"
@@ -56,7 +56,7 @@ class FileForecast:
         return f"{written}; merged by the command `compact` only"
 
     def warning(self) -> str | None:
-        """What readers would suffer from; None when it is no more than usual."""
+        """What would slow readers down; None when it is no more than usual."""
         if self.snapshot_s is not None:
             snapshots = round(3600 / self.snapshot_s)
             if snapshots <= MANY_FILES:
@@ -70,7 +70,7 @@ class FileForecast:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The forecast for programs."""
         return {
             "per_hour": self.per_hour,
             "tasks": self.tasks,
@@ -82,7 +82,7 @@ class FileForecast:
 
 
 def file_forecast(spec: "RouteSpec") -> FileForecast:
-    """Of a route of a valid job file."""
+    """The forecast for a route of a valid job file."""
     ready = spec.ready
     announced = ready is not None and ready.visible == "on_ready"
     remedy = "take `files.compact: never` away"

@@ -1,4 +1,4 @@
-"""How the help of a command looks: at any width of the terminal, in this program's own words."""
+"""The layout of a command's help: at any width of the terminal, in this program's own words."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ def lay_out_help(command: Any) -> None:
     """Set up the help of a command and of all commands below it.
 
     Called once, before the command is run. Paragraphs become lines that a terminal can break
-    where it likes, but for examples, which begin with `$`; arguments are shown in capitals, as
-    the documents have them, and flags without the type that all of them have.
+    anywhere, except examples, which begin with `$`. Arguments are shown in capitals, as in the
+    documents, and flags without their type, which is always the same.
 
     Args:
-        command: As Typer has made it; changed in place.
+        command: Typer's command; changed in place.
     """
     if command.help:
         command.help = _paragraphs(command.help)

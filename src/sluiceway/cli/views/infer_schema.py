@@ -1,4 +1,4 @@
-"""The `columns` block that a schema says: a subject's, a file's, or that of a job file's format."""
+"""The `columns` block of a schema: of a subject, of a file, or of a job file's format."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ SCHEMA_SUFFIXES = (".avsc", ".proto", ".schema.json", *DESCRIPTOR_SUFFIXES)
 
 
 def subject_block(url: str, subject: str, version: int | None, message: str | None) -> str:
-    """The block of a subject, of a registry without a login.
+    """The block of a subject, from a registry without a login.
 
     Raises:
         SchemaRegistryUnavailableError: The registry does not answer.
@@ -43,7 +43,7 @@ def subject_block(url: str, subject: str, version: int | None, message: str | No
     try:
         check_registry_url(url)
     except ValueError as error:
-        # What is no such address may hold a password, and is not repeated.
+        # A text that is no such address may hold a password, and is not repeated.
         raise WrongUsageError(
             "--registry is no address of a registry without a login",
             hint="--registry http://HOST:PORT/PATH; for a login name a job file: `infer JOB`",
@@ -87,7 +87,7 @@ def route_block(spec: "RouteSpec", config: "RouteConfig", message: str | None) -
     options = dict(config.format.options)
     try:
         if config.format.name == "avro":
-            # Of several schemas the last one is the newest, as people write them.
+            # Of several schemas the last one is the newest, by custom.
             of = (AVRO_SCHEMA, AVRO_SCHEMAS)
             *_, newest = (text for name, text in options.items() if name.startswith(of))
             return _block("the job file's schema", avro_columns(newest, meant=True))
@@ -123,7 +123,7 @@ def _block(name: str, columns: "tuple[SchemaColumn, ...]") -> str:
 
 
 def _that_works(column: "SchemaColumn") -> str:
-    """The column's line; a comment where no job file can have it."""
+    """The column's line; a comment where no job file can have the column."""
     line = _line(column)
     problem = refused(line)
     return column_line(column.name, "", [f"DOUBT: {problem}"]) if problem else line

@@ -1,4 +1,4 @@
-"""What `init` was told that fits in no job file, by the option that told it."""
+"""Checks options of `init` that fit in no job file, and names the option."""
 
 import re
 from dataclasses import replace
@@ -24,12 +24,12 @@ _OPTIONS = (
     ("  iceberg: {connection:", "--table"),
     ("  key: ", "--key"),
 )
-"""How the lines begin that hold what was typed, and what names it."""
+"""Beginnings of lines with typed values, and the option of each."""
 _OF_PATTERNS = re.compile(r"[\\*+?^$|()\[\]{}]")
 
 
 def check_typed(job: JobText) -> None:
-    """Refuse what was typed and fits in no job file, before a server is asked.
+    """Refuse a typed value that fits in no job file, before a server is asked.
 
     Raises:
         WrongUsageError: Names the option.
@@ -43,7 +43,7 @@ def check_typed(job: JobText) -> None:
 
 
 def _refuse_patterns(job: JobText) -> None:
-    """Many topics at once are for the job file: their columns are looked at one by one."""
+    """Refuse a pattern: `init` reads topics one by one; patterns are for the job file."""
     for option, given, kind in (("TOPIC", job.topic, "topic"), ("--table", job.table, "table")):
         if _OF_PATTERNS.search(given):
             raise WrongUsageError(
@@ -58,8 +58,8 @@ def check_text(text: str, place: Path) -> None:
     """Refuse a job file that would not be valid; called before it is written.
 
     Raises:
-        WrongUsageError: For what was typed; names the option.
-        Fatal: For the rest; something of what was found fits in no job file.
+        WrongUsageError: For typed values; names the option.
+        Fatal: For the rest: a value that was found fits in no job file.
     """
     try:
         _parse(text, place)

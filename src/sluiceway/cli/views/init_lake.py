@@ -1,4 +1,4 @@
-"""What `init` writes about a lake table: its catalog, its partitions, its key."""
+"""The lines of `init` for a lake table: its catalog, its partitions, its key."""
 
 import json
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ def lake_place(catalog: str, warehouse: str | None) -> TablePlace:
     """A table of an Iceberg catalog.
 
     Args:
-        catalog: Its address.
-        warehouse: Where its tables are; None leaves it to the catalog.
+        catalog: Address of the catalog.
+        warehouse: Place of its tables; None leaves it to the catalog.
 
     Raises:
-        WrongUsageError: Nobody knows such a catalog, or it needs a warehouse.
+        WrongUsageError: The kind of catalog is unknown, or it needs a warehouse.
     """
     scheme = catalog.partition(":")[0].partition("+")[0]
     kind = _CATALOGS.get(scheme)
@@ -48,7 +48,7 @@ def lake_place(catalog: str, warehouse: str | None) -> TablePlace:
 
 
 def by_transform(job: JobText) -> JobText:
-    """Partitions by the hour of a column, as engines prune them, where one says the time."""
+    """Partitions by the hour of the event time; unchanged where that is no column of its own."""
     if job.time is None or job.time == RECORD_TIME or job.time.is_inner:
         return job
     return replace(
@@ -63,17 +63,17 @@ def keyed_rows(
     key: str,
     record_keys: Sequence[bytes | None],
 ) -> JobText:
-    """A table of the newest row of each key, from JSON.
+    """A table with the newest row of each key, from JSON.
 
     Args:
-        job: With its format.
-        change_log: The kind that the topic holds; None for whole rows.
+        job: The job, with its format.
+        change_log: Kind of the topic's change log; None for whole rows.
         proposal: Columns of the rows.
-        key: Columns by comma, or `FROM_TOPIC_KEY`.
-        record_keys: Of some records.
+        key: Columns, separated by commas, or `FROM_TOPIC_KEY`.
+        record_keys: Keys of some records.
 
     Raises:
-        WrongUsageError: No row has such a column, or the file has to be written by hand.
+        WrongUsageError: No row has such a column, or the job file has to be written by hand.
     """
     if change_log == "canal":
         raise WrongUsageError(
@@ -90,13 +90,13 @@ def keyed_rows(
     lines = [_key_line(names)]
     if change_log is None:
         lines += _key_format(names, record_keys)
-    # What happened and when is no part of the row as it is now.
+    # Kind and time of a change are no part of the current row.
     columns = replace(proposal, before=()).lines()
     return _without_hours(job, lines, ("columns:", *columns))
 
 
 def keyed_by_registry(job: JobText, key: str) -> JobText:
-    """The same of whole rows in a registry's format; `job` has its columns."""
+    """As `keyed_rows`, for whole rows in a registry's format; `job` has its columns."""
     return _without_hours(job, [_key_line(_names(key))], job.columns)
 
 
@@ -129,7 +129,7 @@ def _key_line(names: Sequence[str]) -> str:
 
 
 def _key_format(names: Sequence[str], keys: Sequence[bytes | None]) -> list[str]:
-    """How the records' own keys are written, where it is not as usual."""
+    """The format of the records' own keys, where it is not the default."""
     told = [each for each in keys if each is not None]
     if told and all(_is_json(key, dict) for key in told):
         return []
@@ -144,11 +144,11 @@ def _key_format(names: Sequence[str], keys: Sequence[bytes | None]) -> list[str]
 
 
 def _bare_key(keys: Sequence[bytes]) -> list[str]:
-    """How keys are written that are nothing but the value of one column."""
+    """The format of keys that hold only the value of one column."""
     if all(_is_json(key, str) for key in keys):
         return []
     for size, name in ((8, "int64"), (4, "int32")):
-        # Numbers below 16 million begin with a zero, and no text does.
+        # Numbers below 16 million begin with a zero byte, and no text does.
         if all(len(key) == size for key in keys) and any(key[0] == 0 for key in keys):
             return [f"key_format: {name} # The records' own keys are that column in {size} bytes."]
     return ["key_format: text # The records' own keys are the text of that column."]

@@ -1,4 +1,4 @@
-"""A job file as text, with comments: of what a look at a topic and a table told."""
+"""A job file as text with comments, from the records of a topic and the columns of a table."""
 
 import re
 from dataclasses import dataclass, replace
@@ -31,11 +31,11 @@ _USUAL = {
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """The column that says when a row happened.
+    """The column with the event time.
 
     Attributes:
         field: Its name, or the path to it inside of a column.
-        unit: Of a number since 1970; empty for a time as text or of the record itself.
+        unit: Unit of a number since 1970; empty for a time as text or of the record itself.
     """
 
     field: str
@@ -52,7 +52,7 @@ RECORD_TIME = EventTime("$record_time")
 
 
 def time_columns(columns: "Sequence[ProposedColumn]") -> list[EventTime]:
-    """Columns whose values are times, but for a few: those that all rows have first."""
+    """Columns whose values are times, with few exceptions; columns of all rows come first."""
     found = []
     for column in columns:
         units = [time.unit for time in column.times if time.sure and not time.path]
@@ -76,13 +76,13 @@ def column_lines(found: "Proposal", time: EventTime) -> list[str]:
 
 
 def time_doubts(column: "ProposedColumn") -> list[str]:
-    """Of a column that says when a row happened: what of it is dirty, or a guess."""
+    """Doubts about a column of event times: what of it is dirty, or a guess."""
     said = ("may be ", "times as text; ")
     return [f"DOUBT: {each}" for each in column.doubts if not each.startswith(said)]
 
 
 def time_pattern(name: str, value: str | None) -> str | None:
-    """The pattern behind a partition column, by one of its values or by its name; None for none."""
+    """Time pattern of a partition column, by one of its values or by its name; None for none."""
     for form, pattern in _PATTERNS:
         if value is not None and re.fullmatch(form, value):
             return pattern
@@ -91,12 +91,12 @@ def time_pattern(name: str, value: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """What a job file says of where its table is.
+    """The place of the table, as a job file has it.
 
     Attributes:
         sink: The block below `table`: `hive` or `iceberg`.
-        connection: Its name.
-        catalog: What stands in it, without its braces.
+        connection: Name of the connection.
+        catalog: Text of the connection, without its braces.
     """
 
     sink: str
@@ -111,19 +111,19 @@ def hive_place(metastore: str) -> TablePlace:
 
 @dataclass(frozen=True, slots=True)
 class JobText:
-    """What goes into the file; texts are YAML already.
+    """The contents of the file; texts are YAML already.
 
     Attributes:
-        place: Where the table is.
+        place: The place of the table.
         format_line: `format: ...`.
         columns: Lines of the block below `table`, without indent.
         partitions: Items of `partition_by`.
-        time: When rows happened; None without partitions by time.
+        time: Event time; None without partitions by time.
         notes: Comments at the file's head.
         registry: URL of a schema registry; empty without one.
-        announce: Whether an hour is shown when it is complete.
-        meta: What the queue has beside the payload, in columns.
-        key: Lines about a table's key, without indent; none without one.
+        announce: Whether readers see an hour only when it is complete.
+        meta: Columns for the queue's own fields of a record.
+        key: Lines about a table's key, without indent; empty without one.
     """
 
     name: str
@@ -142,7 +142,7 @@ class JobText:
     key: tuple[str, ...] = ()
 
     def with_notes(self, *notes: str) -> "JobText":
-        """The same with further comments."""
+        """A copy with further comments."""
         return replace(self, notes=(*self.notes, *notes))
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Fields that say when a row happened, and why another one does not."""
+"""Fields with event times, and why other fields have none."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ def inner_times(columns: "Sequence[ProposedColumn]") -> list[EventTime]:
 
 
 def mixed_times(columns: "Sequence[ProposedColumn]") -> list[EventTime]:
-    """Fields that are times but for some values; those rows become dirty."""
+    """Fields of which some values are no times; those rows become dirty."""
     return [
         EventTime(column.name, time.unit)
         for column in columns
@@ -34,12 +34,12 @@ def fitting(
     columns: "Sequence[ProposedColumn]",
     held: Mapping[str, str] | None,
 ) -> list[EventTime]:
-    """Those that the columns of a table can hold.
+    """The event times that a table's columns can hold.
 
     Args:
-        times: Of the payloads.
-        columns: That were seen in them.
-        held: Of the table, by name in lower case; None when there is no table yet.
+        times: Event times found in the payloads.
+        columns: Columns found in the payloads.
+        held: Column types of the table, by name in lower case; None when there is no table yet.
     """
     if held is None:
         return list(times)
@@ -56,11 +56,11 @@ def fitting(
 def why_no_time(
     columns: "Sequence[ProposedColumn]", name: str, held: Mapping[str, str] | None = None
 ) -> str:
-    """Why a field is no event time, in words.
+    """Why a field has no event times, in words.
 
     Args:
-        columns: That were seen.
-        name: The field as it was typed, perhaps a path.
+        columns: Columns found in the payloads.
+        name: The field as it was typed, or a path.
         held: See `fitting`.
     """
     times = (*time_columns(columns), *inner_times(columns), *mixed_times(columns))

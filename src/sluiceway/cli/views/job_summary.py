@@ -1,4 +1,4 @@
-"""What a valid job file says, in a few lines for people: for `validate`."""
+"""A valid job file in a few lines for people: for `validate`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,8 @@ def summary_for_people(file: str, spec: "JobSpec") -> str:
     """Lines of name and value, the first one `OK FILE`.
 
     Args:
-        file: As the user named it.
-        spec: Of a valid job file.
+        file: The path, as the user typed it.
+        spec: The spec of a valid job file.
     """
     commits = f"a commit every {spec.run.interval_ms / 1000:g} s"
     lines = [
@@ -75,7 +75,7 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
 
 
 def null_warnings(route: "RouteSpec") -> list[str]:
-    """Conditions and expressions of a route that compare with null."""
+    """Warnings for conditions and expressions of a route that compare with null."""
     from sluiceway.expressions.null_comparisons import comparisons_with_null  # noqa: PLC0415
 
     texts = {} if route.where is None else {"where": route.where}
@@ -132,7 +132,7 @@ def _columns(route: "RouteSpec") -> str:
 
 
 def _changes(changes: "SubjectColumns") -> str:
-    """What is different from the subject's fields, in words; empty when nothing is."""
+    """Differences from the subject's fields, in words; empty when there are none."""
     told = {
         "without": changes.left_out,
         "changed": changes.override,
@@ -142,7 +142,7 @@ def _changes(changes: "SubjectColumns") -> str:
 
 
 def subject_summary(route: "RouteSpec") -> dict[str, Any] | None:
-    """The registry's subject that says the columns; None where none does."""
+    """The registry's subject that gives the columns; None without one."""
     subject = route.table.subject
     if subject is None:
         return None
@@ -201,11 +201,11 @@ def _late(route: "RouteSpec") -> str | None:
 
 
 def late_table_summary(route: "RouteSpec") -> str | None:
-    """The table over rows that are put aside, as far as the job file tells; None without one."""
+    """The table over late rows, as far as the job file names it; None without one."""
     time, hive = route.event_time, route.table.target
     if time is None or time.late_table is None:
         return None
-    # Of routes that a pattern makes the name is not known yet.
+    # The name is not known yet for routes that a pattern makes.
     return late_table_name(time.late_table, TABLE_IN_NAME if hive.is_template else hive.table)
 
 
@@ -243,7 +243,7 @@ def _retention(route: "RouteSpec") -> str | None:
 
 
 def _dirty_rows(route: "RouteSpec") -> str | None:
-    """Where they go besides, and how long they are kept; None for the defaults."""
+    """Where dirty rows go too, and how long they are kept; None for the defaults."""
     store, kept_ms = route.dirty.store, route.dirty.retention_ms
     words = []
     if store is not None and store.topic is not None:

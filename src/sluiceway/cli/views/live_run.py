@@ -35,12 +35,12 @@ Fill = Callable[[Any], dict[str, Any]]
 
 
 def shows_screen(*, plain: bool) -> bool:
-    """Whether a run shows a screen: on a terminal that can, unless a line was asked for."""
+    """Whether a run shows a screen: on a capable terminal, unless a line was asked for."""
     return not plain and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class _Lines(io.TextIOBase):
-    """Where the log of a run with a screen goes: its lines become messages."""
+    """The log of a run with a screen: its lines become messages."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take
@@ -53,7 +53,7 @@ class _Lines(io.TextIOBase):
 
 
 class _ScreenProgress(Progress):
-    """Counts for the screen; lines that are to stay are told when it is gone."""
+    """Counts for the screen; lasting lines are printed when the screen is gone."""
 
     def __init__(self, after: list[str]) -> None:
         super().__init__(None)
@@ -66,15 +66,15 @@ class _ScreenProgress(Progress):
 
 
 class LiveRun:
-    """A run's screen. A context: inside of it the terminal is the screen's.
+    """A run's screen. A context: inside of it the screen owns the terminal.
 
     Args:
         job: The job's name.
-        fill: Makes of a log line's fields what is written.
+        fill: Turns fields of a log line into the written ones.
         descriptor: The terminal; a copy is kept, since the start of Spark sends 2 elsewhere.
 
     Attributes:
-        progress: For the run.
+        progress: Progress of the run, for its observers.
     """
 
     def __init__(self, job: str, fill: Fill | None = None, *, descriptor: int = 2) -> None:
@@ -119,7 +119,7 @@ class LiveRun:
 
         Args:
             board: Its routes.
-            stop: Told what to do with the words of a signal.
+            stop: Gets a listener for the words of a signal.
             address: Where metrics are served; empty when nowhere.
         """
         self._board, self._address = board, address
@@ -159,14 +159,14 @@ class LiveRun:
             self._out.close()
 
     def _leave(self) -> None:
-        """Give the terminal back as it was. Safe to repeat."""
+        """Restore the terminal. Safe to repeat."""
         with self._drawing, suppress(OSError):
             self._live.stop()
         if self._give_back is not None:
             self._give_back()
             self._give_back = None
 
-    # What is told
+    # Lines and messages
 
     def _take_line(self, line: str) -> None:
         """A line of the log: time, level, words."""
@@ -177,7 +177,7 @@ class LiveRun:
     def _told_to_stop(self, text: str) -> None:
         self._stopping = text
         if text.startswith("stopped at once"):
-            # The process ends with this call; nobody else would give the terminal back.
+            # The process ends with this call, and nothing else would restore the terminal.
             self._over.set()
             self._leave()
             os.write(self._out.fileno(), f"{text}\n".encode())
@@ -193,7 +193,7 @@ class LiveRun:
                 return
 
     def refresh(self) -> None:
-        """Draw what is so now, in the size that the terminal has now."""
+        """Draw the current state, in the terminal's current size."""
         width, height = terminal_size(self._out.fileno())
         resized = (width, height) != tuple(self._console.size)
         self._console.size = ConsoleDimensions(width, height)
@@ -202,7 +202,7 @@ class LiveRun:
             if self._over.is_set():
                 return
             if resized:
-                # What a larger screen has left behind would stay.
+                # The rest of a larger screen would stay.
                 self._console.clear()
             self._live.update(draw(scene, width, height), refresh=True)
 
@@ -241,10 +241,10 @@ class LiveRun:
 
 
 def take_keys() -> Callable[[], None] | None:
-    """Have keys come one by one and unseen. Called by whoever owns the terminal.
+    """Read keys one by one without echo. Called by whoever owns the terminal.
 
     Returns:
-        What undoes it; None where no keys can come.
+        A function that undoes it; None where no keys can come.
     """
     try:
         if not os.isatty(0) or os.tcgetpgrp(0) != os.getpgrp():
@@ -271,7 +271,7 @@ def terminal_size(descriptor: int) -> tuple[int, int]:
 
 
 def _farewell(message: Message, width: int) -> str:
-    """A message that stays behind on the terminal, broken between words only."""
+    """A message that stays on the terminal, broken between words only."""
     head = f"{message.at} {message.level:<7} "
     lines = wrap(
         head + message.text,

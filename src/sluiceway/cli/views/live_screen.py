@@ -1,4 +1,4 @@
-"""What the screen of a run shows, made of what others may see of it. Draws; knows no terminal."""
+"""The screen of a run, drawn from what observers see. Knows no terminal."""
 
 import time
 from collections import Counter
@@ -31,16 +31,16 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _LEAST_MESSAGE_LINES = 4
 _NARROW = 100
 _LEAST_ROUTE, _STATE_WIDTH, _BETWEEN = 8, 9, 2
-# On a terminal that is too narrow for all of a route's figures; the others stay.
+# On a terminal too narrow for all of a route's figures, the others stay.
 _FIRST_TO_GO = ("WATERMARK", "OPEN", "LATE", "COMMITTED", "BEHIND", "ROWS/S", "COMMIT", "DIRTY")
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that a person should read.
+    """A message for the person at the terminal.
 
     Attributes:
-        at: Local time as `12:00:05`.
+        at: Local time, such as `12:00:05`.
         level: `warning`, `error` or `info`.
         text: A sentence or two.
     """
@@ -52,12 +52,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that the screen is drawn from, at one moment.
+    """All data of the screen, at one moment.
 
     Attributes:
-        lead: What the driver is at, in words.
+        lead: What the driver does, in words.
         reads: Route -> records that tasks have read.
-        read_per_s: Of all routes, over the last seconds.
+        read_per_s: Records per second that all routes have read over the last seconds.
         address: Where metrics are served; empty when nowhere.
         stopping: What the last signal does; empty before one came.
     """
@@ -113,7 +113,7 @@ def _head(scene: Scene, width: int) -> RenderableType:
 
 
 def _state(route: MeasuredRoute) -> RouteState:
-    """Where it is; one that has its ledger reads, though its first epoch is not over."""
+    """State of a route; it counts as running once its ledger is read, before its first epoch."""
     status = route.status
     started = status.state is RouteState.STARTING and status.term is not None
     return RouteState.RUNNING if started else status.state
@@ -125,12 +125,12 @@ def _rank(route: MeasuredRoute) -> int:
 
 
 def _ordered(routes: Sequence[MeasuredRoute]) -> list[MeasuredRoute]:
-    """Those that need a look first; the others stay where they are."""
+    """Routes that need attention first; the others keep their order."""
     return sorted(routes, key=_rank)
 
 
 def _shown(scene: Scene, room: int) -> list[MeasuredRoute]:
-    """All of them, or those that need a look and those that are furthest behind."""
+    """All routes; if they do not fit, those to look at first and the slowest ones."""
     if len(scene.routes) <= room:
         return _ordered(scene.routes)
     by_lag = sorted(scene.routes, key=lambda route: -(route.status.lag_records or 0))
@@ -139,7 +139,7 @@ def _shown(scene: Scene, room: int) -> list[MeasuredRoute]:
 
 def _table_lines(scene: Scene, room: int) -> int:
     shown = _shown(scene, room)
-    # A line above, the names of the columns, and perhaps a line for the others; the total.
+    # A line above, the names of the columns, perhaps a line for the others, and the total.
     return len(shown) + (len(shown) < len(scene.routes)) + (len(scene.routes) > 1)
 
 
@@ -167,7 +167,7 @@ def _routes(scene: Scene, width: int, room: int) -> list[RenderableType]:
 
 
 def _fitting(rows: Sequence[Mapping[str, Text]], width: int) -> dict[str, int]:
-    """The columns that have room, with their widths: half of a number is another number."""
+    """Columns that have room, with their widths: a number is never cut."""
     names = list(rows[0]) if rows else []
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     for name in _FIRST_TO_GO:
@@ -178,13 +178,13 @@ def _fitting(rows: Sequence[Mapping[str, Text]], width: int) -> dict[str, int]:
 
 
 def _route_room(widths: Mapping[str, int], width: int) -> int:
-    """What is left for the name of a route."""
+    """Width that is left for the name of a route."""
     taken = sum(each + _BETWEEN for each in (_STATE_WIDTH, *widths.values()))
     return max(1, width - taken)
 
 
 def _cells(scene: Scene, route: MeasuredRoute) -> dict[str, Text]:
-    """What there is to tell of a route, in the order of the columns."""
+    """The cells of a route, in the order of the columns."""
     status = route.status
     read = (scene.reads or {}).get(status.route, 0)
     dirty = sum(status.dirty_reasons.values())
@@ -231,7 +231,7 @@ def _total(scene: Scene) -> Text:
 
 
 def _details(scene: Scene, width: int) -> list[RenderableType]:
-    """Phases, reasons, followers and announcements of the route that needs a look first."""
+    """Phases, reasons, followers and announcements of the route that needs attention first."""
     first = _ordered(scene.routes)[0]
     told = [
         _phase_words(first, (scene.reads or {}).get(first.status.route, 0)),
@@ -286,7 +286,7 @@ def _follower_words(route: MeasuredRoute) -> tuple[str, str]:
 
 
 def _announced_words(routes: Sequence[MeasuredRoute]) -> tuple[str, str]:
-    """The hours that were announced last, of all routes, the newest first."""
+    """The latest announced hours of all routes, the newest first."""
     several = len(routes) > 1
     found = sorted(
         ((at, route.status.route, prefix) for route in routes for prefix, at in route.announced),

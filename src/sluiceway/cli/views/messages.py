@@ -1,4 +1,4 @@
-"""What errors, alerts, states, events and dirty reasons mean, by the names that messages have."""
+"""Pages about errors, alerts, states, events and dirty reasons, by the names in messages."""
 
 import re
 import tomllib
@@ -21,11 +21,11 @@ class MessagePage:
 
     Attributes:
         kind: `errors`, `alerts`, `states`, `events` or `reasons`.
-        names: What messages call it: an error code, alert, state or dirty reason; events.
+        names: Names in messages: an error code, alert, state or dirty reason; events.
         title: Its heading.
         text: Meaning and next step, as Markdown whose links lead from `docs/reference/`.
-        level: Of an event's log line; empty for all else.
-        fields: Of an event's log line, those of all events left out.
+        level: Level of an event's log line; empty for other kinds.
+        fields: Fields of an event's log line, without those of all events; empty for other kinds.
     """
 
     kind: str
@@ -61,7 +61,7 @@ def read_messages(path: Path = _FILE) -> tuple[MessagePage, ...]:
 def pages_by_name(pages: tuple[MessagePage, ...]) -> Mapping[str, MessagePage]:
     """Pages by each of their names.
 
-    A name of several, such as `late`, which is a state and a reason, has one page of all of them.
+    A name of several kinds, such as `late`, a state and a reason, has one page for all of them.
     """
     found: dict[str, MessagePage] = {}
     for page in pages:

@@ -1,4 +1,4 @@
-"""What the page asks, answered by the functions behind the reading commands."""
+"""Answers for the page, by the functions of the reading commands."""
 
 import json
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ from sluiceway.observe.log import Log
 
 
 class JobFileAnswers:
-    """Answers of one job file, which is read anew for each: it may be changed at any time.
+    """Answers of one job file, which is read for each answer: it may change at any time.
 
     Args:
-        path: Of the job file.
-        log: Told of brokers that do not answer.
+        path: Path of the job file.
+        log: Gets a warning for brokers that do not answer.
         values: Whether keys, values and headers of dirty rows are shown.
     """
 
@@ -103,7 +103,7 @@ class JobFileAnswers:
                 "term": record.term,
                 "type": record.type.value,
                 "what": describe(record),
-                # As it is stored: what is signed for is not put into other units.
+                # As it is stored: a signed record keeps its units.
                 "raw": json.dumps(json.loads(raw), indent=2, ensure_ascii=False),
             }
             for record, raw in islice(ledger.log.records(first), limit)
@@ -120,7 +120,7 @@ class JobFileAnswers:
         return pick_route(self._routes(), name)
 
     def _replay(self, routes: int, route: str, group: dict[str, Any]) -> str | None:
-        """The command that replays a group of open rows, as a dry run first."""
+        """The command that replays a group of open rows, first as a dry run."""
         if group["state"] != DirtyState.OPEN.label:
             return None
         words = ["sluiceway", "dirty", "replay", "JOB"]
@@ -134,12 +134,12 @@ class JobFileAnswers:
 
 
 def error_document(error: SluicewayError, job: JobAnswers) -> Document:
-    """An error as every answer for programs has it, with commands that can be pasted."""
+    """An error in the form of every answer for programs, with commands that can be pasted."""
     return typed_fields(job.path)(error_fields(error))
 
 
 def code_document(code: str) -> Document:
-    """What an error code means, as a terminal gets it.
+    """The meaning of an error code, as a terminal shows it.
 
     Raises:
         WrongUsageError: There is none.

@@ -1,4 +1,4 @@
-"""Tries proposed columns on the records that they were made of: what would be dirty is said."""
+"""Tries proposed columns on their records, and says what would be dirty."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,12 +40,12 @@ _WHOLE = "decode"
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of records.
+    """The outcome of trying a column.
 
     Attributes:
-        rows: That were tried.
-        dirty: Of these, those that the column makes dirty.
-        message: Why the first of them is.
+        rows: How many rows were tried.
+        dirty: How many of these the column makes dirty.
+        message: Why the first of them is dirty.
     """
 
     rows: int
@@ -54,21 +54,21 @@ class Trial:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The outcome in words."""
         return f"{self.dirty:,} of {self.rows:,} records would be dirty: {self.message}"
 
     @property
     def doubt(self) -> str:
-        """For a comment."""
+        """The outcome as a comment."""
         return f"DOUBT: {self.text}"
 
 
 def tried(form: str, lines: Sequence[str], payloads: Sequence[bytes | None]) -> Mapping[str, Trial]:
-    """Columns that make records dirty; under an empty name what is dirty whatever the columns.
+    """Columns that make records dirty; an empty name has records that are dirty with any columns.
 
     Args:
-        form: What stands within `format: {}`.
-        lines: Of a `columns` block.
+        form: The text within `format: {}`.
+        lines: Lines of a `columns` block.
         payloads: Records to try, as the decoder gets them.
     """
     columns = [line for line in lines if line.startswith("  - ")]
@@ -81,7 +81,7 @@ def tried(form: str, lines: Sequence[str], payloads: Sequence[bytes | None]) -> 
     if len(whole) == len(dirty):
         return found
     for field in fields:
-        # A dirty row names one column only, so that each is tried alone.
+        # A dirty row names one column only, so each column is tried alone.
         own = [row for row in _dirty(choice, [field], payloads) if row.stage != _WHOLE]
         if own:
             found[field.name] = _trial(own, len(payloads))
@@ -103,7 +103,7 @@ def _trial(dirty: "Sequence[DirtyRow]", rows: int) -> Trial:
 
 
 def with_trials(lines: Sequence[str], trials: Mapping[str, Trial]) -> Iterator[str]:
-    """The lines, each with what its column makes dirty where it does not say so."""
+    """The lines, each with what its column makes dirty, unless it already says so."""
     for line in lines:
         told = _LINE.match(line)
         trial = trials.get(told[1]) if told else None

@@ -1,4 +1,4 @@
-"""What columns a look at records proposes, and what about them a person has to decide."""
+"""Columns that sampled records propose, and the decisions that a person has to make."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,23 +25,23 @@ _WHAT_HAPPENED = {
     ),
     "canal": (),
 }
-"""Columns for what happened and when: name -> line."""
+"""Columns for kind and time of a change: name -> line."""
 READS = "infer reads JSON, and the schemas of Avro, Protobuf and JSON"
 CHANGE_LOGS = tuple(_WHAT_HAPPENED)
-"""Formats that are read without a schema, beside JSON."""
+"""Formats that are read without a schema, other than JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a job file could say of a topic.
+    """Columns and format that a topic proposes.
 
     Attributes:
-        format_options: As `json: {registry: REGISTRY}`; empty for plain JSON.
-        heading: What was looked at, and doubts about it.
-        before: Lines of columns that the format brings.
-        columns: Of the payloads.
-        rows: In which they were looked for.
-        payloads: Records that it was made of, to try it on.
+        format_options: The format, such as `json: {registry: REGISTRY}`; empty for plain JSON.
+        heading: What was read, and doubts about it.
+        before: Lines of columns that the format adds.
+        columns: Columns of the payloads.
+        rows: How many rows were read for them.
+        payloads: The records, to try the columns on.
     """
 
     format_options: str
@@ -52,16 +52,16 @@ class Proposal:
     payloads: "Sequence[bytes | None]" = ()
 
     def trials(self, lines: Sequence[str]) -> "Mapping[str, Trial]":
-        """What lines of a `columns` block make of the records."""
+        """The outcome of trying a `columns` block's lines on the records."""
         from sluiceway.cli.views.proposal_trial import tried  # noqa: PLC0415 - loads Arrow
 
-        # A registry's header is taken off already.
+        # A registry's header is removed already.
         form = self.format_options.partition(": {registry")[0] or "json"
         form = form if form.endswith("}") else f"{form}: {{}}"
         return tried(form, lines, self.payloads)
 
     def noted(self, lines: Sequence[str]) -> list[str]:
-        """These lines, each with what it makes dirty where it does not say so."""
+        """These lines, each with what it makes dirty, unless it already says so."""
         from sluiceway.cli.views.proposal_trial import with_trials  # noqa: PLC0415 - loads Arrow
 
         return list(with_trials(lines, self.trials(lines)))
@@ -74,7 +74,7 @@ class Proposal:
 
 
 def contents_block(contents: "TopicContents", topics: Sequence[str]) -> str:
-    """The block as text: the format where it is no plain JSON, one line a column, doubts.
+    """The block as text: the format unless it is plain JSON, one line per column, doubts.
 
     Raises:
         WrongUsageError: As `propose`.
@@ -85,10 +85,10 @@ def contents_block(contents: "TopicContents", topics: Sequence[str]) -> str:
 
 
 def propose(contents: "TopicContents", topics: Sequence[str]) -> Proposal:
-    """What the records of a topic say.
+    """The proposal of a topic's records.
 
     Raises:
-        WrongUsageError: There is nothing to see, or no columns can be told from the records.
+        WrongUsageError: There are no records, or they show no columns.
     """
     survey, named = contents.plain, _named(topics)
     if not contents.records:
@@ -116,9 +116,9 @@ def propose(contents: "TopicContents", topics: Sequence[str]) -> Proposal:
 
 
 def _that_works(found: Proposal) -> Proposal:
-    """The proposal, text in place of a type that records do not fit; what is dirty anyhow is said.
+    """The proposal, with text for types that records do not fit, and all that stays dirty noted.
 
-    A type that a few records do not fit stays; its line says how many.
+    A type that only a few records do not fit stays; its line says how many.
     """
     lines = [proposed_line(column, found.rows) for column in found.columns]
     trials = found.trials(lines)
@@ -130,7 +130,7 @@ def _that_works(found: Proposal) -> Proposal:
 
 
 def _or_text(found: Proposal, column: "ProposedColumn", trial: "Trial | None") -> "ProposedColumn":
-    """The column, or one of text where too many records do not fit it and all fit that."""
+    """The column, or a text column where too many records do not fit it and all fit text."""
     from sluiceway.formats.json.survey import WINS  # noqa: PLC0415 - keeps `--help` quick
 
     few = trial is None or trial.dirty * 100 <= (100 - WINS) * trial.rows
@@ -170,7 +170,7 @@ def _binary(contents: "TopicContents", topics: Sequence[str]) -> WrongUsageError
 
 
 def _changes(contents: "TopicContents", named: str, kind: str) -> Proposal:
-    """The block of a change log: what happened, then the row that was changed."""
+    """The block of a change log: the change, then the changed row."""
     kinds = contents.changes[kind]
     told = ", ".join(f"{marker} {count:,}" for marker, count in sorted(kinds.items()))
     heading = [f"{kinds.total():,} changes of {kind} in {named}: {told}"]
@@ -202,8 +202,8 @@ def proposed_line(column: "ProposedColumn", rows: int) -> str:
     """A column as an item of the block, with its doubts.
 
     Args:
-        column: As it was seen.
-        rows: That were looked at.
+        column: The column that was found.
+        rows: How many rows were read.
     """
     notes = []
     if column.rows < rows:
@@ -217,7 +217,7 @@ def proposed_line(column: "ProposedColumn", rows: int) -> str:
 
 
 def column_settings(column: "ProposedColumn") -> list[str]:
-    """What a column needs beside its name and type, to read what was seen."""
+    """The settings that a column needs to read the records, without name and type."""
     settings = [f"path: {quoted(path_text([column.key]))}"] if column.key else []
     return settings + (["timezone: UTC"] if column.zoned else [])
 

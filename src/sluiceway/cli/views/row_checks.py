@@ -1,4 +1,4 @@
-"""Whether the parts of a route's rows fit together, asked of what reads them: loads Arrow."""
+"""Whether the parts of a route's rows fit together, by the code that reads them: loads Arrow."""
 
 from collections.abc import Iterator
 
@@ -19,14 +19,14 @@ from sluiceway.worker.row_rules import payload_fields
 
 
 def unfit_rows(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[JobFileProblem]:
-    """What does not fit together in a route; one problem at most, the first that is met.
+    """The first problem of a route whose parts do not fit together; none when they do.
 
-    Called when a job file is checked, for routes that the checks before have nothing against.
+    Called when a job file is checked, for routes that passed the earlier checks.
 
     Args:
         job: The job.
-        number: Of the route in it.
-        route: The same.
+        number: Number of the route in the job.
+        route: The route.
     """
     unread = _format_problem(job, number, route)
     if unread is not None:
@@ -50,10 +50,10 @@ def unfit_rows(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[JobFil
 
 
 def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> JobFileProblem | None:
-    """What the format itself says of its options and the declared columns."""
+    """What the format itself reports about its options and the declared columns."""
     columns = row_columns(route)
     if columns is None:
-        # What the columns are is known only once the table is open.
+        # The columns are known only once the table is open.
         return None
     positions = job.positions[number]
     try:

@@ -1,4 +1,4 @@
-"""What a run that has caught up leaves unsaid by its exit code: hours that readers do not see."""
+"""Hours that readers do not see after a run has caught up, which its exit code does not show."""
 
 import sys
 import time
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def log_unannounced(board: StatusBoard, log: Log, job_file: Path) -> None:
-    """Say which hours are committed and not announced, and why: in the log, and on a terminal.
+    """Log which hours are committed and not announced, and why; print it too on a terminal.
 
-    Called once, after a run to the log ends. A ledger that cannot be read now is passed over.
+    Called once, after a run to the log ends. A ledger that cannot be read now is skipped.
 
     Args:
-        board: As the run has left it.
-        log: Of the run.
-        job_file: For the commands that are told.
+        board: The board after the run.
+        log: Log of the run.
+        job_file: Path of the job file, for commands in the text.
     """
     lines: list[str] = []
     for session, status in board.entries():

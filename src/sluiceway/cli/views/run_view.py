@@ -1,4 +1,4 @@
-"""Who looks on while `sluiceway run` runs: a screen, a line, or a log collector."""
+"""What shows `sluiceway run` to its user: a screen, a line, or a log."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -16,10 +16,10 @@ Fill = Callable[[Any], dict[str, Any]]
 
 
 class RunView(ABC):
-    """How a run is looked at.
+    """How a run is shown.
 
     Attributes:
-        observers: For the run.
+        observers: Observers of the run.
     """
 
     observers: Observers
@@ -29,7 +29,7 @@ class RunView(ABC):
         """Show the run inside the block.
 
         Args:
-            stop: Of the run.
+            stop: Stop signal of the run.
             address: Where metrics are served; empty when nowhere.
         """
 
@@ -63,20 +63,20 @@ def open_view(
     *,
     plain: bool,
 ) -> RunView:
-    """Choose how a run is shown. Whoever says how the log is to be gets the log.
+    """Choose how a run is shown. A level or format of the log chooses the log.
 
     Args:
         job: The job's name.
-        fill: Makes of a log line's fields what is written.
+        fill: Turns fields of a log line into the written ones.
         log_level: Least level; None leaves the choice.
-        log_format: Of the lines; None leaves the choice.
-        plain: A line even where there could be a screen.
+        log_format: Format of the log's lines; None leaves the choice.
+        plain: Whether to show a line where a screen is possible.
     """
     if shows_screen(plain=plain or log_level is not None or log_format is not None):
         return _ScreenView(LiveRun(job, fill))
     on_terminal = sys.stderr.isatty()
     progress = Progress(sys.stderr if on_terminal else None)
-    # A person watching the line wants to hear of trouble only; a log collector wants everything.
+    # A person at the line wants only warnings; a log collector wants everything.
     level = log_level or ("warning" if on_terminal else "info")
     log = stderr_log(level=level, log_format=log_format, before=progress.clear, fill=fill)
     return _LineView(Observers(log, progress))

@@ -1,4 +1,4 @@
-"""Shows something again and again on a terminal, in place, until `q` or Ctrl-C."""
+"""Shows an answer again and again on a terminal, in place, until `q` or Ctrl-C."""
 
 import os
 import select
@@ -17,14 +17,14 @@ _HOME, _END_OF_LINE, _BELOW = "\033[H", "\033[K", "\033[J"
 
 
 def watch(look: Callable[[], str], *, every_s: float = EVERY_S) -> None:
-    """Show what `look` says until somebody ends it. Called by a command, in the main thread.
+    """Show the answer of `look` until the user ends it. Called by a command, in the main thread.
 
-    On a terminal it stands in one place, in the size that the terminal has at each look;
-    elsewhere each look follows the one before.
+    On a terminal it stays in one place, in the terminal's current size; elsewhere each answer
+    follows the one before.
 
     Args:
-        look: Says what is so now, as lines.
-        every_s: From the end of a look to the next one.
+        look: Returns the current answer, as lines.
+        every_s: Seconds from the end of a look to the next one.
     """
     on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     give_back = take_keys() if on_terminal else None
@@ -54,16 +54,16 @@ def _show(text: str, *, on_terminal: bool) -> None:
     columns, lines = terminal_size(sys.stdout.fileno())
     told = [part for line in text.splitlines() for part in _fitted(line, columns - 1)]
     shown = [f"{time.strftime('%H:%M:%S')}  q ends", *told][: lines - 1]
-    # Each line is written over the one before: nothing is cleared first, so nothing flickers.
+    # Each line overwrites the one before without clearing, so nothing flickers.
     rows = [cut_to_columns(line, columns - 1) + _END_OF_LINE for line in shown]
     sys.stdout.write(_HOME + "\n".join(rows) + "\n" + _BELOW)
     sys.stdout.flush()
 
 
 def _fitted(line: str, columns: int) -> list[str]:
-    """A line of a table as it is; a sentence below one, which begins with blanks, broken at words.
+    """A table line as it is; a sentence, which begins with blanks, is broken at words.
 
-    Half of a reason is none.
+    Half of a reason would be useless.
     """
     if not line.startswith(_BELOW_A_ROW) or len(line) <= columns:
         return [line]
@@ -72,7 +72,7 @@ def _fitted(line: str, columns: int) -> list[str]:
 
 
 def _ends(seconds: float, *, has_keys: bool) -> bool:
-    """Wait until the next look; whether `q` came instead."""
+    """Wait until the next look; return whether `q` came instead."""
     if not has_keys:
         time.sleep(seconds)
         return False

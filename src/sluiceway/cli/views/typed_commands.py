@@ -1,7 +1,7 @@
-"""Commands in what the product says, as they can be pasted: with the job file, by this program.
+"""Commands in texts of the product, in a form to paste: with the job file, by this program.
 
-Whoever finds a fault does not know where the job file lies and writes `sluiceway status JOB`; what
-shows it to a person puts the path in. In texts such commands stand between backticks.
+Code that finds a fault does not know the job file's path and writes `sluiceway status JOB`; the
+view adds the path. In texts such commands stand between backticks.
 """
 
 import re
@@ -20,19 +20,19 @@ _TOLD_IN = frozenset({"hint", "error", "message", "commands"})
 """Fields of log lines and answers that hold commands, alone or in a text."""
 
 Fill = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""Makes of fields the same with commands that can be pasted in every folder."""
+"""Turns fields into fields whose commands can be pasted in every folder."""
 
 JOB_FILE: ContextVar[str | None] = ContextVar("job_file", default=None)
-"""The job file of the command that this process runs, as it was typed; None before it is known."""
+"""Job file of this process's command, as it was typed; None before it is known."""
 
 
 def typed(command: str, job_file: str | None, *, anywhere: bool = False) -> str:
-    """A command as it can be pasted.
+    """A command in a form to paste.
 
     Args:
         command: Begins with `sluiceway`; `JOB` stands for the job file.
         job_file: Its path; None leaves `JOB`.
-        anywhere: In every folder, not in the current one alone.
+        anywhere: Whether it has to work in every folder, not only in the current one.
     """
     if not command.startswith(f"{_PROGRAM} "):
         return command
@@ -46,8 +46,8 @@ def typed(command: str, job_file: str | None, *, anywhere: bool = False) -> str:
 def quoted(word: str) -> str:
     """A word of a command for a shell, on one line and without control characters.
 
-    Field names come from payloads. A terminal takes a control character of what is pasted for a
-    key, and a line's end for the end of the command, quoted or not.
+    Field names come from payloads. A terminal takes a pasted control character for a key, and a
+    line's end for the end of the command, quoted or not.
     """
     if word.isprintable():
         return shlex.quote(word)
@@ -63,15 +63,15 @@ def _escaped(character: str) -> str:
 
 
 def typed_text(text: str, job_file: str | None, *, anywhere: bool = False) -> str:
-    """A text with the commands between its backticks as they can be pasted; see `typed`."""
+    """A text whose commands between backticks can be pasted; see `typed`."""
     return _IN_TEXT.sub(lambda m: f"`{typed(m[1], job_file, anywhere=anywhere)}`", text)
 
 
 def typed_fields(job_file: Path) -> Fill:
-    """What fills in the commands of log lines and answers for programs.
+    """A function that fills in the commands of log lines and answers for programs.
 
     Args:
-        job_file: As it was typed.
+        job_file: The path, as it was typed.
     """
     place = str(job_file)
 

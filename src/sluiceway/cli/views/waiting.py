@@ -1,4 +1,4 @@
-"""Says on a terminal what a command waits for, when an answer is long in coming."""
+"""Shows on a terminal what a command waits for, when an answer takes long."""
 
 import sys
 import threading
@@ -14,10 +14,10 @@ PRINT_AFTER_S = 1.5
 
 @contextmanager
 def printed_while_waiting(servers: str) -> Iterator[None]:
-    """Say once on stderr that `servers` are waited for, if that takes longer than a moment.
+    """Print once on stderr that `servers` are waited for, if that takes longer than a moment.
 
-    Called around calls that ask servers, behind the imports that they need. Standard error that
-    is no terminal gets nothing: what scripts log stays as it is.
+    Called around calls to servers, after the imports that they need. Standard error that is no
+    terminal gets nothing: logs of scripts do not change.
 
     Args:
         servers: In words; see `servers_of`.

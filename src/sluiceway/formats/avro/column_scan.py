@@ -1,7 +1,7 @@
-"""Avro's binary encoding for many payloads of one schema at once, a field after the other.
+"""Avro's binary encoding for many payloads of one schema at once, field by field.
 
-Each step moves a place in every payload on by one value. A payload in which a step finds a fault
-is doubted, no more: what it is the slow path tells (`reader`).
+Each step moves a position in every payload on by one value. A payload in which a step finds a fault
+is only doubted: the slow path (`reader`) decides about it.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ Bytes = npt.NDArray[np.uint8]
 
 _LONG_BYTES = 10
 _MORE = 0x80
-# Behind the last payload, so that a doubted one never reads beyond the end.
+# Bytes after the last payload, so that a doubted one never reads beyond the end.
 _PADDING = bytes(16)
 
 
 class Scan:
-    """Places in payloads. Used for one batch.
+    """Positions in payloads. Used for one batch.
 
     Args:
-        payloads: Of one schema.
+        payloads: Payloads of one schema.
         begins: Where the record begins in each.
 
     Attributes:
-        data: All payloads, one behind the other.
-        doubted: Payloads that something is wrong with, or may be.
+        data: All payloads, one after the other.
+        doubted: Payloads that have a fault, or may have one.
     """
 
     def __init__(self, payloads: Sequence[bytes], begins: Ints) -> None:
@@ -38,7 +38,7 @@ class Scan:
         self.doubted = np.zeros(len(payloads), bool)
 
     def doubt(self, rows: Ints, where: npt.NDArray[np.bool_]) -> None:
-        """Doubt those of some payloads for which `where` says so."""
+        """Doubt some payloads: the ones where `where` is true."""
         self.doubted[rows[where]] = True
 
     def finish(self) -> None:
@@ -69,7 +69,7 @@ class Scan:
         return (value >> np.uint64(1)).astype(np.int64) ^ -signs
 
     def read(self, rows: Ints, counts: Ints | int) -> tuple[Ints, Ints]:
-        """The next bytes of each: where they begin, how many there are."""
+        """The next bytes of each: their start and their number."""
         begins = self._places[rows]
         sizes = np.broadcast_to(np.asarray(counts, np.int64), begins.shape)
         fits = (sizes >= 0) & (sizes <= self._ends[rows] - begins)
@@ -97,7 +97,7 @@ class Scan:
         return np.ascontiguousarray(gathered).view(">i8")[:, 0].astype(np.int64)
 
     def gather(self, begins: Ints, sizes: Ints) -> tuple[Bytes, Ints]:
-        """Bytes of some places behind each other, and where each part begins."""
+        """Bytes of some places, joined, and where each part begins."""
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         shift = np.repeat(begins - offsets[:-1], sizes)
         return self.data[np.arange(offsets[-1]) + shift], offsets

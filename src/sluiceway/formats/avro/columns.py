@@ -68,11 +68,11 @@ def avro_columns(
 
     Args:
         text: The schema as JSON.
-        referenced: Schemas of the named types that it uses, those they use before them.
-        meant: As of `Walk`.
+        referenced: Schemas of the named types that it uses, dependencies first.
+        meant: See `Walk`.
 
     Raises:
-        NoColumnsError: It is no schema, or none of a record.
+        NoColumnsError: The text is no schema, or not of a record.
     """
     try:
         node = parse_schema(text, referenced, connect=True, texts=_TEXT_TIMES)
@@ -132,7 +132,7 @@ class _Types:
                 return self._instant(name)
 
     def _decimal(self, logical: Logical) -> DataType:
-        # With zeros behind them where the scale is below 0.
+        # With zeros after them where the scale is below 0.
         digits, scale = logical.precision - min(logical.scale, 0), max(logical.scale, 0)
         is_said = logical.precision != CONNECT_PRECISION
         if self._walk.meant and not is_said and scale <= MAX_PRECISION:

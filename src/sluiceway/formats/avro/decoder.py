@@ -29,12 +29,12 @@ from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema, inner_settings
 
 FastAvro = NativeAvro | FastColumns
-"""The fast path through the native module, or that of the library."""
+"""The fast path of the native module, or that of the library."""
 SINGLE_OBJECT_MARK = b"\xc3\x01"
 SINGLE_OBJECT_HEADER_BYTES = 10
 
 Frame = Callable[[bytes], tuple[int, int]]
-"""A payload -> key of its writer's schema, where the Avro part begins; raises DirtyValueError."""
+"""A payload -> its schema's key, and where the Avro part begins; raises DirtyValueError."""
 
 
 def single_object_frame(payload: bytes) -> tuple[int, int]:
@@ -45,7 +45,7 @@ def single_object_frame(payload: bytes) -> tuple[int, int]:
 
 
 def bare_frame(payload: bytes) -> tuple[int, int]:
-    """Nothing stands before it: all payloads have one schema."""
+    """No frame: all payloads have one schema."""
     del payload
     return 0, 0
 
@@ -55,12 +55,14 @@ class AvroDecoder(RowDecoder):
 
     Args:
         schema: The table's columns; `Field.path` says where in the record each one is.
-        frame: What stands before the record.
-        schemas: Schemas by what the frame names.
-        skips_tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
-        fast_rows: From how many rows of a schema on the fast path is taken, with equal outcomes;
-            None never takes it.
-        native: Whether it is that of the native module, where it is installed and can.
+        frame: Reads the frame before the record.
+        schemas: Schemas by the keys in frames.
+        skips_tombstones: Whether a payload that is None or has no bytes is skipped; else it is
+            dirty.
+        fast_rows: From how many rows of a schema on the fast path is used, with equal results; None
+            never uses it.
+        native: Whether to use the native module's fast path, where it is installed and supports the
+            schema.
 
     Raises:
         ValueError: There is no column, or two have the same name.
@@ -96,7 +98,7 @@ class AvroDecoder(RowDecoder):
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of payloads; see `RowDecoder.decode`.
 
-        Payloads are read group by group, by the schema they name, and put back into their order.
+        Payloads are read group by group, by the schemas they name, and put back into order.
 
         Raises:
             SchemaRegistryUnavailableError: The registry does not answer, and a schema is not known
@@ -148,11 +150,11 @@ class AvroDecoder(RowDecoder):
 
 
 def fast_avro(writer: WriterSchema, columns: Schema, *, native: bool = True) -> FastAvro | None:
-    """What reads payloads of a schema by columns; None where nothing does. Called once a task.
+    """The fast path for a schema and columns; None where there is none. Called once a task.
 
     Args:
-        writer: Of the payloads.
-        columns: With units and policies handed on to what lies inside.
+        writer: Schema of the payloads.
+        columns: Columns, with units and policies passed on to inner fields.
         native: Whether to try the native module.
     """
     found = NativeAvro.for_schemas(writer.node, columns, connect=writer.connect) if native else None
@@ -160,7 +162,7 @@ def fast_avro(writer: WriterSchema, columns: Schema, *, native: bool = True) -> 
 
 
 def avro_blocks(group: list[Framed]) -> Iterator[list[Framed]]:
-    """Cut payloads into blocks of so many bytes; one that is larger stands alone."""
+    """Cut payloads into blocks of so many bytes; a larger payload is a block of its own."""
     block: list[Framed] = []
     size = 0
     for one in group:
@@ -174,7 +176,7 @@ def avro_blocks(group: list[Framed]) -> Iterator[list[Framed]]:
 
 
 def avro_record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
-    """The one record that a payload is."""
+    """The record of a payload."""
     found = writer.read(cursor)
     if cursor.position != cursor.end:
         raise broken(f"{cursor.end - cursor.position} bytes are left behind the record")
@@ -187,10 +189,9 @@ def avro_record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
 def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     """The decoder for a route; see `formats.registry.OpenDecoder`.
 
-    Options: `tombstones`; `connect`: `false` where names that Kafka Connect gives to types mean
-    nothing; `bare`, beside a
-    registry: the field as which a payload is read that is no record; and either `registry.*`, or
-    `schema`, or `schemas.0`, `schemas.1` ...
+    Options: `tombstones`; `connect`: `false` where Kafka Connect's type names have no meaning;
+        `bare`, for a registry: the field name for payloads that are no records; and either
+        `registry.*`, or `schema`, or `schemas.0`, `schemas.1` ...
     """
     registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
     connect = options.get(AVRO_CONNECT, "true") == "true"

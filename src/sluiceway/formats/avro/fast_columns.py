@@ -1,8 +1,8 @@
 """The fast path for Avro: payloads of one schema -> columns, keeping what it vouches for.
 
-It knows records of plain values, each of them null or not, and columns of the same kind as the
-value. Anything else, and every row with a fault or a value that a column has no room for, is left
-to the slow path, with which the rows it keeps agree.
+It supports records of plain values, each of them null or not, and columns of the same kind as the
+value. Anything else is left to the slow path, and so is every row with a fault or a value without
+room in its column. The rows that it keeps agree with the slow path.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from sluiceway.types.schema import (
 MIN_ROWS = 16
 """Below so many rows the slow path costs less."""
 BLOCK_BYTES = 16 * 1024 * 1024
-"""So many bytes of payloads are read at a time; the work takes some 20 times that in memory."""
+"""Payloads are read in blocks of so many bytes; the work takes some 20 times that in memory."""
 
 _INT32_END = 1 << 31
 _MAX_OFFSET = (1 << 31) - 1
@@ -53,12 +53,12 @@ _LONG_END = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Values of one field.
+    """The values that were found for one field.
 
     Attributes:
-        rows: Payloads that have one; the others have null.
-        values: One for each of `rows`; of text where it begins.
-        sizes: Of text, its bytes.
+        rows: Payloads that have a value; the others have null.
+        values: One value for each of `rows`; for text, where it begins.
+        sizes: Length of texts in bytes; None for other values.
     """
 
     rows: Ints
@@ -67,9 +67,9 @@ class Found:
 
 
 Step = Callable[[Scan, Ints, dict[int, Found]], None]
-"""Reads a field of some payloads and notes what it found under the field's number."""
+"""Reads a field of some payloads and stores the values under the field's number."""
 Build = Callable[[Scan, Found, int], pa.Array]
-"""What was found -> a column, doubting rows that do not fit."""
+"""Values -> a column; doubts rows that do not fit."""
 
 
 class FastColumns:
@@ -77,9 +77,8 @@ class FastColumns:
 
     Args:
         steps: Reads a record.
-        columns: For each column the number of its field, how it is built, and whether it is
-            required.
-        schema: Of the columns.
+        columns: For each column the number of its field, its builder, and whether it is required.
+        schema: Schema of the columns.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class FastColumns:
         """Read payloads.
 
         Returns:
-            Columns of the rows it vouches for, their positions, and those of all others.
+            Columns of the vouched rows, their positions, and the positions of all others.
         """
         count = len(payloads)
         scan = Scan(payloads, np.asarray(begins, np.int64))
@@ -187,7 +186,7 @@ class _Compiler:
         return step
 
     def _record_or_null(self, node: Union, path: tuple[str, ...]) -> Step | None:
-        """A record that may not be there: null is every field of it then."""
+        """A record or null: with null every field is null."""
         records = [place for place, one in enumerate(node.branches) if isinstance(one, AvroRecord)]
         null = Primitive("null")
         if len(node.branches) != 2 or len(records) != 1 or null not in node.branches:  # noqa: PLR2004
@@ -259,7 +258,7 @@ def _enums(scan: Scan, rows: Ints, count: int) -> Found:
 
 
 def _builder(node: Node, field: Field) -> Build | None:
-    """How a column is built of values of the same kind."""
+    """Builder of a column from values of the same kind."""
     kind = field.type
     match node:
         case Primitive("boolean") if isinstance(kind, BooleanType):
@@ -302,7 +301,7 @@ def _of_times(name: str, field: Field) -> Build | None:
 
 
 def _of_connect_times(name: str, field: Field) -> Build | None:
-    """Of numbers that are times: either, as the column wants it."""
+    """Builder for numbers that are times: numbers or times, as the column needs."""
     kind, unit = field.type, field.time_unit
     if isinstance(kind, IntegerType) or unit is not None:
         return _of_numbers(kind, unit)
@@ -372,7 +371,7 @@ def _of_symbols(symbols: tuple[str, ...]) -> Build | None:
 
 
 def _texts(scan: Scan, found: Found, count: int) -> pa.Array:
-    """Text as it is; a NUL, and what is no UTF-8, is doubted."""
+    """Text unchanged; a NUL, or text that is no UTF-8, is doubted."""
     data, offsets = scan.gather(found.values, found.sizes)
     if offsets[-1] > _MAX_OFFSET:
         scan.doubted[:] = True
@@ -395,7 +394,7 @@ def _texts(scan: Scan, found: Found, count: int) -> pa.Array:
 
 
 def _doubt_bad_text(scan: Scan, found: Found, content: bytes) -> None:
-    # All of it being UTF-8, a text is when it does not begin within a character.
+    # When all of it is UTF-8, a text is too, unless it begins within a character.
     inside: npt.NDArray[np.bool_] = (scan.data[found.values] & 0xC0) == 0x80  # noqa: PLR2004
     scan.doubt(found.rows, inside & (found.sizes > 0))
     try:

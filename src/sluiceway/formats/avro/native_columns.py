@@ -1,8 +1,8 @@
 """The native fast path for Avro: payloads of one schema -> columns, nested to any depth.
 
-The native module reads what a plan says: for each value of the record how its bytes become a
-column's, or that they are stepped over. Rows with a fault, and values that a column has no room
-for, are left to the slow path, with which the rows it keeps agree.
+A plan says for each value of the record how its bytes become a column's value, or that they are
+skipped. Rows with a fault, and values without room in a column, are left to the slow path, with
+which the kept rows agree.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,11 +56,11 @@ from sluiceway.types.schema import (
 from sluiceway.types.typed_matrix import TypedKind, accepted_typed_kinds
 
 _Place = tuple[DataType, str | None, Policy]
-"""What values become: type, unit and policy."""
+"""Target of values: type, unit and policy."""
 _How = tuple[object, ...]
 _NULL = Primitive("null")
 _UTC = "UTC"
-# A column has 2 GiB of text at most, made of a block in which a symbol is a byte.
+# A column holds 2 GiB of text at most, made from a block in which a symbol takes one byte.
 _MAX_SYMBOL = 32
 _NEVER: _How = ("never",)
 _OF_NULL: _How = ("null",)
@@ -77,8 +77,8 @@ class NativeAvro:
     """Reads payloads of one schema into columns. Created once a schema and task.
 
     Args:
-        schema: Of the columns.
-        reader: The module's own.
+        schema: Schema of the columns.
+        reader: The module's own reader.
     """
 
     def __init__(self, schema: Schema, reader: Any) -> None:
@@ -91,11 +91,11 @@ class NativeAvro:
 
         Args:
             node: The schema that payloads were written with.
-            schema: The columns, units and policies handed on to what lies inside.
-            connect: Whether values are what Kafka Connect means by them.
+            schema: The columns, with units and policies passed on to inner fields.
+            connect: Whether values have Kafka Connect's meaning.
 
         Returns:
-            None where the module is not installed, or cannot read such records or columns.
+            None where the module is not installed, or does not support such records or columns.
         """
         module = native_module()
         if module is None or not isinstance(node, AvroRecord):
@@ -127,7 +127,7 @@ class _Plan:
     """Plans the reading of one schema's records.
 
     Attributes:
-        records: Those that are stepped over: how each of their fields is.
+        records: Records that are skipped, with the layout of their fields.
     """
 
     def __init__(self, *, connect: bool) -> None:
@@ -143,12 +143,12 @@ class _Plan:
         wanted: Sequence[tuple[tuple[str, ...], int]],
         columns: Sequence[Field],
     ) -> list[_How] | None:
-        """How the fields of a record are read; None where they cannot be.
+        """How to read the fields of a record; None where that is not possible.
 
         Args:
             node: The record.
-            wanted: Of each column that is in it, the path from there and the number.
-            columns: All of them.
+            wanted: For each column in the record: the path from there, and its number.
+            columns: All columns.
         """
         names = {name for name, _ in node.fields}
         steps: list[_How] = [("absent", n) for path, n in wanted if path[0] not in names]
@@ -190,7 +190,7 @@ class _Plan:
     # Values that no column reads
 
     def skip(self, node: Node) -> _How:  # noqa: C901, PLR0911 - a case a kind
-        """How a value is stepped over."""
+        """How to skip a value."""
         match node:
             case Primitive(_, Logical("decimal")):
                 return ("digits", None)
@@ -221,7 +221,7 @@ class _Plan:
     # Values that columns read
 
     def how(self, node: Node, place: _Place) -> _How:
-        """How a value becomes a column's; `_NEVER` where the slow path decides it."""
+        """How a value becomes a column's; `_NEVER` where the slow path decides."""
         data_type, unit, policy = place
         match node:
             case Union(branches):
@@ -274,7 +274,7 @@ class _Plan:
 
 
 def _column_kind(place: _Place) -> NativeKind | None:
-    """The column that the module builds; how it is read the plan says."""
+    """Type of the column that the module builds; the plan says how to read it."""
     data_type, unit, policy = place
     match data_type:
         case ListType(element):
@@ -333,14 +333,14 @@ def _plain(node: Node, place: _Place) -> _How:  # noqa: C901, PLR0911, PLR0912 -
 
 
 def _takes_text(place: _Place) -> bool:
-    """Whether texts are read as JSON's are."""
+    """Whether the column reads texts as JSON's are read."""
     data_type = place[0]
     nested = isinstance(data_type, ListType | MapType | StructType | BinaryType)
     return not nested and native_kind(*place) is not None
 
 
 def _encoded(symbols: Sequence[str]) -> Iterator[bytes]:
-    """Lone surrogates come out as bytes that are no text, so that such a symbol is in doubt."""
+    """Lone surrogates become bytes that are no text, so that such a symbol is in doubt."""
     return (symbol.encode("utf-8", "surrogatepass") for symbol in symbols)
 
 
@@ -362,7 +362,7 @@ def _moment(name: str, ns: int) -> _How:
 
 
 def _time(name: str, logical: str, place: _Place) -> _How:
-    """Of numbers that are times by their schema."""
+    """How to read numbers that are times by their schema."""
     data_type, unit, _ = place
     if logical in CONNECT_TIMES:
         is_time = isinstance(data_type, DateType | _MOMENTS) and unit is None
@@ -378,7 +378,7 @@ def _time(name: str, logical: str, place: _Place) -> _How:
 
 
 def _of_time(name: str, made: TypedTime, place: _Place) -> _How:
-    """Of numbers of which 1 is the time `made`."""
+    """How to read numbers that count times; `made` is the time of 1."""
     data_type, _, policy = place
     taken = accepted_typed_kinds(kind_of_type(data_type), policy)
     match made:

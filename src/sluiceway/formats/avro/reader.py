@@ -1,6 +1,6 @@
 """Avro's binary encoding -> values, one payload at a time; nothing in a payload is trusted.
 
-Lengths and counts are held against the bytes that are left before anything is made of them.
+Lengths and counts are compared with the remaining bytes before anything is allocated.
 """
 
 import struct
@@ -36,7 +36,7 @@ from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES, CONNECT_TIMES, V
 from sluiceway.types.dirty import DirtyReason
 
 MAX_DEPTH = 100
-# Items without a byte of their own, such as nulls: nothing in the payload bounds their number.
+# Items without bytes, such as nulls: the payload does not bound their number.
 MAX_EMPTY_ITEMS = 10_000
 MAX_DECIMAL_BYTES = 512
 MAX_SCALE = 500
@@ -50,7 +50,7 @@ _NS = {"millis": 1_000_000, "micros": 1000, "nanos": 1}
 
 
 class Cursor:
-    """A place in a payload.
+    """A position in a payload.
 
     Args:
         data: The payload.
@@ -94,7 +94,7 @@ class Cursor:
         return (value >> 1) ^ -(value & 1)
 
     def length(self) -> int:
-        """The next length in bytes, which the payload has."""
+        """The next length in bytes, checked against the payload."""
         at = self.position
         count = self.long()
         if not 0 <= count <= self.end - self.position:
@@ -103,7 +103,7 @@ class Cursor:
         return count
 
     def enter(self) -> None:
-        """Go a level down."""
+        """Enter one more level of nesting."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             message = f"records, arrays and maps are nested deeper than {MAX_DEPTH} levels"
@@ -119,22 +119,22 @@ def broken(what: str) -> DirtyValueError:
 
 
 def compile_reader(node: Node, *, connect: bool = False) -> Read:
-    """Make the reading of values of a schema. Called once a schema and process.
+    """Compile the reading of a schema's values. Called once a schema and process.
 
     Args:
         node: The schema.
-        connect: Records that Kafka Connect means as decimals are such.
+        connect: Whether records that are decimals to Kafka Connect become decimals.
 
     Returns:
-        A function from a cursor to the value, of which the cursor then stands behind: numbers,
-        text, bytes, lists, dictionaries, and times as in `convert.typed_values`. It raises
+        A function from a cursor to the value; it leaves the cursor after the value. Values are
+        numbers, text, bytes, lists, dictionaries, and times as in `convert.typed_values`. It raises
         DirtyValueError. Text that is no UTF-8 holds lone surrogates.
     """
     return _Compiler(connect=connect).compile(node)
 
 
 class _Compiler:
-    """Compiles a schema that may hold itself."""
+    """Compiles a schema that may contain itself."""
 
     def __init__(self, *, connect: bool) -> None:
         self._connect = connect
@@ -171,7 +171,7 @@ class _Compiler:
 
 
 def least_bytes(node: Node) -> int:
-    """How many bytes a value has at the least; one that holds itself counts as none there."""
+    """Fewest bytes of a value; a schema inside itself counts as none there."""
     return _least_bytes(node, {})
 
 
@@ -313,7 +313,7 @@ def _map(read_value: Read) -> Read:
 
 
 def _block(cursor: Cursor, least_bytes: int, before: int) -> tuple[int, int] | None:
-    """The next block's number of items, and where it ends if it says so; None behind the last."""
+    """The next block's number of items, and its end if the block gives it; None after the last."""
     at = cursor.position
     count, end = cursor.long(), -1
     if count == 0:
@@ -373,12 +373,12 @@ def _uuid(value: object) -> object:
 
 
 def is_variable_decimal(node: AvroRecord) -> bool:
-    """Whether Kafka Connect means a decimal with a scale of its own by a record."""
+    """Whether the record is Kafka Connect's decimal with its own scale."""
     return node.name == VARIABLE_DECIMAL and {name for name, _ in node.fields} == {"scale", "value"}
 
 
 def _variable_decimal(read: Read) -> Read:
-    """A decimal with a scale of its own: a record of both."""
+    """A decimal with its own scale: a record of both."""
 
     def read_decimal(cursor: Cursor) -> object:
         found = read(cursor)
@@ -399,7 +399,7 @@ def _of_scale(record: Mapping[str, object]) -> Decimal:
 
 
 def _big_decimal(read: Read) -> Read:
-    """A decimal with a scale of its own: bytes in which the digits and the scale are."""
+    """A decimal with its own scale: bytes that hold the digits and the scale."""
 
     def read_decimal(cursor: Cursor) -> Decimal:
         at = cursor.position

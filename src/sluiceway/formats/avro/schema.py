@@ -1,7 +1,7 @@
-"""Avro schemas: their JSON text -> nodes, and the fingerprint that single-object payloads name.
+"""Avro schemas: their JSON text -> nodes, and the fingerprint in single-object payloads.
 
-Source: Apache Avro 1.12 specification. An attribute or logical type that is not valid is ignored,
-as it demands; a schema that is none is refused.
+Source: Apache Avro 1.12 specification. As it demands, an invalid attribute or logical type is
+    ignored; an invalid schema is refused.
 """
 
 import json
@@ -27,13 +27,13 @@ _TIMES = {
     ("string", "uuid"),
 }  # fmt: skip
 _UUID_BYTES = 16
-# What its converter says of a decimal without a precision.
+# Kafka Connect's own default for a decimal without a precision.
 CONNECT_PRECISION = 64
 _EMPTY_FINGERPRINT = 0xC15D213AA4D7A795
 
 
 class AvroSchemaError(ValueError):
-    """A text is no Avro schema; says what is wrong."""
+    """A text is no Avro schema; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Logical:
     """A logical type.
 
     Attributes:
-        name: As in the specification, or of `connect_times`.
-        scale: Of a decimal.
-        precision: Of a decimal: how many digits it has at most.
+        name: Name in the specification, or one of `connect_times`.
+        scale: Scale of a decimal.
+        precision: Most digits of a decimal.
     """
 
     name: str
@@ -117,12 +117,12 @@ def parse_schema(
 
     Args:
         text: JSON.
-        referenced: Schemas of the named types that it uses, those they use before them.
-        connect: Take the names that Kafka Connect gives to numbers as logical types.
-        texts: Those that it gives to texts and that are taken so too.
+        referenced: Schemas of the named types that it uses, dependencies first.
+        connect: Whether Kafka Connect's names for numbers are logical types.
+        texts: Kafka Connect's names for texts that are logical types too.
 
     Raises:
-        AvroSchemaError: It is no schema.
+        AvroSchemaError: The text is no schema.
     """
     names: dict[str, Node] = {}
     try:
@@ -196,7 +196,7 @@ class _Parser:
                 return self.parse(_part(found, "type"), space, depth + 1)
 
     def _connect_name(self, found: Mapping[str, Any], kind: str) -> Logical | None:
-        """What Kafka Connect means by a number or a text, where that is a time."""
+        """Kafka Connect's logical type of a number or a text, where that is a time."""
         name = found.get("connect.name")
         if self._texts is None or not isinstance(name, str):
             return None
@@ -234,7 +234,7 @@ class _Parser:
         return self._known(name, Fixed(size, _logical_of(found, "fixed")))
 
     def _known(self, name: str, made: Node) -> Node:
-        """A named type; of one that is defined again, and alike, the first."""
+        """A named type; when it is defined again with equal text, the first one."""
         known = self._names.setdefault(name, made)
         alike = known == made
         if isinstance(known, AvroRecord) and isinstance(made, AvroRecord):
@@ -245,7 +245,7 @@ class _Parser:
 
 
 def full_name(found: Mapping[str, Any], space: str) -> tuple[str, str]:
-    """Full name of a named type and the namespace inside of it."""
+    """Full name of a named type, and the namespace inside of it."""
     name = found.get("name")
     if not isinstance(name, str) or not name:
         raise AvroSchemaError("a named type has no name")
@@ -280,7 +280,7 @@ def _logical_of(found: Mapping[str, Any], of: str) -> Logical | None:
 
 
 def _connect_decimal(found: Mapping[str, Any], of: str) -> Logical | None:
-    """Kafka Connect's decimal, of a scale that Avro's has not: below 0, or above the precision."""
+    """Kafka Connect's decimal whose scale Avro does not allow: below 0, or above the precision."""
     if of != "bytes" or found.get("connect.name") != CONNECT_DECIMAL:
         return None
     parameters = found.get("connect.parameters")
@@ -302,7 +302,7 @@ def fingerprint(text: str) -> int:
     """CRC-64-AVRO of a schema's Parsing Canonical Form.
 
     Raises:
-        AvroSchemaError: It is no schema.
+        AvroSchemaError: The text is no schema.
     """
     crc = _EMPTY_FINGERPRINT
     for byte in canonical_form(text).encode("utf-8"):
@@ -314,7 +314,7 @@ def canonical_form(text: str) -> str:
     """The schema's Parsing Canonical Form: equal for schemas that read payloads equally.
 
     Raises:
-        AvroSchemaError: It is no schema.
+        AvroSchemaError: The text is no schema.
     """
     parse_schema(text)
     return json.dumps(_canonical(_load(text), ""), separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Where the schemas come from that payloads were written with."""
+"""Sources of the schemas that payloads were written with."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class WriterSchema:
 
     Attributes:
         node: The schema.
-        connect: Values are what Kafka Connect means by them.
+        connect: Whether values have Kafka Connect's meaning.
     """
 
     node: Node
@@ -44,7 +44,7 @@ class WriterSchemas(Protocol):
     """Schemas by the keys that payloads name."""
 
     def of(self, keys: Collection[int]) -> Mapping[int, "WriterSchema | DirtyValueError"]:
-        """The schema of each key, or why its payloads cannot be read. Called once a batch.
+        """The schema of each key, or the fault of its payloads. Called once a batch.
 
         Raises:
             SchemaRegistryUnavailableError: A registry does not answer.
@@ -54,7 +54,7 @@ class WriterSchemas(Protocol):
 
 
 def unknown_schema(what: str) -> DirtyValueError:
-    """The fault of payloads whose schema is not to be had."""
+    """The fault of payloads without a schema."""
     return DirtyValueError(DirtyReason.UNKNOWN_SCHEMA, what, stage="decode")
 
 
@@ -63,11 +63,11 @@ class GivenSchemas:
 
     Args:
         texts: Schemas as JSON.
-        by_fingerprint: False when there is one, which all payloads have.
-        connect: As of `RegistrySchemas`.
+        by_fingerprint: False for one schema of all payloads.
+        connect: As in `RegistrySchemas`.
 
     Raises:
-        ValueError: One of them is no schema, or two are alike.
+        ValueError: A text is no schema, or two schemas are equal.
     """
 
     def __init__(
@@ -93,9 +93,10 @@ class RegistrySchemas:
     """Schemas of a registry by id.
 
     Args:
-        store: Of the registry.
-        connect: Kafka Connect's converter made the schemas: read values as it means them.
-        bare: A value that is no record is read as a record of this one field; None reads none.
+        store: Schemas of the registry.
+        connect: Whether Kafka Connect's converter made the schemas: then values have its meaning.
+        bare: Field name for values that are no records, read as its only field; None reads no such
+            value.
     """
 
     def __init__(
@@ -126,6 +127,6 @@ class RegistrySchemas:
         except AvroSchemaError as error:
             return unknown_schema(f"the {schema_name(key)} cannot be read: {error}")
         if self._bare is not None and not isinstance(node, AvroRecord):
-            # The bytes of a record of one field are those of the field.
+            # A record of one field has the same bytes as the field.
             node = AvroRecord(self._bare, [(self._bare, node)])
         return WriterSchema(node, self._connect)

@@ -1,4 +1,4 @@
-"""Canal's messages for tables with a key: each row of a message is a change, a new key two."""
+"""Canal's messages for tables with a key: each row of a message is a change, a new key is two."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -40,19 +40,19 @@ _Object = Mapping[str, object]
 class CanalChangeDecoder(RowDecoder):
     """Decodes Canal's flat messages into changes of rows. Created once per task, by one thread.
 
-    A message gives as many rows as it changed, in its order; one that is dirty makes it dirty
-    whole.
+    A message gives as many rows as it changed, in order. One dirty row makes the whole message
+    dirty.
 
     Args:
         schema: The table's columns. A path that begins with `$` starts at the message, any other
             at each of its rows.
-        options: `other_messages`, `tombstones` and `key` as of `ChangeLogDecoder`; `order`: with
-            `one_partition` a row's key may change, else that is dirty, and the database's own key
-            has to be the table's; `table`: the only one whose messages count, as `name` or
+        options: `other_messages`, `tombstones` and `key` as in `ChangeLogDecoder`. `order`: with
+            `one_partition` a row's key may change; else that is dirty, and the database's own key
+            has to be the table's. `table`: the only table whose messages count, as `name` or
             `database.name`.
 
     Raises:
-        ValueError: Options or columns that cannot be.
+        ValueError: Options or columns are not valid.
     """
 
     def __init__(self, schema: Schema, options: Mapping[str, str]) -> None:
@@ -107,7 +107,7 @@ class CanalChangeDecoder(RowDecoder):
         return with_kinds(collected.decoded(), self._schema)
 
     def _changes(self, payload: bytes) -> list[list[object]]:
-        """All that a message changed, in its order."""
+        """All changes of a message, in order."""
         message: _Object = parse_object(payload, lenient=self._lenient)
         marker = str(message.get("type"))
         if isinstance(message, JsonObject):
@@ -144,7 +144,7 @@ class CanalChangeDecoder(RowDecoder):
         return named[-len(self._table) :] == self._table
 
     def _check_own_key(self, message: _Object) -> None:
-        """The queue's order is by the database's key, unless there is one partition."""
+        """Check that the database's key is the table's, unless there is one partition."""
         names = message.get("pkNames")
         if self._moves or not isinstance(names, list) or not names:
             return
@@ -167,7 +167,7 @@ class CanalChangeDecoder(RowDecoder):
         return [read(row) for read in self._key_readers]
 
     def _values(self, message: _Object, row: _Object, kind: RowKind) -> list[object]:
-        """One value a column, and the kind; of a delete nothing but the key."""
+        """One value a column, and the kind; for a delete only the key."""
         keys = iter(self._key_readers)
         columns = zip(self._readers, self._of_message, self._of_key, strict=True)
         values: list[object] = []
@@ -188,7 +188,7 @@ def _reader(field: Field) -> _Read:
 
 
 def _objects(message: _Object, name: str) -> list[_Object]:
-    """The rows under a name; none where there is no array of objects."""
+    """The rows under a name; empty when it holds no array of objects."""
     found = message.get(name)
     listed = found if isinstance(found, list) else []
     if not all(isinstance(each, dict) and not isinstance(each, JsonObject) for each in listed):

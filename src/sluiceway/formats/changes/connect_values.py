@@ -1,7 +1,7 @@
-"""Values that Kafka Connect writes as others, and names in the schema beside them.
+"""Values that Kafka Connect writes in another form, with their types in the message's schema.
 
 Its JSON converter writes a decimal as the bytes of a whole number, in base64, and a time as a
-number; which it is, and the scale, stand in the message's schema only.
+number. Only the message's schema has the type and the scale.
 Source: Kafka Connect's `JsonConverter`, and the semantic types of Debezium's documentation.
 """
 
@@ -53,12 +53,12 @@ _Node = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What values become.
+    """The target of values.
 
     Attributes:
-        type: None where they are inside of something that is kept as text.
-        unit: Of times.
-        redact: Whether the keys of a map are kept out of messages.
+        type: Type of the column; None inside of a value that is kept as text.
+        unit: Unit of times; None without one.
+        redact: Whether the keys of a map stay out of messages.
     """
 
     type: DataType | None
@@ -72,25 +72,25 @@ class _Target:
 
     @property
     def element(self) -> "_Target":
-        """Of an array's items."""
+        """Target of an array's items."""
         return replace(self, type=self.type.element if isinstance(self.type, ListType) else None)
 
     @property
     def key(self) -> "_Target":
-        """Of a map's keys, which know no unit."""
+        """Target of a map's keys, which have no unit."""
         return _Target(self.type.key if isinstance(self.type, MapType) else None)
 
     @property
     def value(self) -> "_Target":
-        """Of an object's values, where they are not those of a struct."""
+        """Target of an object's values, unless it is a struct."""
         return replace(self, type=self.type.value if isinstance(self.type, MapType) else None)
 
 
 def schema_marks(schema: Schema) -> tuple[bytes, ...]:
-    """Bytes of messages that hold a text which their own schema may mean as another value.
+    """Byte strings in messages with a text whose schema may give it another meaning.
 
-    What reads by columns reads no schema, and the text can look like another number or instant.
-    Called when a decoder is made.
+    The fast path reads no schema, and the text can look like another number or instant. Called when
+    a decoder is made.
     """
     kinds = [leaf for field in schema.fields for leaf, _ in leaves(field.type, field.policy)]
     walls = CONNECT_TEXT_TIMES if any(isinstance(kind, _TIMES) for kind in kinds) else ()
@@ -99,37 +99,37 @@ def schema_marks(schema: Schema) -> tuple[bytes, ...]:
 
 
 def see_wrapped(message: Mapping[str, object]) -> Callable[[Field], Mapping[str, object]] | None:
-    """What columns read of a message that may have come with its schema; None of any other."""
+    """What columns read of a message that may have its schema; None without a schema."""
     return SchemaView(message).of if is_wrapped(message) else None
 
 
 class SchemaView:
-    """A message that came with its schema, as the schema means it. Made for each such message.
+    """A message with its own schema, read by that schema. Made for each such message.
 
     Args:
-        message: With the keys `schema` and `payload`; with `schema` given, the row itself.
-        schema: As Connect writes it; of the row.
+        message: Object with the keys `schema` and `payload`; with `schema` given, the row itself.
+        schema: Connect's schema of the row.
     """
 
     def __init__(self, message: Mapping[str, object], schema: _Node | None = None) -> None:
         self._message = message
         self._wrapped = schema is None
         self._schema: object = message.get(WRAPPED_SCHEMA) if schema is None else schema
-        # Fields by name, of the structs that were asked for; nodes live as long as the message.
+        # Fields by name, for structs that were read; nodes live as long as the message.
         self._fields: dict[int, dict[object, object]] = {}
 
     def of(self, field: Field) -> Mapping[str, object]:
-        """What a column's reader gets in place of the message. Called for each column.
+        """The object that a column's reader gets. Called for each column.
 
         Args:
             field: The column; its path begins with `payload` where the message has that.
 
         Returns:
-            The message, or as much of it as the reader asks for, with decimals as numbers, and
-            with times where the column is one and has no unit of its own.
+            The message, or the part that the reader needs, with decimals as numbers. Times are
+            times where the column is one and has no unit of its own.
 
         Raises:
-            DirtyValueError: A decimal is none, or the schema does not say its scale.
+            DirtyValueError: A decimal is not valid, or the schema lacks its scale.
         """
         message, path = self._message, field.path or (field.name,)
         node, value = self._schema, cast("object", message)
@@ -156,12 +156,12 @@ class SchemaView:
         return seen
 
     def meant_at(self, path: Sequence[str]) -> dict[str, object]:
-        """The object under a path, each of its values with what the schema says of it.
+        """The object under a path, each value with its meaning by the schema.
 
-        Called for a few messages whose fields no column reads.
+        Called for a few messages with fields that no column reads.
 
         Args:
-            path: From the message.
+            path: Keys from the message on.
 
         Returns:
             Values as in `convert.schema_values`; empty where there is no object.
@@ -179,7 +179,7 @@ class SchemaView:
         return {key: self._meant(key, held, self._below(below, key)) for key, held in value.items()}
 
     def _meant(self, name: str, value: object, node: object) -> object:
-        """A value with its meaning, where it is there and has a schema."""
+        """A value with its meaning, where it exists and has a schema."""
         if value is None or not isinstance(node, dict):
             return value
         meaning = self._meaning(name, value, node)
@@ -204,7 +204,7 @@ class SchemaView:
             return Meaning(found, value, types.is_clock, unfit=error)
 
     def _below(self, node: _Node, key: str) -> object:
-        """The schema of what an object has under a key."""
+        """The schema of an object's value under a key."""
         if node.get("type") == "map":
             return node.get("values")
         fields = self._fields.get(id(node))
@@ -216,7 +216,7 @@ class SchemaView:
         return fields.get(key)
 
     def _read(self, value: object, node: object, target: _Target) -> object:
-        """A value as its schema means it; the same object when that changes nothing."""
+        """A value by its schema; the same object when that changes nothing."""
         if value is None or not isinstance(node, dict):
             return value
         name = node.get("name")
@@ -243,7 +243,7 @@ class SchemaView:
         return found if changed else value
 
     def _entries(self, value: list[object], node: _Node, target: _Target) -> object:
-        """A map whose keys are not text: pairs in an array."""
+        """A map with keys that are no text: pairs in an array."""
         found: list[object] = []
         for place, one in enumerate(value):
             entry = map_entry(one)
@@ -271,7 +271,7 @@ class SchemaView:
         if not changed:
             return value
         if isinstance(value, JsonObject):
-            # What came twice has to be seen by who reads it.
+            # The reader has to see keys that came twice.
             copy = JsonObject(list((value | changed).items()))
             copy.doubled = value.doubled
             return copy
@@ -285,7 +285,7 @@ class SchemaView:
 
 
 def _name(node: Mapping[str, object]) -> str | None:
-    """The field's; None for one that has none, which is asked for by nobody."""
+    """The field's name; None for a field without one, which no column reads."""
     found = node.get("field")
     return found if isinstance(found, str) else None
 
@@ -297,7 +297,7 @@ def _time(number: str, name: object) -> object:
 
 def _decimal(value: object, node: _Node, target: _Target) -> object:
     if type(value) is not str or isinstance(target.type, BinaryType):
-        # Converters can be told to write numbers; and who wants the bytes gets them.
+        # An option of the converters writes numbers, and a binary column gets the bytes.
         return value
     parameters = node.get("parameters")
     scale = parameters.get("scale") if isinstance(parameters, dict) else None
@@ -305,7 +305,7 @@ def _decimal(value: object, node: _Node, target: _Target) -> object:
 
 
 def _variable_decimal(value: object) -> object:
-    """A decimal with a scale of its own: an object of both."""
+    """A decimal with its own scale: an object of both."""
     if not isinstance(value, dict) or type(value.get("value")) is not str:
         return value
     if isinstance(value, JsonObject):

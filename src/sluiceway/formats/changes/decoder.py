@@ -39,7 +39,7 @@ from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Schema, inner_settings
 
-# With fewer of a batch's messages in the form that was tried, the next one begins with the other.
+# If fewer messages of a batch have the form that was tried, the next batch tries the other first.
 _HALF = 2
 EVOLVE = "evolve"
 _IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
@@ -52,17 +52,17 @@ class ChangeLogDecoder(RowDecoder):
 
     Args:
         envelope: The kind of change log.
-        schema: The table's columns. A path that begins with `$` starts at the message, any other
-            at the row that was changed.
-        options: `other_messages`: what happens to messages that change no row; `tombstones`; `key`:
-            as JSON, columns by which changes find their rows, which then have kinds; `order`: with
-            `one_partition` a message may change the key of its row; `truncate`: `halt` or `apply`;
-            `unknown_fields`: with `evolve` a row is dirty that has a value under a key that no
+        schema: The table's columns. A path that begins with `$` starts at the message, any other at
+            the changed row.
+        options: `other_messages`: handles messages that change no row. `tombstones`. `key`: as
+            JSON, columns by which changes find their rows, which then have kinds. `order`: with
+            `one_partition` a message may change the key of its row. `truncate`: `halt` or `apply`.
+            `unknown_fields`: with `evolve` a row is dirty when it has a value under a key that no
             column reads.
-        exact_only: Decide every message on its own; the outcome is the same.
+        exact_only: Whether to decide every message on its own; the results are equal.
 
     Raises:
-        ValueError: Options or columns that cannot be.
+        ValueError: Options or columns are not valid.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ChangeLogDecoder(RowDecoder):
         self._extra = (
             ExtraKeys(of_rows, None, only_held=True) if chosen["unknown_fields"] == EVOLVE else None
         )
-        # What reads by columns does not see keys that none of them reads.
+        # The fast path does not see keys that no column reads.
         exact_only = exact_only or self._extra is not None
         self._schemas = WrappedSchemas()
         fast = [
@@ -159,19 +159,19 @@ class ChangeLogDecoder(RowDecoder):
         return self._with_kinds(payloads, collected.decoded())
 
     def _told_by_schema(self, payloads: Sequence[bytes | None]) -> Rows:
-        """Which payloads may hold text that their own schema says to be a number or a local time.
+        """Payloads that may hold text that is a number or a local time by their own schema.
 
-        What reads by columns reads no schema, and the text can look like another value.
+        The fast path reads no schema, and the text can look like another value.
         """
         return rows_with(payloads, self._marks) if self._knows_no_schemas else _NONE
 
     def _prefer_others(self, tried: int, left: int) -> None:
-        """Begin the next batch with the other form, where this one took few of its messages."""
+        """Begin the next batch with the other form, where this one fits few of its messages."""
         if _HALF * (tried - left) < tried:
             self._fast = self._fast[::-1]
 
     def _with_kinds(self, payloads: Sequence[bytes | None], decoded: Decoded) -> Decoded:
-        """What each row is, where rows have a key; which dirty ones begin a snapshot."""
+        """The kinds of rows with a key; and which dirty ones begin a snapshot."""
         if not self._keyed:
             return decoded
         decoded = with_kinds(decoded, self._schema)
@@ -195,7 +195,7 @@ class ChangeLogDecoder(RowDecoder):
         self._other.collect(messages, self._read, collected, self._collected)
 
     def fields_of(self, payload: bytes) -> Mapping[str, object]:
-        """See `RowDecoder.fields_of`: those of the row that a change leaves."""
+        """See `RowDecoder.fields_of`: fields of the row after the change."""
         try:
             found = parse_object(payload, lenient=self._lenient)
             return self._forms[self._is_wrapped(found)].row(found, meant=True)
@@ -214,7 +214,7 @@ class ChangeLogDecoder(RowDecoder):
         return bool(wrapper) and wrapper in found and found.get(marker) is None
 
     def _read(self, payload: bytes) -> list[list[object]]:
-        """The changes that a message tells: one, or with the delete of an old key two."""
+        """The changes of a message: one, or two with the delete of an old key."""
         found = self._schemas.parse(payload, lenient=self._lenient)
         wrapper, wrapped = self._envelope.wrapper, self._is_wrapped(found)
         if wrapped and found[wrapper] is None and not isinstance(found, JsonObject):
@@ -230,7 +230,7 @@ class ChangeLogDecoder(RowDecoder):
 def open_debezium(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     """The decoder for a route; see `formats.registry.OpenDecoder`. A registry means Avro."""
     if any(name.startswith(PREFIX) for name in options):
-        # Not imported for JSON, which has no use for it.
+        # Not imported for JSON, which does not need it.
         found: RowDecoder = import_module("sluiceway.formats.changes.framed").FramedChangeDecoder(
             schema, options
         )
@@ -239,7 +239,7 @@ def open_debezium(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
 
 
 def open_canal(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
-    """The decoder for a route; see `formats.registry.OpenDecoder`. With a key, rows come apart."""
+    """The decoder for a route; see `formats.registry.OpenDecoder`. Keyed rows come apart."""
     if options.get("key"):
         return CanalChangeDecoder(schema, options)
     return ChangeLogDecoder(CANAL, schema, options)

@@ -1,4 +1,4 @@
-"""What Debezium, Maxwell and Canal put around rows; data, and how to tell other messages."""
+"""The envelopes of Debezium, Maxwell and Canal as data, and how to recognise other messages."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ Message = Mapping[str, object]
 HEARTBEAT = "heartbeat"
 LOAD_MARK = "bootstrap"
 SKIPPED_KINDS = frozenset({HEARTBEAT, LOAD_MARK})
-"""Of messages that only say that the source lives, or that it begins or ends to load rows."""
+"""Kinds of messages that only show that the source is alive, or that it begins or ends a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +16,19 @@ class Envelope:
     """One kind of change log.
 
     Attributes:
-        name: Of the format.
-        marker: Path to the text that says what happened.
-        images: For each marker of a change: path to the row as it was changed.
-        may_lack_image: Markers of changes that some databases tell without the row.
-        plain: The markers of changes that one path serves, so that they are read by columns.
-        wrapper: Key around a message that comes with its schema; empty when none does.
-        other_kind: From a message that changes no row to its kind; None when it is none known.
-        tombstones: What happens to records without a payload, unless the job file says so.
+        name: Name of the format.
+        marker: Path to the text with the kind of the change.
+        images: For each marker of a change: path to the row after it.
+        may_lack_image: Markers of changes that some databases send without the row.
+        plain: Markers of changes with one path of the row, which columns can read together.
+        wrapper: Key around a message that has its schema; empty when none has.
+        other_kind: Returns the kind of a message that changes no row; None for an unknown one.
+        tombstones: Default for records without a payload.
         deletes: Markers of changes after which the row is gone.
-        old: For each marker of a change that may be of the key: path to the values before it.
-            Others tell such a change as a delete and an insert.
-        first: Bytes of every message with which a snapshot of a table begins, and of no other;
-            none where the log does not tell.
+        old: For each marker of a change that may change the key: path to the values before it.
+            Other formats send a delete and an insert instead.
+        first: Bytes that are in every first message of a table's snapshot, and in no other; empty
+            where the log does not mark it.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Envelope:
 def _debezium_kind(message: Message) -> str | None:
     kind = {"t": "truncate", "m": "message"}.get(str(message.get("op")))
     if kind == "message" and "message" not in message:
-        # TiCDC's watermark: a message of PostgreSQL brings what it says.
+        # TiCDC's watermark; a message of PostgreSQL has content of its own.
         return HEARTBEAT
     if kind is not None or message.get("op") is not None:
         return kind
@@ -96,11 +96,11 @@ DEBEZIUM = Envelope(
     other_kind=_debezium_kind,
     may_lack_image=frozenset("d"),
     wrapper="payload",
-    # Debezium writes one behind each delete, so that compaction can drop the row's key.
+    # Debezium writes a tombstone after each delete, so that compaction can drop the row's key.
     tombstones=("skip", "dirty"),
     deletes=frozenset("d"),
-    # `first`, or `first_in_data_collection`; an incremental snapshot has neither. In a text of
-    # the row quotes come with a backslash before them.
+    # `first`, or `first_in_data_collection`; an incremental snapshot has neither. In a text of the
+    # row, quotes come with a backslash before them.
     first=b'"snapshot":"first',
 )
 MAXWELL = Envelope(
@@ -115,8 +115,8 @@ MAXWELL = Envelope(
 CANAL = Envelope(
     name="canal",
     marker=("type",),
-    # A message is one row of the table, with all the rows that it changed as an array.
-    # `INIT` is a row of a full load.
+    # A message is one row of the table, with all the rows that it changed as an array. `INIT` is a
+    # row of a full load.
     images=dict.fromkeys(("INSERT", "UPDATE", "DELETE", "INIT"), ()),
     plain=frozenset({"INSERT", "UPDATE", "DELETE", "INIT"}),
     other_kind=_canal_kind,

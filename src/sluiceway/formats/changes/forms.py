@@ -1,4 +1,4 @@
-"""How the columns of a table are read from a change log's messages: full paths, one by one."""
+"""How a table's columns are read from a change log's messages: full paths, one by one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, StringType
 
 ENVELOPE_PREFIX = "$"
-"""First key of a column's path that begins at the message, and not at the row in it."""
+"""First key of a column's path that begins at the message, not at its row."""
 
 _MARKER = Field("$marker", StringType())
 _Read = Callable[[Mapping[str, object]], object]
@@ -35,7 +35,7 @@ class _Image:
     Attributes:
         path: From the payload's top.
         fields: The columns, with their paths from there.
-        readers: One a column.
+        readers: One for each column.
     """
 
     path: tuple[str, ...]
@@ -44,17 +44,17 @@ class _Image:
 
 
 class MessageForm:
-    """One way in which messages come: with or without a wrapper. Created once a task.
+    """One form of messages: with or without a wrapper. Created once a task.
 
     Args:
         schema: The table's columns.
         envelope: The kind of change log.
         wrapper: Keys around the message.
-        key: Columns by which changes find their rows; with some, each row ends with its kind.
-        moves: Whether a change of the key is taken, as `left_behind` and `read`.
+        key: Columns by which changes find their rows; with a key, each row ends with its kind.
+        moves: Whether a change of the key is allowed; see `left_behind` and `read`.
 
     Raises:
-        ValueError: JSON cannot carry a column's type, or a path leads nowhere.
+        ValueError: JSON cannot carry a column's type, or a path is not valid.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class MessageForm:
         }
 
     def fields(self, schema: Schema, image: tuple[str, ...]) -> list[Field]:
-        """The columns with their paths from the payload's top, rows being under `image`."""
+        """The columns with their paths from the payload's top, where rows are under `image`."""
         return [replace(field, path=self._path(field, image)) for field in schema.fields]
 
     def _reader(self, field: Field, marker: str) -> _Read:
-        """Of a change that deletes a keyed row nothing but the key counts, if it is there."""
+        """Reader of a column; in a change that deletes a keyed row, only the key counts."""
         if not self._key or marker not in self._envelope.deletes:
             return compile_field(field, field.path)
         if field.name.lower() not in self._key:
@@ -120,14 +120,14 @@ class MessageForm:
         """Convert one payload.
 
         Args:
-            payload: Its object.
+            payload: Object of the payload.
 
         Returns:
             One value a column.
 
         Raises:
-            DirtyValueError: It is dirty.
-            OtherMessageError: It changes no row.
+            DirtyValueError: The payload is dirty.
+            OtherMessageError: The payload changes no row.
         """
         marker = self._marker(payload)
         image = self._images.get(str(marker)) if marker is not None else None
@@ -139,7 +139,7 @@ class MessageForm:
             values = [read(payload) for read in image.readers]
         else:
             seen = SchemaView(payload)
-            # Of a delete what no reader asks for is not looked at, however broken it is.
+            # In a delete, values that no reader needs are not checked, however broken they are.
             values = [
                 None if read is _nothing else read(seen.of(field))
                 for field, read in zip(image.fields, image.readers, strict=True)
@@ -151,13 +151,13 @@ class MessageForm:
         return values
 
     def row(self, payload: Mapping[str, object], *, meant: bool = False) -> Mapping[str, object]:
-        """The row that a change leaves, as it stands there; empty for others.
+        """The row after a change, as it is in the message; empty for others.
 
-        Values that the source did not tell are left out: they tell of no column.
+        Values that the source left out are not in it: they show no column.
 
         Args:
-            payload: Its object.
-            meant: Each value with what its schema says of it, as `SchemaView.meant_at`.
+            payload: Object of the payload.
+            meant: Whether each value has its meaning by the schema, as in `SchemaView.meant_at`.
         """
         marker = self._marker(payload)
         image = self._images.get(str(marker)) if marker is not None else None
@@ -174,10 +174,10 @@ class MessageForm:
         }
 
     def untold(self, payload: Mapping[str, object]) -> str | None:
-        """The column of which the source did not tell the value; see `untold_column`.
+        """The first column whose value the source left out; see `untold_column`.
 
         Args:
-            payload: Its object.
+            payload: Object of the payload.
         """
         marker = self._marker(payload)
         image = self._images.get(str(marker)) if marker is not None else None
@@ -186,7 +186,7 @@ class MessageForm:
         return untold_column(image.fields, payload)
 
     def left_behind(self, payload: Mapping[str, object]) -> list[object] | None:
-        """The delete of a row's old key, where the change that `read` gives is of its key.
+        """The delete of a row's old key, where the change that `read` returns is of its key.
 
         Called once a payload, after `read`.
 
@@ -212,7 +212,7 @@ class MessageForm:
         return (*self.wrapper, *self._envelope.old.get(marker, (ENVELOPE_PREFIX,)))
 
     def _changed_steps(self, payload: Mapping[str, object], marker: str) -> list[str]:
-        """Columns of the key that a change of one row has changed."""
+        """Key columns that the change of a row has changed."""
         old = self._at(payload, self._old_path(marker))
         return [step for step in self._key_steps if step in old]
 
@@ -225,7 +225,7 @@ class MessageForm:
         return found if isinstance(found, dict) else {}
 
     def _check_key_kept(self, payload: Mapping[str, object], marker: str) -> None:
-        """A change of the key is two changes, which one message of another's key cannot bring."""
+        """Refuse a change of the key: it is two changes, whose keys may be in two partitions."""
         changed = self._changed_steps(payload, marker)
         if changed and not self._moves:
             message = f"the change is one of the row's key {changed[0]}: the old row would stay"
@@ -265,5 +265,5 @@ def _nothing(payload: Mapping[str, object]) -> None:
 
 
 def from_message(field: Field) -> bool:
-    """Whether a column reads the message, and not the row in it."""
+    """Whether a column reads the message, not its row."""
     return field.path[:1] == (ENVELOPE_PREFIX,)

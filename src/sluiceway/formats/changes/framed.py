@@ -1,4 +1,4 @@
-"""Debezium's messages in Avro or Protobuf, by a registry's schemas: the envelope is one as well."""
+"""Debezium's messages in Avro or Protobuf, by a registry's schemas, which include the envelope."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -49,17 +49,17 @@ _PLAIN = pa.array(sorted(DEBEZIUM.plain), pa.string())
 class FramedChangeDecoder(RowDecoder):
     """Decodes Debezium's envelopes in Confluent's wire format, one change each.
 
-    Created once per task, by one thread. What a message means is as of JSON: `MessageForm` says.
+    Created once per task, used by one thread. `MessageForm` defines the meaning, as for JSON.
 
     Args:
-        schema: The table's columns. A path that begins with `$` starts at the message, any other
-            at the row that was changed.
-        options: As of `ChangeLogDecoder`, `registry.*`, and `encoding`: `avro` or `protobuf`.
-        fast_rows: From how many rows of a schema on they are read by columns, with equal
-            outcomes; None never does.
+        schema: The table's columns. A path that begins with `$` starts at the message, any other at
+            the changed row.
+        options: As in `ChangeLogDecoder`, `registry.*`, and `encoding`: `avro` or `protobuf`.
+        fast_rows: From how many rows of a schema on they are read by columns, with equal results;
+            None never does.
 
     Raises:
-        ValueError: Options or columns that cannot be.
+        ValueError: Options or columns are not valid.
     """
 
     reads_schema_header = True
@@ -155,7 +155,7 @@ class FramedChangeDecoder(RowDecoder):
             return None
 
     def _begins(self, payload: bytes) -> bool:
-        """Whether a snapshot begins with a record that is dirty, as far as it can be read."""
+        """Whether a dirty record begins a snapshot, as far as it can be read."""
         try:
             message = self._message(payload)
         except DirtyValueError:
@@ -220,12 +220,12 @@ class FramedChangeDecoder(RowDecoder):
     def _read_fast(
         self, collected: CollectedRows, fast: FastAvro, block: list[Framed]
     ) -> list[Framed]:
-        """Take the changes that are vouched for; the others."""
+        """Take the changes that the fast path vouches for; returns the others."""
         rows, payloads, begins = zip(*block, strict=True)
         batch, kept, doubted = fast.read(payloads, begins)
         width = len(self._schema)
         sound = pc.is_in(batch.column(width), _PLAIN)
-        # Where no column of the row has a value, the row as a whole may not be there.
+        # Where no column of the row has a value, the row as a whole may be missing.
         held = [batch.column(n) for n, of_row in enumerate(self._form.reads_rows) if of_row]
         if held:
             there = held[0].is_valid()
@@ -245,7 +245,7 @@ class FramedChangeDecoder(RowDecoder):
 
 
 def _fast_schema(form: MessageForm, schema: Schema, *, keyed: bool) -> Schema:
-    """What is read by columns: those of the table, and what says whether they count."""
+    """Columns for the fast path: the table's, and the ones that decide whether rows count."""
     fields = [*form.fields(schema, _IMAGE_PATH), form.marker_field]
     if keyed:
         fields.append(Field("$snapshot", StringType(), path=_SNAPSHOT))

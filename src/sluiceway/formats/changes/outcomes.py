@@ -1,4 +1,4 @@
-"""What change-log decoders do alike: messages that change no row, and kinds beside the rows."""
+"""Common parts of change-log decoders: messages that change no row, and kinds of rows."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,7 +18,7 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 TOMBSTONE = "tombstone"
 TRUNCATE = "truncate"
 OTHER_TABLE = "other_table"
-"""Of a table that the job file does not name: skipped, whatever becomes of other messages."""
+"""Kind of messages about another table: always skipped."""
 TRUNCATE_CHOICES = ("halt", "apply")
 KIND_FIELD = pa.field(KIND_COLUMN, pa.int8())
 
@@ -26,13 +26,13 @@ Message = TypeVar("Message")
 
 
 class OtherMessages:
-    """Settles messages that change no row of their own. Created once a task.
+    """Handles messages that change no row. Created once a task.
 
     Args:
-        skipped: Whether they are skipped or dirty; those of `SKIPPED_KINDS` always are.
-        tombstones_skipped: The same of tombstones.
-        keyed: Rows are found by a key.
-        applies: A truncate empties the keyed table; else it halts.
+        skipped: Whether they are skipped; else they are dirty. `SKIPPED_KINDS` are always skipped.
+        tombstones_skipped: Whether tombstones are skipped; else they are dirty.
+        keyed: Whether rows have a key.
+        applies: Whether a truncate empties the keyed table; else it halts the route.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class OtherMessages:
         collected: CollectedRows,
         schema: pa.Schema,
     ) -> None:
-        """Read messages one by one: their changes, and what becomes of those that are none.
+        """Read messages one by one: their changes, and the outcome of messages without a change.
 
         Args:
-            messages: Each behind its position in the batch.
-            read: The changes of one, as lists of values for `schema`; raises `OtherMessageError`
-                for one that changes no row, `DirtyValueError` for one that is dirty.
-            collected: Takes all of them.
-            schema: Of its clean rows.
+            messages: Position in the batch and payload of each message.
+            read: Returns the changes of one, as lists of values for `schema`. It raises
+                `OtherMessageError` for one that changes no row, `DirtyValueError` for a dirty one.
+            collected: Gets all of them.
+            schema: Schema of the clean rows.
 
         Raises:
             SourceEmptiedError: As `count`.
@@ -79,17 +79,17 @@ class OtherMessages:
         collected.add_values(values, clean)
 
     def _rows(self, kind: str, schema: pa.Schema) -> list[list[object]]:
-        """The row that stands for a message of this kind, behind it what it is; none for none."""
+        """The row for a message of this kind, with its kind as the last value; empty for none."""
         if kind != TRUNCATE or not self._applies:
             return []
         return [[*([None] * (len(schema) - 1)), RowKind.TRUNCATE]]
 
     def count(self, kind: str, collected: CollectedRows) -> None:
-        """Skip and count one.
+        """Skip and count one message.
 
         Raises:
-            DirtyValueError: It is dirty.
-            SourceEmptiedError: It takes all rows from a table that is to have them.
+            DirtyValueError: The message is dirty.
+            SourceEmptiedError: It removes all rows from a table that has to keep them.
         """
         if kind == TRUNCATE and self._keyed:
             raise SourceEmptiedError(
@@ -109,11 +109,11 @@ class OtherMessages:
 
 
 def with_kinds(decoded: Decoded, schema: pa.Schema) -> Decoded:
-    """Take the kinds, which stand behind all columns, from the rows.
+    """Move the kinds from the last column of the rows to `kinds`.
 
     Args:
-        decoded: With `KIND_FIELD` behind the columns.
-        schema: Of the columns.
+        decoded: Rows with `KIND_FIELD` after the columns.
+        schema: Schema of the columns.
     """
     *columns, kinds = decoded.rows.columns
     return replace(decoded, rows=pa.RecordBatch.from_arrays(columns, schema=schema), kinds=kinds)

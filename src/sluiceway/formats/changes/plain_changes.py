@@ -1,4 +1,4 @@
-"""Plain changes of a change log, read by columns: what a row is now, or which row is gone."""
+"""Plain changes of a change log, read by columns: the row after the change, or a deleted row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,16 +27,17 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Changes of one form whose rows stand at one place of the message.
+    """Changes of one form with rows under one path of the message.
 
     Attributes:
-        path: Reads some columns of the table, then the marker, and then what may not be there.
-        schema: Of the rows, with their kind where they have one.
-        columns: Places in the table of those that are read; the others are null.
-        of_row: Places among these of columns of the row: one at least has a value, since the row
-            may not be there at all. None where a message is its row.
+        path: Fast path that reads some columns of the table, then the marker, and then optional
+            values.
+        schema: Schema of the rows, with their kind where they have one.
+        columns: Positions in the table of the columns that are read; the others are null.
+        of_row: Positions among these of the row's columns, of which at least one has a value; else
+            the row may be missing. None where a message is its row.
         plain: Markers of these changes.
-        deletes: Those after which the row is gone.
+        deletes: Markers of deletes.
     """
 
     path: FastPath
@@ -47,7 +48,7 @@ class _Part:
     deletes: pa.Array
 
     def read(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> Rows:
-        """Take the changes that are vouched for; positions of them among the payloads."""
+        """Take the changes that are vouched for; returns their positions among the payloads."""
         taken: list[Rows] = []
         for block in self.path.read(payloads):
             for batch, places in zip(block.batches, block.rows, strict=True):
@@ -58,10 +59,10 @@ class _Part:
     def read_fetched(
         self, payloads: JoinedPayloads, doubted: Rows, collected: CollectedRows
     ) -> tuple[Rows, Rows]:
-        """The same of payloads where they were fetched to.
+        """As `read`, for fetched payloads, in place.
 
         Returns:
-            Positions of those that are taken, and of those without bytes.
+            Positions of the taken payloads, and of payloads without bytes.
         """
         assert isinstance(self.path, FetchedPath)  # noqa: S101 - `PlainChanges.can_read` saw it
         block, empty = self.path.read_fetched(payloads)
@@ -73,7 +74,7 @@ class _Part:
     def _take(
         self, batch: pa.RecordBatch, rows: Rows, doubted: Rows, collected: CollectedRows
     ) -> NDArray[np.bool_]:
-        """Give the sound rows of a batch away; which these are."""
+        """Add the sound rows of a batch to the result; returns which these are."""
         sound = self._sound(batch)
         if len(doubted):
             sound = pc.and_(sound, pa.array(~np.isin(rows, doubted)))
@@ -92,7 +93,7 @@ class _Part:
         return kept
 
     def _sound(self, batch: pa.RecordBatch) -> pa.Array:
-        """Which rows of a batch are what they look like."""
+        """Rows of a batch whose form is certain."""
         width = len(self.columns)
         sound = pc.is_in(batch.column(width), self.plain)
         if batch.num_columns > width + 1:
@@ -109,11 +110,10 @@ class PlainChanges:
     """Reads plain changes of one form. Created once a task, used by one thread.
 
     Args:
-        parts: Those that leave a row, and behind them those that delete one, where its columns
-            stand elsewhere.
+        parts: Changes that leave a row, then deletes, where their columns are at another path.
 
     Attributes:
-        knows_schemas: Whether values are read as the schemas that came with them mean them.
+        knows_schemas: Whether values are read by the schemas in their messages.
     """
 
     def __init__(self, parts: Sequence[_Part]) -> None:
@@ -129,17 +129,17 @@ class PlainChanges:
         collected: pa.Schema,
         schemas: WrappedSchemas,
     ) -> "PlainChanges | None":
-        """For a form's messages; None when they cannot be read by columns.
+        """Make the reader for a form's messages; None when columns cannot read them.
 
         Args:
-            form: Of the messages.
+            form: Form of the messages.
             schema: The table's columns.
-            envelope: Which markers are plain.
-            collected: Of the rows that are made, with their kind where they have one.
-            schemas: Of messages that come with theirs.
+            envelope: Says which markers are plain.
+            collected: Schema of the rows, with their kind where they have one.
+            schemas: Schemas in messages; None for messages without them.
         """
         keyed = KIND_COLUMN in collected.names
-        # Which values a change of a key had before is for the slow path to see.
+        # Only the slow path sees the values before a change of a key.
         plain = envelope.plain - (envelope.old.keys() if keyed else frozenset())
         (image,) = {envelope.images[marker] for marker in envelope.plain}
         everything = tuple(range(len(schema.fields)))
@@ -152,7 +152,7 @@ class PlainChanges:
         for marker in sorted(elsewhere):
             wanted = tuple(form.key_places) if keyed else everything
             of_image = _ChangeKind(envelope.images[marker], frozenset({marker}), wanted)
-            # Without a column of the row nobody would see that the row is not there.
+            # Without a column of the row, a missing row would not be noticed.
             if any(form.reads_rows[place] for place in wanted):
                 part = _part(form, schema, envelope, (collected, schemas), of_image)
                 parts += [] if part is None else [part]
@@ -164,34 +164,34 @@ class PlainChanges:
         Args:
             payloads: None of them empty.
             rows: Their positions in the batch.
-            collected: Takes the changes.
+            collected: Gets the changes.
 
         Returns:
-            Positions of these among the payloads.
+            Positions of these changes among the payloads.
         """
         found = self._first.read(payloads, rows, collected)
         return np.concatenate([found, self._read_rest(payloads, rows, found, collected)])
 
     def can_read(self, payloads: Sequence[bytes | None]) -> bool:
-        """Whether `read_fetched` takes these."""
+        """Whether `read_fetched` supports these payloads."""
         path = self._first.path
         return isinstance(path, FetchedPath) and path.can_read(payloads)
 
     def read_fetched(
         self, payloads: JoinedPayloads, doubted: Rows, collected: CollectedRows
     ) -> tuple[Rows, Rows]:
-        """Take the changes that are vouched for, where the native module has fetched them to.
+        """Take the changes that are vouched for, from fetched payloads, in place.
 
         Called once a batch for which `can_read` is true.
 
         Args:
-            payloads: Of the batch.
-            doubted: Positions of those that are to be left.
-            collected: Takes the changes.
+            payloads: Payloads of the batch.
+            doubted: Positions of payloads to leave out.
+            collected: Gets the changes.
 
         Returns:
-            Positions of those that are left, without those that were doubted, and of those
-            without bytes; both rising.
+            Positions of the payloads that are left, without the doubted ones, and of payloads
+            without bytes; both ascending.
         """
         taken, empty = self._first.read_fetched(payloads, doubted, collected)
         left = np.delete(np.arange(len(payloads)), np.concatenate([taken, empty, doubted]))
@@ -201,7 +201,7 @@ class PlainChanges:
     def _read_rest(
         self, payloads: list[bytes], rows: Rows, taken: Rows, collected: CollectedRows
     ) -> Rows:
-        """What the other parts take of payloads that are not taken yet."""
+        """Take what the other parts vouch for among the remaining payloads."""
         left = np.delete(np.arange(len(payloads)), taken)
         found = [_NONE]
         for part in self._rest:
@@ -228,24 +228,24 @@ def _part(
     shared: tuple[pa.Schema, WrappedSchemas],
     wanted: _ChangeKind,
 ) -> _Part | None:
-    """Reads columns of rows that stand under an image; None where neither fast path can.
+    """A part for rows under an image; None where neither fast path supports it.
 
     Args:
-        form: Of the messages.
+        form: Form of the messages.
         schema: The table's columns.
-        envelope: Of the form.
-        shared: Of the rows that are made; of messages that come with their schema.
-        wanted: Which changes.
+        envelope: Envelope of the form.
+        shared: Schema of the rows, and the schemas in messages.
+        wanted: Kind of the changes.
     """
     (collected, schemas), columns = shared, wanted.columns
     all_fields = form.fields(schema, wanted.image)
-    # A row that is gone is told by its key as far as the message has it.
+    # A deleted row is known by its key, as far as the message has it.
     partial = len(columns) < len(all_fields)
     chosen = [all_fields[place] for place in columns]
     fields = [replace(field, required=False) for field in chosen] if partial else chosen
     fields.append(form.marker_field)
     if form.wrapper:
-        # A message that has a marker outside of the wrapper is none that is wrapped.
+        # A message with a marker outside of the wrapper is not a wrapped one.
         fields.append(Field(_WRAPPED.name, StringType(), path=envelope.marker))
     numbered = Schema(tuple(replace(field, name=f"c{n}") for n, field in enumerate(fields)))
     path: FastPath | None = None

@@ -1,4 +1,4 @@
-"""Delimited lines -> typed columns: split and converted by columns, what is odd one by one."""
+"""Delimited lines -> typed columns: converted by columns, unusual values one by one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,11 +31,11 @@ class CsvDecoder(RowDecoder):
 
     Args:
         schema: The table's columns; none of them a list, map or struct.
-        options: As `layout.OPTIONS` has them.
-        exact_only: Decide every line on its own; the outcome is the same.
+        options: Options of `layout.OPTIONS`.
+        exact_only: Whether to decide every line on its own; the results are equal.
 
     Raises:
-        ValueError: Options or columns that cannot be.
+        ValueError: Options or columns are not valid.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class CsvDecoder(RowDecoder):
         return collected.decoded()
 
     def fields_of(self, payload: bytes) -> Mapping[str, object]:
-        """Those that no column reads; without a name one is called by its number, from 1."""
+        """Fields that no column reads; a field without a name has its number, from 1."""
         try:
             fields = self._lines.fields(self._lines.text(payload, lenient=self._lenient))
         except DirtyValueError:
@@ -102,14 +102,14 @@ class CsvDecoder(RowDecoder):
         if not lines:
             return
         if self._exact_only or self._lenient:
-            # Arrow's texts cannot hold what a column may keep of bytes that are no UTF-8.
+            # Arrow's texts cannot hold bytes that are no UTF-8, which a column may keep.
             self._decide(lines, np.array(kept), collected)
         else:
             columns = [pa.array(texts, pa.string()) for texts in zip(*lines, strict=True)]
             self._convert(columns, np.array(kept), collected)
 
     def _selected(self, fields: _Texts) -> _Texts:
-        """The columns' texts of a line's fields."""
+        """The texts of a line's fields that columns read."""
         layout, count = self._layout, len(fields)
         if layout.width is not None and count > layout.width and not layout.ignores_extra:
             message = f"the line has {count} fields, not {layout.width}"
@@ -163,10 +163,10 @@ def _blocks(payloads: list[bytes]) -> list[tuple[int, int]]:
 
 
 def _split(payloads: list[bytes], layout: LineLayout) -> tuple[Rows, list[pa.Array]]:
-    """Split the lines that are nothing but fields and delimiters.
+    """Split the lines that hold only fields and delimiters.
 
     Returns:
-        Which lines, rising, and the columns' texts of them.
+        Numbers of these lines, ascending, and their texts by column.
     """
     lines = pa.array(payloads, pa.binary())
     rows = np.arange(len(payloads))

@@ -1,4 +1,4 @@
-"""How delimited lines are written, and which field each column reads."""
+"""The layout of delimited lines, and the field of each column."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,19 +29,19 @@ _LINE_ENDS = frozenset("\r\n")
 
 @dataclass(frozen=True, slots=True)
 class LineLayout:
-    """How lines are written.
+    """The layout of lines.
 
     Attributes:
         delimiter: Between fields; one character or more.
         quote: Around fields that hold delimiters or line ends; empty where there is none.
         backslash: Whether a backslash escapes, and quotes are not doubled.
-        null_text: Of a field without quotes that is null.
+        null_text: Text of a field without quotes that is null; None for no such text.
         width: How many fields a line has; None where only the columns' numbers are known.
         places: Field of each column, from 0.
-        names: Of the first fields; of all beyond the number is the name.
-        missing_are_null: Whether fields that a line has not are null, or the row is dirty.
-        ignores_extra: Whether fields beyond `width` are ignored, or the row is dirty.
-        skips_tombstones: Whether payloads that are none are skipped, or dirty.
+        names: Names of the first fields; further fields have their number.
+        missing_are_null: Whether missing fields of a line are null; else the row is dirty.
+        ignores_extra: Whether fields beyond `width` are ignored; else the row is dirty.
+        skips_tombstones: Whether tombstones are skipped; else they are dirty.
     """
 
     delimiter: str
@@ -57,7 +57,7 @@ class LineLayout:
 
     @property
     def needed(self) -> int:
-        """Fewest fields of a line that has all that columns read."""
+        """Fewest fields of a line that has all columns."""
         return max(self.places) + 1 if self.width is None else self.width
 
 
@@ -69,7 +69,7 @@ def read_layout(schema: Schema, options: Mapping[str, str]) -> LineLayout:
         options: As in the job file.
 
     Raises:
-        ValueError: Options that are none, contradict each other or the columns.
+        ValueError: Options are unknown, or contradict each other or the columns.
     """
     chosen = known_options("csv", options, OPTIONS)
     delimiter, quote, escape = (options.get(name) or default for name, default in _DEFAULTS.items())

@@ -18,13 +18,13 @@ class LineReader:
     """Splits single lines. Created once a task.
 
     Args:
-        layout: How they are written.
+        layout: Layout of the lines.
     """
 
     def __init__(self, layout: LineLayout) -> None:
         self._layout = layout
         mark, quote = re.escape(layout.delimiter), re.escape(layout.quote)
-        # Possessive, so that a long line is looked at once.
+        # Possessive, so that a long line is scanned only once.
         taken = r"\\\r\n" if layout.backslash else r"\r\n"
         if len(layout.delimiter) == 1:
             one = f"[^{taken}{quote}{mark}]++"
@@ -40,11 +40,11 @@ class LineReader:
             self._escapes[layout.quote] = layout.quote
 
     def text(self, payload: bytes, *, lenient: bool) -> str:
-        """The line without the line end that it may have at its end.
+        """The line without the line end that it may have.
 
         Args:
             payload: The record's value.
-            lenient: Bytes that are no UTF-8 become low surrogates.
+            lenient: Whether bytes that are no UTF-8 become low surrogates.
 
         Raises:
             DirtyValueError: It is not UTF-8.
@@ -61,13 +61,13 @@ class LineReader:
     def fields(self, line: str) -> list[str | None]:
         """Fields of a line; None for a null.
 
-        Called for each line that has more than fields and delimiters in it.
+        Called for each line with more than fields and delimiters in it.
 
         Raises:
-            DirtyValueError: It is no line of this layout, or more than one.
+            DirtyValueError: It is no line of this layout, or several lines.
         """
         layout, found, end = self._layout, list[str | None](), 0
-        # Not by a search, which would try every place behind a fault, each to the line's end.
+        # Not by a search, which would try every place after a fault, each to the line's end.
         while match := self._field.match(line, end):
             end = match.end()
             quoted, plain, mark = match.groups()

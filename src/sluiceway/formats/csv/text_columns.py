@@ -1,7 +1,7 @@
-"""Columns of texts -> typed columns, with what to doubt: the fast half of exact conversions.
+"""Columns of texts -> typed columns, and suspect rows: the fast half of exact conversions.
 
-A value is vouched for when it is written in a plain way that Arrow reads exactly; all others are
-marked, and decided by the conversions that JSON strings have.
+A conversion vouches for values in a plain form that Arrow reads exactly. All others are marked, and
+decided by the conversions of JSON strings.
 """
 
 from collections.abc import Callable
@@ -26,20 +26,20 @@ from sluiceway.types.schema import (
 
 ConvertTexts = Callable[[pa.Array, RecheckPositions], pa.Array]
 
-# So many digits fit into 64 bits whatever they are; into a float without a power of ten's error.
+# So many digits always fit into 64 bits, and into a float without an error in the power of ten.
 _INTEGER = r"^-?[0-9]{1,18}$"
 _FLOAT = r"^-?[0-9]{1,15}(?:\.[0-9]{1,15})?$"
 _COLUMN = "v"
 
 
 def compile_texts(field: Field) -> ConvertTexts:
-    """Make the reading of one column from its texts. Called once a column and task.
+    """Compile the conversion of one column from texts. Called once a column and task.
 
     Args:
-        field: The column, of a type that is no list, map or struct.
+        field: The column; its type is no list, map or struct.
 
     Returns:
-        A function from texts to values; what it marks is not vouched for.
+        A function from texts to values; values that it marks are suspects.
     """
     match field.type:
         case BooleanType():
@@ -78,7 +78,7 @@ def _cast(texts: pa.Array, target: pa.DataType, marks: RecheckPositions) -> pa.A
     try:
         return texts.cast(target)
     except pa.ArrowInvalid:
-        # A number is beyond the type: found by reading the wider one.
+        # The wider type finds numbers beyond the column's type.
         wide = texts.cast(pa.int64())
         low = -(1 << (target.bit_width - 1))
         fits = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, -low - 1))
@@ -102,7 +102,7 @@ def _nothing(field: Field) -> ConvertTexts:
 
 
 def _as_parsed(field: Field) -> ConvertTexts:
-    """The reading of a column from what JSON's parser would have made of it."""
+    """The conversion of a column from the values that JSON's parser would give."""
     read = compile_column(replace(field, name=_COLUMN, path=(), required=False))
 
     def convert(values: pa.Array, marks: RecheckPositions) -> pa.Array:

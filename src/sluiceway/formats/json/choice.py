@@ -1,4 +1,4 @@
-"""The JSON decoder that a job file's options choose."""
+"""The JSON decoder for a job file's options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,14 +27,14 @@ _Bodies = tuple[list[bytes], list[int]]
 
 
 class FramedJsonDecoder(RowDecoder):
-    """Reads what stands behind the schema's id as JSON. Created once per task, by one thread.
+    """Reads JSON after a schema's id. Created once per task, used by one thread.
 
-    The columns say what is read: rows of several versions are alike. What Kafka Connect means by
-    a value, a decimal in base64 say, is in the schema alone.
+    The columns decide what is read, so rows of several versions are alike. Only the schema has
+    Kafka Connect's meaning of a value, for example of a decimal in base64.
 
     Args:
         inner: Reads the objects.
-        schemas: Of the registry; None reads all values as JSON has them.
+        schemas: Schemas of the registry; None reads all values as JSON.
     """
 
     reads_schema_header = True
@@ -107,7 +107,7 @@ def _framed(payload: bytes) -> tuple[int, bytes]:
 
 
 def _add(collected: CollectedRows, found: Decoded, rows: Rows) -> None:
-    """Put the outcomes of some payloads to their places in the whole batch."""
+    """Put the results of some payloads into their positions in the whole batch."""
     collected.add(found.rows, rows[found.indices.to_numpy()])
     collected.dirty += [replace(each, index=int(rows[each.index])) for each in found.dirty]
     collected.skipped += found.skipped
@@ -115,10 +115,10 @@ def _add(collected: CollectedRows, found: Decoded, rows: Rows) -> None:
 
 
 def open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
-    """A decoder as `OpenDecoder` has it.
+    """Open a decoder as `OpenDecoder` describes.
 
     Raises:
-        ValueError: It cannot carry a column, or has no such option.
+        ValueError: JSON cannot carry a column, or an option is unknown.
     """
     known = {
         "unknown_fields": ("ignore", "dirty", "keep", "evolve"),

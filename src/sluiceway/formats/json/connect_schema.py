@@ -1,4 +1,4 @@
-"""What a JSON Schema says of values that Kafka Connect's converter wrote, as Connect says it.
+"""Kafka Connect's schemas from JSON Schemas that its converter registered.
 
 Confluent's converter names a value's type in `title`, and writes decimals as text in base64.
 """
@@ -26,7 +26,7 @@ class ConnectSchemas:
     """Schemas of a registry by id, for JSON that may be Kafka Connect's.
 
     Args:
-        store: Of the registry.
+        store: Schemas of the registry.
     """
 
     def __init__(self, store: SchemaStore) -> None:
@@ -34,7 +34,7 @@ class ConnectSchemas:
         self._read: dict[int, Node | DirtyValueError | None] = {}
 
     def of(self, keys: Collection[int]) -> Mapping[int, Node | DirtyValueError | None]:
-        """What each id's schema says as `SchemaView` takes it; None: nothing that JSON does not.
+        """Each id's schema for `SchemaView`; None for one without Connect's types.
 
         Or why payloads of that id are dirty. Called once a batch.
 
@@ -53,14 +53,14 @@ class ConnectSchemas:
 
 
 def connect_schema(text: str, others: Collection[tuple[str, str]] = ()) -> Node | None:
-    """A JSON Schema as Kafka Connect would write it; None where it names nothing of Connect's.
+    """A JSON Schema in Kafka Connect's form; None where it has none of Connect's types.
 
     Args:
-        text: Of the schema.
+        text: Text of the schema.
         others: Names and texts of the schemas that it refers to.
 
     Raises:
-        NoColumnsError: It is no JSON.
+        NoColumnsError: The text is no JSON.
     """
     documents, top = Documents.read(text, others)
     nodes = _Nodes(documents)
@@ -70,7 +70,7 @@ def connect_schema(text: str, others: Collection[tuple[str, str]] = ()) -> Node 
 
 
 class _Nodes:
-    """Connect's nodes of one document. A schema that holds itself gives a node that does."""
+    """Connect's nodes of one document. A schema that contains itself gives such a node."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
@@ -112,12 +112,12 @@ class _Nodes:
             made |= {"type": "array", "items": self.of(SchemaPlace(node["items"], document))}
 
     def name_fields(self) -> None:
-        """Give each field its name: one schema may stand for several, and is whole by now."""
+        """Give each field its name, once all nodes are complete: several may share one schema."""
         for named, fields in self._fields:
             named += [{**of, "field": name} for name, of in fields]
 
     def _plain(self, place: SchemaPlace) -> SchemaPlace:
-        """What a schema refers to, or the one thing that it is beside null."""
+        """The schema that it refers to, or its only alternative to null."""
         for _ in range(_MOST_REFERENCES):
             node = place.node
             if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""JSON payloads -> typed columns: the fast path where it can vouch, the slow path elsewhere."""
+"""JSON payloads -> typed columns: the fast path where it vouches for rows, else the slow path."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -27,27 +27,28 @@ from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
 from sluiceway.types.schema import Schema, inner_settings
 
 Engine = Literal["auto", "native", "library", "exact"]
-"""How rows are decided, with equal outcomes: `exact` by the slow path alone; `native` and
-`library` with a fast path before it; `auto` takes `native` where it is installed."""
+"""How rows are decided, with equal results.
+
+`exact` uses the slow path alone; `native` and `library` put a fast path before it; `auto` takes
+`native` where it is installed."""
 
 
 class JsonDecoder(RowDecoder):
     """Decodes JSON objects, one a payload. Created once per task, used by one thread.
 
-    A field that no column takes is ignored; what it holds must be JSON, save that NaN and
-    infinities are let through there, and keys may repeat. Payloads nested deeper than 100
-    levels are dirty.
+    A field that no column reads is ignored. It must be JSON, except that it may hold NaN and
+    infinities, and keys may repeat. Payloads nested deeper than 100 levels are dirty.
 
     Args:
         schema: The table's columns; `Field.path` says where in the payload each one is.
-        extra: What happens with keys that no column takes.
-        extra_column: With `keep`, the name of the column that takes them.
+        extra: Rule for keys that no column reads.
+        extra_column: With `keep`, the name of the column for these keys.
         tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
-        engine: Which fast path goes before the slow one.
+        engine: The fast path before the slow one.
 
     Raises:
         ValueError: JSON cannot carry a column's type, there is no column, or two have the same
-            name; or the native module is asked for and not installed.
+            name. Or the native module is required and not installed.
     """
 
     def __init__(
@@ -63,19 +64,19 @@ class JsonDecoder(RowDecoder):
         self._schema = arrow_schema(schema)
         keeper = kept_column(schema, extra, extra_column)
         read = [field for field in schema.fields if field is not keeper]
-        # The column of what is kept comes last while it is made.
+        # The column of the kept keys comes last while a row is made.
         self._order = [read.index(f) if f in read else len(read) for f in schema.fields]
         schema = Schema(tuple(inner_settings(field) for field in read))
         _check_columns(schema)
         self._keeper = keeper
         settled = ExtraKeys(schema, keeper, only_held=extra == "evolve")
-        # A message of Kafka Connect has its row there, and beside it what its values are.
+        # A message of Kafka Connect has its row there, and the row's schema at the same level.
         wrapped = any((field.path or (field.name,))[0] == WRAPPER for field in schema.fields)
         self._see: See | None = see_wrapped if wrapped else None
         schemas = WrappedSchemas()
         parse = schemas.parse if wrapped else None
         self._exact = ExactReader(schema, None if extra == "ignore" else settled, parse=parse)
-        # It goes before the other fast path, which knows no schemas.
+        # It runs before the other fast path, which knows no schemas.
         self._wrapped: WrappedReader | None = None
         if wrapped and extra == "ignore" and engine in ("auto", "native"):
             self._wrapped = WrappedReader.for_schema(schema, schemas)
@@ -87,7 +88,7 @@ class JsonDecoder(RowDecoder):
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Columns of `Decoded.rows`, in the order of the schema it was made for."""
+        """Columns of `Decoded.rows`, in the order of the decoder's schema."""
         return self._schema
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
@@ -121,11 +122,11 @@ class JsonDecoder(RowDecoder):
         return collected.decoded()
 
     def decode_by(self, payloads: Sequence[bytes], schema: Mapping[str, object]) -> Decoded:
-        """Decode payloads whose values are what a schema of Kafka Connect says.
+        """Decode payloads by a schema of Kafka Connect.
 
         Args:
             payloads: None of them empty.
-            schema: Of the rows, as `SchemaView` takes it.
+            schema: Schema of the rows, as `SchemaView` takes it.
         """
         collected = CollectedRows(self._schema)
         rows = np.arange(len(payloads))
@@ -136,7 +137,7 @@ class JsonDecoder(RowDecoder):
     def _decode_told(
         self, payloads: list[bytes], rows: Rows, collected: CollectedRows
     ) -> tuple[list[bytes], Rows]:
-        """Decode those that may have text which their schema says to be a number; the others."""
+        """Decode payloads with text that may be a number by its schema; returns the others."""
         told = rows_with(payloads, self._marks)
         if not len(told):
             return payloads, rows
@@ -147,7 +148,7 @@ class JsonDecoder(RowDecoder):
     def _decode_wrapped(
         self, path: WrappedReader, payloads: list[bytes], rows: Rows, collected: CollectedRows
     ) -> tuple[list[bytes], Rows]:
-        """Decode those that come with a schema and that it vouches for; the others."""
+        """Decode payloads with a schema that it vouches for; returns the others."""
         left = [np.empty(0, np.int64)]
         for fast in path.read(payloads):
             for batch, kept in zip(fast.batches, fast.rows, strict=True):
@@ -163,7 +164,7 @@ class JsonDecoder(RowDecoder):
     def fields_by(
         self, payload: bytes, schema: Mapping[str, object] | None
     ) -> Mapping[str, object]:
-        """As `fields_of`, of a payload whose values are what a schema says; see `decode_by`."""
+        """As `fields_of`, for a payload whose schema gives the values' meaning; see `decode_by`."""
         try:
             found = parse_object(payload, lenient=True)
         except DirtyValueError:
@@ -177,7 +178,7 @@ class JsonDecoder(RowDecoder):
     def _decode_fetched(
         self, path: FetchedPath, payloads: JoinedPayloads, collected: CollectedRows
     ) -> None:
-        """Decode payloads that the native module has fetched, where they lie."""
+        """Decode payloads that the native module has fetched, in place."""
         fast, empty = path.read_fetched(payloads)
         for batch, rows in zip(fast.batches, fast.rows, strict=True):
             collected.add(batch, rows)

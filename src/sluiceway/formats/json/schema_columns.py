@@ -1,7 +1,7 @@
 """Columns of a JSON Schema: the type for each property of its object.
 
-A JSON Schema says less than Avro's: any number of digits is a number, and `format` is a remark.
-Values beyond a type that is given here are dirty, as everywhere.
+A JSON Schema says less than Avro's: a number may have any number of digits, and `format` is only a
+hint. Values that do not fit the type are dirty, as everywhere.
 """
 
 import re
@@ -48,7 +48,7 @@ _CONNECT: dict[str, DataType] = {
     "float32": FloatType(32),
     "float64": FloatType(64),
 }
-"""Types that Kafka Connect notes beside `integer` and `number`, as `connect.type`."""
+"""Kafka Connect's types of an `integer` or `number`, in `connect.type`."""
 _CHOICES = ("oneOf", "anyOf")
 _PARTS = ("allOf", *_CHOICES, "then", "else")
 
@@ -61,7 +61,7 @@ def json_schema_columns(
     Args:
         text: The schema.
         others: Names and texts of the schemas that it refers to.
-        meant: As of `Walk`.
+        meant: See `Walk`.
 
     Raises:
         NoColumnsError: It is no schema of an object with properties.
@@ -91,7 +91,7 @@ def _check_one_place(top: SchemaPlace) -> None:
 
 
 def _several_places(node: dict[str, Any]) -> str:
-    """The words under which a schema names properties, when those are several."""
+    """The keywords under which a schema has properties, when there are several."""
     own: list[str] = [word for word in ("properties", "$ref") if word in node]
     parts = [
         word
@@ -112,7 +112,7 @@ class _Types:
         self._above: list[Any] = [top.node]
 
     def of(self, place: SchemaPlace) -> DataType:
-        """Type of a schema, whatever it refers to; a reference never leads back to itself."""
+        """Type of a schema, after its references; a reference never leads back to itself."""
         depth = len(self._above)
         while True:
             node = place.node
@@ -132,7 +132,7 @@ class _Types:
         return found
 
     def _inner(self, place: SchemaPlace) -> SchemaPlace | None:
-        """What a schema refers to, or the one thing that it is beside null; None: itself."""
+        """The schema that it refers to, or its only alternative to null; None for itself."""
         node = place.node
         if words := _several_places(node):
             raise self._walk.refusal(f"its properties stand in {words}, which are not put together")
@@ -260,7 +260,7 @@ class _Types:
 
 
 def _implied_kind(node: Any) -> str:
-    """The type of a schema without the word `type`."""
+    """The type of a schema without the keyword `type`."""
     values = node.get("enum", [node["const"]] if "const" in node else None)
     if isinstance(values, list) and values:
         held = [one for one in values if one is not None]

@@ -1,6 +1,6 @@
 """JSON Schema documents: texts -> nodes, which refer to each other by `$ref`.
 
-Source: JSON Schema draft 2020-12, core, section 8; `definitions` as of draft-07.
+Source: JSON Schema draft 2020-12, core, section 8; `definitions` come from draft-07.
 """
 
 import json
@@ -18,11 +18,11 @@ Node = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlace:
-    """A schema, and the document that it stands in.
+    """A schema, and the document that contains it.
 
     Attributes:
-        node: `True` takes any value, `False` none.
-        document: Its address, against which references are resolved.
+        node: The schema; `True` accepts any value, `False` none.
+        document: Address of the document, the base of its references.
     """
 
     node: Any
@@ -31,7 +31,7 @@ class SchemaPlace:
 
 @dataclass(slots=True)
 class Documents:
-    """A schema and those that it refers to, by their addresses."""
+    """A schema and the schemas that it refers to, by address."""
 
     _by_address: dict[str, Any] = field(default_factory=dict)
 
@@ -42,7 +42,7 @@ class Documents:
         """Read a schema.
 
         Args:
-            text: Of the schema.
+            text: Text of the schema.
             others: Addresses and texts of schemas that it refers to.
 
         Raises:
@@ -59,11 +59,11 @@ class Documents:
         return found, SchemaPlace(document, address)
 
     def refer(self, place: SchemaPlace, reference: str) -> SchemaPlace | None:
-        """What a `$ref` in a place leads to; None when it leads nowhere.
+        """The target of a `$ref`; None when there is none.
 
         Args:
             place: Where the reference stands.
-            reference: Its text: an address, a pointer behind `#`, or both.
+            reference: Its text: an address, a pointer after `#`, or both.
         """
         try:
             address, pointer = urldefrag(reference)

@@ -1,4 +1,4 @@
-"""Proposes columns from JSON payloads: what was seen of each key, and what is in doubt about it."""
+"""Proposes columns from JSON payloads: the values of each key, and doubts about them."""
 
 import re
 from collections import Counter
@@ -16,13 +16,13 @@ from sluiceway.types.iso_time import parse_iso_date, parse_iso_wall_time
 from sluiceway.types.key_path import path_text
 
 MOST_KEYS = 100
-"""An object that has more has data for keys."""
+"""An object with more keys has data as keys."""
 
 _MOST_SCALE = 4
 WINS = 95
-"""Percent of the values that have to be of one kind, for it to be the column's."""
+"""Percent of the values that must be of one kind, so that the column gets it."""
 _LOOKS_LIKE = 50
-"""Percent of numbers that have to be times, for it to be said."""
+"""Percent of the numbers that must be times, so that a note says so."""
 _WHOLE = re.compile(r"-?\d+")
 _PLAIN = re.compile(r"-?(\d+)\.(\d+)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -47,12 +47,12 @@ _TIME_FORMS = ("instant", "local time")
 
 @dataclass(frozen=True, slots=True)
 class ObservedTime:
-    """Values that may say when a row happened.
+    """Values that may be event times.
 
     Attributes:
-        path: Keys below the column; none for its own values.
-        unit: Of numbers since 1970; empty for texts.
-        sure: So are nearly all of the values.
+        path: Keys below the column; empty for its own values.
+        unit: Unit of numbers since 1970; empty for texts.
+        sure: Whether nearly all of the values are such times.
     """
 
     path: tuple[str, ...]
@@ -62,18 +62,18 @@ class ObservedTime:
 
 @dataclass(frozen=True, slots=True)
 class ProposedColumn:
-    """A column that would take what was seen of a key.
+    """A column for the values of a key.
 
     Attributes:
-        name: The column's; the key where no column can have its name and no other one is made.
-        type: Hive type; empty when there is no telling, or no column can have the key's name.
-        as_text: Values of any kind are kept as JSON text.
-        rows: In which it had a value.
-        nulls: In which it was null.
-        doubts: What a person should decide, in words.
-        key: Of the payload; empty where it is the name.
-        zoned: Times without an offset are in it, which need a timezone.
-        times: That may say when a row happened.
+        name: Name of the column; the key where no column can have its name and no other is made.
+        type: Hive type; empty when it is not known, or no column can have the key's name.
+        as_text: Whether values of any kind are kept as JSON text.
+        rows: Number of rows with a value.
+        nulls: Number of rows with null.
+        doubts: Decisions for a person, in words.
+        key: Key of the payload; empty where it is the name.
+        zoned: Whether it holds times without an offset, which need a timezone.
+        times: Values that may be event times.
     """
 
     name: str
@@ -89,7 +89,7 @@ class ProposedColumn:
 
 @dataclass(slots=True)
 class _Found:
-    """What a look at the values of a column finds, beside its type."""
+    """Findings about the values of a column, except its type."""
 
     doubts: list[str] = field(default_factory=list)
     times: list[ObservedTime] = field(default_factory=list)
@@ -102,13 +102,13 @@ class _Found:
 
 @dataclass(slots=True)
 class _ObservedValues:
-    """What was seen at one place of the payloads.
+    """Values at one place of the payloads.
 
     Attributes:
         units: Numbers that may be times, by unit.
-        beyond: Whole numbers that are beyond bigint.
-        whole_digits: The most, before the point.
-        exact: Numbers that a schema calls decimals.
+        beyond: Number of whole numbers beyond bigint.
+        whole_digits: Most digits before the point.
+        exact: Number of values that a schema calls decimals.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -179,12 +179,12 @@ class _ObservedValues:
 
 
 class JsonSurvey:
-    """Looks at payloads of a topic. Used by one thread.
+    """Reads payloads of a topic. Used by one thread.
 
     Attributes:
-        rows: Objects so far.
-        empty: Records without a value.
-        broken: Payloads that are no JSON object.
+        rows: Number of objects so far.
+        empty: Number of records without a value.
+        broken: Number of payloads that are no JSON object.
     """
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class JsonSurvey:
         self._top = _ObservedValues()
 
     def add(self, payload: bytes | None) -> None:
-        """Take in a record's value."""
+        """Add a record's value."""
         if not payload:
             self.empty += 1
             return
@@ -206,13 +206,13 @@ class JsonSurvey:
         self.add_object(found)
 
     def add_object(self, found: dict[str, object]) -> None:
-        """Take in an object that was read already, numbers as texts."""
+        """Add a parsed object, with numbers as texts."""
         self.rows += 1
         self._top.add(found)
 
     @property
     def keys_are_data(self) -> bool:
-        """Whether payloads have more keys than are told."""
+        """Whether payloads have more keys than columns are proposed for."""
         return len(self._top.children) > MOST_KEYS
 
     def columns(self) -> list[ProposedColumn]:
@@ -248,7 +248,7 @@ class JsonSurvey:
         )
 
     def _name(self, key: str) -> str:
-        """The key, or a name that is made of it and that no other key has; empty for none."""
+        """The key, or a name that is made from it and that no other key has; empty for none."""
         if is_field_name(key):
             return key
         made = _made_name(key)
@@ -257,7 +257,7 @@ class JsonSurvey:
 
 
 def _made_name(key: str) -> str:
-    """Of a key that is no name of a column; one that is has itself."""
+    """A name for a key that cannot be a column's name; a key that can is its own."""
     return key if is_field_name(key) else re.sub(r"\W+", "_", key, flags=re.ASCII).strip("_")
 
 
@@ -272,7 +272,7 @@ def _wins(count: int, total: int) -> bool:
 
 
 def _told(seen: _ObservedValues) -> bool:
-    """Whether anything but null and empty arrays or objects was there."""
+    """Whether there was anything but null and empty arrays or objects."""
     inner = [*seen.children.values(), *([seen.element] if seen.element else [])]
     plain = seen.kinds.keys() - {"null", "array", "object"}
     return bool(plain) or any(_told(each) for each in inner)
@@ -291,9 +291,9 @@ def _spelled(path: tuple[str, ...]) -> str:
 
 
 def _type(seen: _ObservedValues, path: tuple[str, ...], found: _Found) -> str:
-    """Type of a place, and doubts about it; empty when nothing but text takes all values.
+    """Type of a place, and doubts about it; empty when only text accepts all values.
 
-    The kind that nearly all values have is the type's; those of other kinds are counted in a doubt.
+    The type follows the kind of nearly all values; a doubt counts the values of other kinds.
     """
     kinds = Counter({kind: count for kind, count in seen.kinds.items() if kind != "null"})
     groups = Counter(kinds)
@@ -367,7 +367,7 @@ def _number_type(seen: _ObservedValues, count: int, path: tuple[str, ...], found
 
 
 def _fraction_type(seen: _ObservedValues) -> str:
-    """What takes all numbers."""
+    """The type that accepts all numbers."""
     digits = seen.whole_digits + seen.scale
     most = MAX_PRECISION if seen.exact else _MOST_SCALE
     if seen.kinds["number with exponent"] or seen.scale > most or digits > MAX_PRECISION:
@@ -415,7 +415,7 @@ def _text_type(seen: _ObservedValues, path: tuple[str, ...], found: _Found) -> s
         found.zoned |= likely == "local time"
         others = Counter({form: some for form, some in forms.items() if form != likely})
         if likely == "local time":
-            # They say their offset themselves.
+            # They contain their own offset.
             del others["instant"]
         if others.total():
             found.doubts.append(
@@ -433,7 +433,7 @@ def _text_type(seen: _ObservedValues, path: tuple[str, ...], found: _Found) -> s
 
 
 def _form(text: str) -> str:
-    """What a text looks like."""
+    """The form of a text."""
     if not text:
         return "empty"
     if _NUMBER.fullmatch(text):

@@ -72,13 +72,13 @@ def proto_columns(
     Called on the driver.
 
     Args:
-        text: Of the schema.
-        message: Full name; None takes the only one that is declared at the text's top.
-        imported: Names and texts of the schemas that it imports, those they import before them.
-        meant: As of `Walk`.
+        text: Text of the schema.
+        message: Full name; None takes the only top-level message.
+        imported: Names and texts of the schemas that it imports, dependencies first.
+        meant: See `Walk`.
 
     Raises:
-        NoColumnsError: It is no schema, or which message is meant is not said.
+        NoColumnsError: The text is no schema, or the message is not certain.
     """
     try:
         return message_columns(read_schema(text, imported), message, meant=meant)
@@ -89,10 +89,10 @@ def proto_columns(
 def message_columns(
     schema: ProtobufSchema, name: str | None, *, meant: bool = False
 ) -> tuple[SchemaColumn, ...]:
-    """The columns of a message of a schema that is read already, as `proto_columns`.
+    """The columns of a message of a parsed schema, as `proto_columns`.
 
     Raises:
-        NoColumnsError: The message has no fields, or which one is meant is not said.
+        NoColumnsError: The message has no fields, or it is not certain which one is meant.
         ProtobufSchemaError: There is no such message.
     """
     message = _message(schema, name)
@@ -148,6 +148,6 @@ class _Types:
 
 
 def _key_type(kind: str) -> DataType:
-    """Keys are read from their text; a map has keys of text or integers of 64 bits at most."""
+    """Type of a map's keys; they have at most 64 bits, and are read from their text."""
     found = _PLAIN[kind]
     return found if isinstance(found, IntegerType) else StringType()

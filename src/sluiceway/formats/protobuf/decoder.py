@@ -47,8 +47,9 @@ class ProtobufDecoder(RowDecoder):
 
     Args:
         schema: The table's columns; `Field.path` says where in the message each one is.
-        messages: Messages by what payloads name.
-        skips_tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
+        messages: Messages by the keys in payloads.
+        skips_tombstones: Whether a payload that is None or has no bytes is skipped; else it is
+            dirty.
 
     Raises:
         ValueError: There is no column, or two have the same name.
@@ -64,7 +65,7 @@ class ProtobufDecoder(RowDecoder):
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Columns of `Decoded.rows`, in the order of the schema it was made for."""
+        """Columns of `Decoded.rows`, in the order of the decoder's schema."""
         return self._schema
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
@@ -107,9 +108,9 @@ class ProtobufDecoder(RowDecoder):
 def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     """The decoder for a route; see `formats.registry.OpenDecoder`.
 
-    Options: `tombstones`; `connect`: `false` where messages of Kafka Connect's converter are like
-    any other; and either `registry.*`, or `message` and one of `descriptor_set` (in Base64) and
-    `schema` (text).
+    Options: `tombstones`; `connect`: `false` where messages of Kafka Connect's converter have no
+        special meaning; and either `registry.*`, or `message` and one of `descriptor_set` (in
+        Base64) and `schema` (text).
     """
     registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
     if unknown := sorted(options.keys() - registry.keys() - _OPTIONS):
@@ -136,7 +137,7 @@ def given_schema(options: Mapping[str, str]) -> MessageSchema:
     """The schema among the options of the format.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The schema is not valid.
     """
     if PROTOBUF_SCHEMA in options:
         return _of_text(options[PROTOBUF_SCHEMA])
@@ -149,5 +150,5 @@ def given_schema(options: Mapping[str, str]) -> MessageSchema:
 
 @lru_cache(maxsize=8)
 def _of_text(text: str) -> MessageSchema:
-    """Kept for the tasks that this process runs one after the other."""
+    """Cached for the tasks that this process runs one after the other."""
     return compile_proto(text)

@@ -19,7 +19,7 @@ def read_descriptor_set(data: bytes) -> ProtobufSchema:
     """Read a descriptor set. Called once a decoder. Its last file is the schema itself.
 
     Raises:
-        ProtobufSchemaError: It is none, or a type that it uses is not there.
+        ProtobufSchemaError: It is no descriptor set, or it lacks a type that it uses.
     """
     if len(data) > MAX_SCHEMA_BYTES:
         raise ProtobufSchemaError(f"the descriptor set has more than {MAX_SCHEMA_BYTES} bytes")
@@ -33,17 +33,17 @@ def read_descriptor_set(data: bytes) -> ProtobufSchema:
 
 
 def read_schema(text: str, imported: Iterable[tuple[str, str]] = ()) -> ProtobufSchema:
-    """Read a schema as a registry has it: a `.proto` text, or a file's descriptor in Base64.
+    """Read a schema of a registry: a `.proto` text, or a file's descriptor in Base64.
 
     Called once a schema and process. Some serializers register descriptors, and some registries
-    hand them out as they came.
+    return them unchanged.
 
     Args:
         text: The schema.
-        imported: As of `compile_proto`.
+        imported: As in `compile_proto`.
 
     Raises:
-        ProtobufSchemaError: It is neither, or a type that it uses is not there.
+        ProtobufSchemaError: It is neither, or it lacks a type that it uses.
     """
     given = tuple(imported)
     root = _serialized(text)
@@ -63,7 +63,7 @@ def read_schema(text: str, imported: Iterable[tuple[str, str]] = ()) -> Protobuf
 
 
 def _serialized(text: str) -> FileDescriptorProto | None:
-    """The descriptor that a text is in Base64; None for any other."""
+    """The descriptor in a Base64 text; None for any other text."""
     try:
         found = FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
     except (ValueError, DecodeError):
@@ -81,7 +81,7 @@ def _linked(files: dict[str, FileDescriptorProto]) -> ProtobufSchema:
 
 
 def _in_order(files: dict[str, FileDescriptorProto]) -> Iterator[FileDescriptorProto]:
-    """The files, those that others import before them."""
+    """The files, dependencies first."""
     done: set[str] = set()
     for first in files:
         stack = [first]
@@ -100,7 +100,7 @@ def _in_order(files: dict[str, FileDescriptorProto]) -> Iterator[FileDescriptorP
 
 
 def _plain(file: FileDescriptorProto) -> bytes:
-    """The file without what says nothing about payloads: its types need not be there."""
+    """The file without parts that do not affect payloads, whose types may be missing."""
     for part in ("dependency", "public_dependency", "weak_dependency", "service", "extension"):
         file.ClearField(part)
     pending = list(file.message_type)

@@ -1,4 +1,4 @@
-"""Where the messages come from that payloads were written as."""
+"""Sources of the message types that payloads were written as."""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol
@@ -24,7 +24,7 @@ class MessageSchemas(Protocol):
     """Messages by the keys that payloads name."""
 
     def frame(self, payload: bytes) -> tuple[Key, int]:
-        """What a payload names, and where its message begins; raises DirtyValueError."""
+        """A payload's key, and where its message begins; raises DirtyValueError."""
         ...
 
     def of(self, keys: Collection[Key]) -> Mapping[Key, "MessageReader | DirtyValueError"]:
@@ -38,12 +38,12 @@ class MessageSchemas(Protocol):
 
 
 class GivenMessage:
-    """One message from the job file, which all payloads are.
+    """One message from the job file, for all payloads.
 
     Args:
         schema: Its schema.
-        name: Its full name.
-        connect: As of `RegistryMessages`.
+        name: Full name of the message.
+        connect: As in `RegistryMessages`.
 
     Raises:
         ProtobufSchemaError: There is no such message.
@@ -69,8 +69,8 @@ class RegistryMessages:
     """Messages of a registry's schemas, by id and message indexes.
 
     Args:
-        store: Of the registry.
-        connect: Kafka Connect's converter made the schemas: read values as it means them.
+        store: Schemas of the registry.
+        connect: Whether Kafka Connect's converter made the schemas: then values have its meaning.
     """
 
     def __init__(self, store: SchemaStore, *, connect: bool = False) -> None:

@@ -1,8 +1,8 @@
-"""A `.proto` text and what it imports -> a schema: what registries and job files hold.
+"""A `.proto` text and its imports -> a schema, as registries and job files hold them.
 
-Google's compiler parses and links; a registry asks less of a text than it does. So a text is
-first freed of what says nothing about payloads: custom options, extensions and services, whose
-types need not be there, and imports that nobody gave. Lines stay where they are.
+Google's compiler parses and links, but registries accept more texts than it does. So parts that do
+not affect payloads are removed first: custom options, extensions, services and missing imports.
+Their types may be missing. Lines stay where they are.
 """
 
 import ast
@@ -27,7 +27,7 @@ from sluiceway.formats.protobuf.written_text import WrittenText
 
 GOOGLE = "google/protobuf/"
 GOOGLE_FOLDER = str(Path(grpc_tools.__path__[0]) / "_proto")
-"""Where the compiler's own copies of these files are."""
+"""Folder of the compiler's own copies of these files."""
 
 ALWAYS_KNOWN = tuple(
     f"{GOOGLE}{name}.proto"
@@ -36,7 +36,7 @@ ALWAYS_KNOWN = tuple(
         *("source_context", "struct", "timestamp", "type", "wrappers"),
     )
 )
-"""Their types may be used without an import."""
+"""Files whose types may be used without an import."""
 
 _COMMON = ("google/api/", "google/rpc/", "google/type/")
 _CONFLUENT = {
@@ -45,7 +45,7 @@ syntax = "proto3";
 package confluent.type;
 message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
 """,
-    # Options alone.
+    # Only options.
     "confluent/meta.proto": "",
 }
 
@@ -58,7 +58,7 @@ def google_files() -> frozenset[str]:
 
 
 def bundled_text(name: str) -> str | None:
-    """The text of a file that serializers have without being given it; None for another."""
+    """The text of a file that serializers know without an import; None for another."""
     if name in _CONFLUENT:
         return _CONFLUENT[name]
     folder, _, file = name.rpartition("/")
@@ -72,7 +72,7 @@ def bundled_text(name: str) -> str | None:
 
 ROOT = "schema.proto"
 
-# The compiler's module is asked for Python's code, in which the descriptor is.
+# The compiler's module generates Python code, which holds the descriptor.
 _DESCRIPTOR = b"AddSerializedFile("
 
 
@@ -81,11 +81,11 @@ def compile_proto(text: str, imported: Iterable[tuple[str, str]] = ()) -> Protob
 
     Args:
         text: The schema.
-        imported: Names and texts of the files that it imports, those they import before them. Of
-            several versions of one file the fields of all are read.
+        imported: Names and texts of the files that it imports, dependencies first. Of several
+            versions of one file the fields of all are read.
 
     Raises:
-        ProtobufSchemaError: It is none, or a type that it uses is not there.
+        ProtobufSchemaError: The text is no schema, or it lacks a type that it uses.
     """
     given = [one for one in imported if not one[0].startswith(GOOGLE) and not _is_bundled(one[0])]
     if sum(map(len, (text, *(other for _, other in given)))) > MAX_SCHEMA_BYTES:
@@ -114,7 +114,7 @@ def _linked(text: str, given: dict[str, str]) -> ProtobufSchema:
     texts = {name: WrittenText(_utf8(other)) for name, other in given.items()}
     root = WrittenText(_utf8(text))
     _add_bundled(texts, root)
-    # A file that goes by two names is one.
+    # A file with two names counts once.
     by_text = {each.text: f"file{number}.proto" for number, each in enumerate(texts.values())}
     paths = {name: by_text[each.text] for name, each in texts.items()}
     names = {path: name for name, path in paths.items()}
@@ -135,17 +135,17 @@ def _linked(text: str, given: dict[str, str]) -> ProtobufSchema:
 def _files(
     paths: dict[str, str], texts: dict[str, WrittenText], root: WrittenText
 ) -> dict[str, str]:
-    """Texts for the compiler, by the paths that it finds them at.
+    """Texts for the compiler, by the paths at which it finds them.
 
     Args:
-        paths: Of the imported files, by name.
+        paths: Paths of the imported files, by name.
         texts: The imported files, by name.
-        root: What imports them.
+        root: The file that imports them.
     """
     paths = paths | {name: name for name in google_files()}
     wanted = {paths.get(name) for each in (root, *texts.values()) for name in each.imports}
     files: dict[str, str] = {}
-    # A reference may have a name of its own that no import says: what comes after it sees it.
+    # A registry's reference may have a name that no import has: later files see it.
     unnamed: list[str] = []
     for name, each in (*texts.items(), (ROOT, root)):
         others = unnamed if each is root or not paths.keys() >= set(each.imports) else []
@@ -158,12 +158,12 @@ def _files(
 
 
 def bundled_files(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Names and descriptors of known files, those they import before them.
+    """Names and descriptors of known files, dependencies first.
 
-    Called once a descriptor set that has not all that it imports.
+    Called once for a descriptor set that lacks some of its imports.
 
     Args:
-        names: Of the files that it lacks; those that are not known here are passed over.
+        names: Names of the files that it lacks; unknown names are skipped.
     """
     known = [name for name in names if name in google_files() or bundled_text(name) is not None]
     text = "".join(f'import "{name}";\n' for name in known)
@@ -186,7 +186,7 @@ def _utf8(text: str) -> str:
 
 
 def _add_bundled(texts: dict[str, WrittenText], root: WrittenText) -> None:
-    """Take in the files that are imported and that serializers have without being given them."""
+    """Add imported files that serializers know without an import."""
     wanted = [name for each in (root, *texts.values()) for name in each.imports]
     while wanted:
         name = wanted.pop()
@@ -197,8 +197,8 @@ def _add_bundled(texts: dict[str, WrittenText], root: WrittenText) -> None:
 
 
 def _compiled(files: dict[str, str], names: dict[str, str]) -> Iterator[bytes]:
-    """Descriptors of some files, those they import before them."""
-    # What it warns of - an import that is not used, say - is nothing that a reader can mend.
+    """Descriptors of some files, dependencies first."""
+    # A reader cannot fix its warnings, for example of an unused import.
     warnings.filterwarnings("ignore", category=protoc.ProtocWarning)
     with tempfile.TemporaryDirectory(prefix="sluiceway-proto-") as folder:
         for path, text in files.items():
@@ -213,7 +213,7 @@ def _compiled(files: dict[str, str], names: dict[str, str]) -> Iterator[bytes]:
 
 
 def _first_fault(faults: Iterable[protoc.ProtocError], names: dict[str, str]) -> str:
-    """Where and what the first fault is; that a file could not be imported for it is none."""
+    """Place and text of the first real fault, not of an import that failed because of it."""
     told = [(each.filename.decode(), each.line, each.message.decode()) for each in faults]
     first = next((each for each in told if not each[2].startswith("Import ")), told[0])
     path, line, message = str(first[0]), int(first[1]), str(first[2])

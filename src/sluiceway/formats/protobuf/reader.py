@@ -1,7 +1,7 @@
 """Protobuf's binary encoding -> values, one payload at a time, exactly.
 
-Parsers commonly drop the upper bits of a number that its field has no room for, and pass over a
-value of another wire type. Here both are faults: the value would change, or be gone.
+Parsers commonly drop the upper bits of a number that is too large for its field, and skip a value
+of another wire type. Here both are faults: else the value would change, or be lost.
 """
 
 import struct
@@ -50,16 +50,16 @@ _DEFAULTS: dict[str, Any] = {
 
 
 class MessageReader:
-    """Reads messages of one type. Called for single payloads; holds nothing of them.
+    """Reads messages of one type. Called for single payloads; keeps no state of them.
 
-    Fields that are not set and have no presence are there with their default value, repeated
-    fields and maps are always there; all others are there only where they are set. Enums are
-    their names, or the number of one that has none; times are as in `convert.typed_values`.
+    A field without presence that is not set has its default value. Repeated fields and maps always
+    have a value; other fields only where they are set. Enums are their names, or the number of a
+    value without a name; times are as in `convert.typed_values`.
 
     Args:
         of: The type.
-        known: Readers that were made already, by type.
-        connect: Messages that Kafka Connect means as decimals and days are such.
+        known: Readers that exist already, by type.
+        connect: Whether messages that are decimals and days to Kafka Connect become such.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class MessageReader:
         """Read a message.
 
         Raises:
-            DirtyValueError: It is broken, or nested too deep.
+            DirtyValueError: The message is broken, or nested too deep.
         """
         found = dict(self._defaults)
         for name, is_map in self._repeated:
@@ -103,15 +103,15 @@ class MessageReader:
         return found
 
     def empty_value(self) -> Any:
-        """Of an entry of a map that has none: an empty message."""
+        """The value of a map entry without one: an empty message."""
         inner = self._fields[2]._inner  # noqa: SLF001 - of the same module
         return {} if inner is None else inner.value(Wire(b""), 0)
 
     def value(self, wire: Wire, end: int) -> Any:
-        """Read a message; of one that stands for one value, that value.
+        """Read a message, or the value that it stands for.
 
         Raises:
-            DirtyValueError: It is broken, nested too deep, or no such value.
+            DirtyValueError: The message is broken, nested too deep, or no such value.
         """
         found = self.read(wire, end)
         if self._meant is not None:
@@ -120,7 +120,7 @@ class MessageReader:
 
     @property
     def stands_for_a_value(self) -> bool:
-        """Whether `value` is no message."""
+        """Whether `value` returns no message."""
         return self.name in _WELL_KNOWN
 
     def _read_into(self, found: Message, wire: Wire, end: int) -> None:
@@ -161,7 +161,7 @@ class _Field:
         self._is_map = _is_map(field)
 
     def read(self, found: Message, wire: Wire, kind: int, end: int) -> None:
-        """Read a value and put it where it belongs."""
+        """Read a value and store it in the message."""
         if self._inner is not None:
             self._check(kind)
             is_group = kind == GROUP_BEGIN
@@ -191,7 +191,7 @@ class _Field:
         else:
             before = found.get(self.name)
             if isinstance(before, dict) and not inner.stands_for_a_value:
-                # What is set twice is put together, as the encoding demands.
+                # A field that is set twice is merged, as the encoding demands.
                 inner._read_into(before, wire, end)  # noqa: SLF001 - of the same kind
             else:
                 found[self.name] = inner.value(wire, end)
@@ -213,7 +213,7 @@ def _default(field: FieldType) -> Any:
 
 
 def _well_known(name: str, found: Message) -> Any:
-    """A message that stands for one value."""
+    """The value of a message that stands for one value."""
     if name not in _WELL_KNOWN:
         return found
     if name in _WRAPPERS:
@@ -231,7 +231,7 @@ def _well_known(name: str, found: Message) -> Any:
 
 
 def _decimal(found: Mapping[str, Any]) -> Decimal:
-    """Of a scale and an unscaled number, as Confluent's converter writes it."""
+    """A decimal from its scale and unscaled number, as Confluent's converter writes it."""
     data, scale = found["value"], found["scale"]
     if not 0 < len(data) <= _MAX_DECIMAL_BYTES or abs(scale) > _MAX_SCALE:
         raise broken("a decimal has no scale and digits that can be")
@@ -258,7 +258,7 @@ _WELL_KNOWN = _WRAPPERS | {_TIMESTAMP, _DURATION}
 
 
 def meant_by(of: MessageType) -> Callable[[Mapping[str, Any]], Any] | None:
-    """What Kafka Connect means by a message; the name of a decimal of any scale has no package."""
+    """Kafka Connect's meaning of a message; the decimal of any scale has no package."""
     kinds = {field.name: field.kind for field in of.fields}
     if of.name.rpartition(".")[2] == _VARIABLE and kinds == {"scale": "int32", "value": "bytes"}:
         return _decimal
@@ -320,7 +320,7 @@ def _enum(of: EnumType) -> Scalar:
 
 
 def _no_scalar(wire: Wire, end: int) -> Any:
-    """Of messages and groups, which are read otherwise."""
+    """Fail for messages and groups, which have their own readers."""
     raise broken(f"no value is expected between bytes {wire.position} and {end}")
 
 

@@ -1,4 +1,4 @@
-"""Protobuf messages as values: what Google's descriptors say, ready for the reader of payloads."""
+"""Protobuf messages as values, from Google's descriptors, for the reader of payloads."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ MAX_SCHEMA_BYTES = MAX_PROTOBUF_BYTES
 
 
 class ProtobufSchemaError(ValueError):
-    """A descriptor or text is no Protobuf schema, or not one that can be read; says why."""
+    """A descriptor or text is no Protobuf schema, or an unsupported one; says why."""
 
 
 @dataclass(eq=False, slots=True)
@@ -35,8 +35,8 @@ class FieldType:
 
     Attributes:
         kind: A scalar's name, `enum`, `message` or `group`.
-        has_presence: Not set is told from the default value.
-        oneof: Which oneof of the message it is in; -1 for none.
+        has_presence: Whether an unset field differs from one with the default value.
+        oneof: Number of its oneof in the message; -1 for none.
     """
 
     name: str
@@ -48,18 +48,18 @@ class FieldType:
     of: "MessageType | EnumType | None" = None
 
     def signature(self) -> tuple[object, ...]:
-        """What two versions of a field agree about."""
+        """Properties of a field that two versions must agree on."""
         of = self.of.name if isinstance(self.of, MessageType) else ""
         return self.name, self.kind, self.repeated, self.has_presence, of
 
 
 @dataclass(eq=False, slots=True)
 class MessageType:
-    """A message, ready to read. May hold itself.
+    """A message, ready to read. May contain itself.
 
     Attributes:
-        name: With its package, without a dot before.
-        nested: Messages declared in it, in order: what Confluent's message indexes count.
+        name: Full name, without a dot before.
+        nested: Messages declared in it, in order, as Confluent's message indexes count them.
     """
 
     name: str
@@ -72,7 +72,7 @@ class ProtobufSchema:
     """All messages of some files.
 
     Args:
-        pool: Their descriptors.
+        pool: Descriptors of the files.
         file: Descriptor of the file that is the schema itself.
     """
 
@@ -90,7 +90,7 @@ class ProtobufSchema:
         """The message of a full name.
 
         Raises:
-            ProtobufSchemaError: There is none; says which there are.
+            ProtobufSchemaError: There is no such message; lists the existing ones.
         """
         try:
             return self._of(self._pool.FindMessageTypeByName(name.lstrip(".")))
@@ -100,7 +100,7 @@ class ProtobufSchema:
             raise ProtobufSchemaError(text) from None
 
     def at(self, indexes: Sequence[int]) -> MessageType | None:
-        """The message that Confluent's message indexes name."""
+        """The message of Confluent's message indexes; None when there is none."""
         if not indexes or not 0 <= indexes[0] < len(self._top):
             return None
         found = self._of(self._top[indexes[0]])
@@ -111,10 +111,10 @@ class ProtobufSchema:
         return found
 
     def merge(self, other: "ProtobufSchema") -> None:
-        """Add the fields of the same schema, linked with other versions of what it imports.
+        """Add the fields of the same schema, linked with other versions of its imports.
 
         Raises:
-            ProtobufSchemaError: The two do not agree about a field: either might be meant.
+            ProtobufSchemaError: The two disagree about a field: either might be meant.
         """
         seen: set[str] = set()
         pending = list(zip(self.top, other.top, strict=True))
@@ -140,7 +140,7 @@ class ProtobufSchema:
                     same.of.names = one.of.names | same.of.names
 
     def _of(self, descriptor: Any) -> MessageType:
-        """The message of a descriptor, and those it holds: made once."""
+        """The message of a descriptor, with its nested ones; created once."""
         pending: list[Any] = []
         made = self._begun(descriptor, pending)
         while pending:
@@ -187,11 +187,11 @@ def link(files: Iterable[bytes], root: str | None = None) -> ProtobufSchema:
     """Resolve the names of some files.
 
     Args:
-        files: Serialized descriptors, those that others import before them.
-        root: Name of the file that is the schema itself; the last one unless said.
+        files: Serialized descriptors, dependencies first.
+        root: Name of the file that is the schema itself; None takes the last one.
 
     Raises:
-        ProtobufSchemaError: A name is not known, is there twice, or a number is.
+        ProtobufSchemaError: A name is unknown, or a name or a number occurs twice.
     """
     pool = DescriptorPool()
     found = None

@@ -18,7 +18,7 @@ def broken(what: str) -> DirtyValueError:
 
 
 class Wire:
-    """A place in a payload.
+    """A position in a payload.
 
     Args:
         data: The payload.
@@ -62,7 +62,7 @@ class Wire:
         return self.data[start : start + count]
 
     def part(self, end: int) -> int:
-        """Where the part that comes next ends: a length stands before it."""
+        """The end of the next part, whose length stands before it."""
         at = self.position
         count = self.varint(end)
         if count > end - self.position:
@@ -80,7 +80,7 @@ class Wire:
         return number, kind
 
     def skip(self, kind: int, number: int, end: int) -> None:
-        """Pass over the value of a field that nothing is known of."""
+        """Skip the value of an unknown field."""
         match kind:
             case 0:
                 self.varint(end)
@@ -96,14 +96,14 @@ class Wire:
                 raise broken(f"a group ends at byte {self.position} that did not begin")
 
     def group(self, number: int, end: int) -> tuple[int, int]:
-        """Where the fields of a group end that begins here, and where its end mark does."""
+        """Ends of a group that begins here: of its fields, and of its end mark."""
         start = self.position
         last = self._skip_group(number, end)
         after, self.position = self.position, start
         return last, after
 
     def _skip_group(self, number: int, end: int) -> int:
-        """Pass over a group; where its fields end."""
+        """Skip a group; returns where its fields end."""
         self.enter()
         while True:
             at = self.position
@@ -117,7 +117,7 @@ class Wire:
         return at
 
     def enter(self) -> None:
-        """Go a level down."""
+        """Enter one more level of nesting."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             message = f"messages are nested deeper than {MAX_DEPTH} levels"

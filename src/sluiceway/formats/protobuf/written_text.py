@@ -1,7 +1,7 @@
-"""A `.proto` text, freed of what says nothing about payloads: its lines stay where they are.
+"""A `.proto` text without parts that do not affect payloads; lines stay where they are.
 
-Custom options, extensions and services go: the files that declare their types are often not at
-hand. Google's compiler, which reads what is left, demands every one of them.
+It removes custom options, extensions and services: the files that declare their types are often
+missing, and Google's compiler demands all of them.
 """
 
 import re
@@ -17,7 +17,7 @@ _LOOKED_AT = frozenset(
     ("[", "syntax", "edition", "package", "import", "option", "service", "extend", "message")
 )
 _BEGINS_AFTER = frozenset("{};")
-# Two fields of one message may differ in what JSON would call them: nothing here is called so.
+# Two fields of one message may have the same JSON name: no JSON names are used here.
 _SAME_IN_JSON = "deprecated_legacy_json_field_conflicts"
 
 
@@ -30,14 +30,14 @@ class _Part(NamedTuple):
 
 
 class WrittenText:
-    """A file as it is written.
+    """A file's text.
 
     Args:
-        text: Of the file.
+        text: Text of the file.
 
     Attributes:
-        text: Of the file.
-        declares_known: It is one of Google's own files.
+        text: Text of the file.
+        declares_known: Whether it is one of Google's own files.
     """
 
     def __init__(self, text: str) -> None:
@@ -61,8 +61,8 @@ class WrittenText:
         """The text for the compiler.
 
         Args:
-            paths: Where the files are that can be imported; imports of others are left out.
-            others: Files to import, too.
+            paths: Paths of the files that can be imported; other imports are left out.
+            others: Further files to import.
         """
         edits = list(self._edits)
         for name, (statement, string) in self._imports.items():
@@ -82,14 +82,14 @@ class WrittenText:
         return "".join((*pieces, self.text[at:]))
 
     def _missing_syntax(self) -> str:
-        """What stands for a syntax that is not said: proto2, its labels left out or not."""
+        """The line for a missing syntax: proto2, with or without labels."""
         if self._after_syntax:
             return ""
         labelled = any(part.text in ("optional", "required") for part in self._parts)
         return 'syntax = "proto2"; ' if labelled else 'edition = "2023"; '
 
     def _after(self, at: int) -> int:
-        """Look at a part; where to go on."""
+        """Process a part; returns the position after it."""
         word = self._word(at)
         if word == "[":
             return self._field_options(at)
@@ -135,7 +135,7 @@ class WrittenText:
         return last + 1
 
     def _field_options(self, at: int) -> int:
-        """Drop the custom ones of `[a = 1, (b) = 2]`."""
+        """Drop the custom options of `[a = 1, (b) = 2]`."""
         commas, depth, last = [at], 0, at
         for last in range(at, len(self._parts)):
             word = self._word(last)
@@ -161,7 +161,7 @@ class WrittenText:
         return last + 1
 
     def _is_custom(self, at: int, end: int) -> bool:
-        """Whether the name of an option, which stands before a sign of equality, is custom."""
+        """Whether the name of an option, before its equals sign, is custom."""
         for part in self._parts[at:end]:
             if part.text in "(=":
                 return part.text == "("

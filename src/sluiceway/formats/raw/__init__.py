@@ -1,1 +1,1 @@
-"""Raw: a payload as it is, in one column."""
+"""Raw: an unchanged payload, in one column."""

@@ -1,4 +1,4 @@
-"""Payloads as they are -> one column of bytes or of text."""
+"""Unchanged payloads -> one column of bytes or of text."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -36,11 +36,11 @@ class RawDecoder(RowDecoder):
     Args:
         schema: One column: `binary` takes any bytes; `string`, `varchar` and `char` take UTF-8
             without NUL, by the column's policy.
-        options: `tombstones`: `dirty`, `skip`, or `null`, with which one is a row.
+        options: `tombstones`: `dirty`, `skip`, or `null`, which makes a row of a tombstone.
 
     Raises:
-        ValueError: Another number of columns or type, an option that raw has not, or nulls for a
-            required column.
+        ValueError: There is another number of columns, another type, an unknown option, or nulls
+            for a required column.
     """
 
     def __init__(self, schema: Schema, options: Mapping[str, str]) -> None:
@@ -135,7 +135,7 @@ def _whole(text: str) -> str:
 
 
 def _is_clean_text(column: pa.Array) -> bool:
-    """Whether all values are UTF-8 without NUL. It costs less than to look at each."""
+    """Whether all values are UTF-8 without NUL; cheaper than a check of each."""
     try:
         texts = column.cast(pa.string())
     except pa.ArrowInvalid:

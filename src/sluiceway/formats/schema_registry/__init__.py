@@ -1,1 +1,1 @@
-"""Schemas by id, from a server that speaks the REST API of the Confluent Schema Registry."""
+"""Schemas by id, from a server with the REST API of the Confluent Schema Registry."""

@@ -1,4 +1,4 @@
-"""The few calls of the Confluent Schema Registry's REST API that reading needs, over HTTP.
+"""The calls of the Confluent Schema Registry's REST API that reading needs, over HTTP.
 
 No redirects, no proxies: credentials go to the address in the job file and nowhere else.
 """
@@ -32,12 +32,12 @@ _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as a registry has it.
+    """A schema in a registry.
 
     Attributes:
         kind: `AVRO`, `PROTOBUF` or `JSON`.
         text: The schema.
-        references: Name and text of the schemas that it uses, those they use before them.
+        references: Name and text of the schemas that it uses, dependencies first.
     """
 
     kind: str
@@ -66,11 +66,11 @@ class SubjectVersion:
 
 
 class RegistryClient:
-    """Asks a registry. Keeps one connection to each address open; used by one thread at a time.
+    """Client of a registry. Keeps one connection per address; used by one thread at a time.
 
     Args:
         settings: The registry.
-        timeout_s: Of one step of a call.
+        timeout_s: Longest wait for one step of a call, in seconds.
 
     Raises:
         SchemaRegistryRefusedError: A file of certificates cannot be used.
@@ -82,10 +82,10 @@ class RegistryClient:
         self._http = HttpClient(timeout_s, tls=tls, most_bytes=MAX_ANSWER_BYTES)
 
     def schema_of_id(self, number: int) -> RegisteredSchema | None:
-        """The schema with an id or a GUID, and those that it refers to.
+        """The schema of an id or a GUID, and the schemas that it refers to.
 
         Args:
-            number: As `confluent_frame` has it.
+            number: Number from `confluent_frame`.
 
         Returns:
             None when the registry does not know the id.
@@ -169,7 +169,7 @@ class RegistryClient:
             references[key] = (name, _text(found))
 
     def _get(self, path: str) -> Mapping[str, Any] | None:
-        """Ask the addresses in turn; None for what the registry says it does not know."""
+        """Ask the addresses in turn; None where the registry does not know the path."""
         failure: Exception | None = None
         for url in self._settings.urls:
             try:
@@ -236,7 +236,7 @@ def _text(found: Mapping[str, Any]) -> str:
 
 
 def _is_unknown(found: Mapping[str, Any]) -> bool:
-    """Whether a registry says so: a server that is none answers 404 too."""
+    """Whether the answer is a registry's: other servers answer 404 too."""
     return found.get("error_code") in _UNKNOWN
 
 

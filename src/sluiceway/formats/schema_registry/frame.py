@@ -1,4 +1,4 @@
-"""Confluent's wire format: which schema of a registry a payload was written with."""
+"""Confluent's wire format: the registry's schema that a payload was written with."""
 
 from uuid import UUID
 
@@ -32,7 +32,7 @@ def confluent_frame(payload: bytes) -> tuple[int, int]:
 
 
 def schema_frame(payload: bytes) -> tuple[int, int]:
-    """As `confluent_frame`, where more of the frame may come behind."""
+    """As `confluent_frame`, where more of the frame may follow."""
     if payload[0] == 0:
         if len(payload) >= HEADER_BYTES:
             return int.from_bytes(payload[1:HEADER_BYTES], "big"), HEADER_BYTES
@@ -49,10 +49,10 @@ def schema_frame(payload: bytes) -> tuple[int, int]:
 
 
 def check_header(payload: bytes, begin: int) -> None:
-    """See that a header ends where what names the schema does.
+    """Check that a header ends where its schema name does.
 
     Raises:
-        DirtyValueError: BROKEN; it does not.
+        DirtyValueError: BROKEN; the header is longer or shorter.
     """
     if isinstance(payload, HeaderFramed) and begin != payload.header_bytes:
         count = payload.header_bytes
@@ -65,16 +65,16 @@ def guid_of(number: int) -> UUID | None:
 
 
 def schema_name(number: int) -> str:
-    """A schema in words: by its id, or its GUID."""
+    """A schema in words: by its id or its GUID."""
     guid = guid_of(number)
     return f"schema id {number}" if guid is None else f"schema GUID {guid}"
 
 
 def unframed(payload: bytes) -> bytes:
-    """JSON without what may stand before it in Confluent's wire format.
+    """JSON without Confluent's header, if it has one.
 
-    No JSON begins with a zero, so it need not be said which of the two a payload is. For those
-    who look at payloads for people; decoders are told.
+    No JSON begins with a zero, so the payload itself shows which of the two it is. For displays;
+    decoders have an option.
     """
     if isinstance(payload, HeaderFramed):
         return payload[payload.header_bytes :]

@@ -1,4 +1,4 @@
-"""How a schema registry is reached; a value, so that it reaches the workers."""
+"""Settings of a schema registry; a value, so that it can be sent to the workers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,12 +11,12 @@ class RegistrySettings:
     """A registry and how to log in to it. May hold secrets: never logged.
 
     Attributes:
-        url: `http://` or `https://`, several with commas between; the first that answers counts.
+        url: `http://` or `https://`, or several separated by commas; the first that answers counts.
         username: For HTTP basic authentication, with `password`.
         token: For bearer authentication.
-        ca_file: PEM file of the authorities that are trusted in place of the system's.
+        ca_file: PEM file of trusted authorities, instead of the system's.
         certificate_file: PEM file of the client's own certificate, with `key_file`.
-        unknown_wait_ms: How long an id is waited for that the registry does not know.
+        unknown_wait_ms: How long to wait for an id that the registry does not know, in ms.
     """
 
     url: str
@@ -37,16 +37,16 @@ class RegistrySettings:
         return tuple(one.strip().rstrip("/") for one in self.url.split(","))
 
     def options(self) -> dict[str, str]:
-        """As options of a format; those that say nothing are left out."""
+        """The settings as options of a format; empty ones are left out."""
         found = {field.name: str(getattr(self, field.name)) for field in fields(self)}
         return {f"{PREFIX}{name}": value for name, value in found.items() if value}
 
 
 def registry_settings(options: Mapping[str, str]) -> RegistrySettings:
-    """The settings among the options of a format, as `RegistrySettings.options` made them.
+    """The settings among a format's options, as `RegistrySettings.options` made them.
 
     Raises:
-        ValueError: An option is not known, or there is no address.
+        ValueError: An option is unknown, or there is no address.
     """
     known = {field.name for field in fields(RegistrySettings)}
     given = {

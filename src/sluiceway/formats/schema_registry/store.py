@@ -23,16 +23,15 @@ _MAX_BYTES = 1 << 20
 
 
 class SharedUnknown:
-    """Of one registry and login.
+    """Unknown ids of one registry and login, in a file that workers share.
 
     Args:
         settings: The registry.
-        folder: Where the file is; the user's own below the machine's temporary folder when left
-            out.
+        folder: Folder of the file; None takes the user's own below the machine's temporary folder.
     """
 
     def __init__(self, settings: RegistrySettings, folder: Path | None = None) -> None:
-        # Logins may see different schemas. Nothing of a secret can be read back from the name.
+        # Logins may see different schemas. No secret can be read back from the name.
         told = "\0".join((settings.url, settings.username, settings.token))
         name = hashlib.sha256(told.encode()).hexdigest()[:32]
         own = f"sluiceway-{os.getuid()}"
@@ -40,12 +39,12 @@ class SharedUnknown:
         self._path = self._folder / f"unknown-schemas-{name}.json"
 
     def read(self) -> dict[int, float]:
-        """Ids that are not to be asked for now -> seconds that this holds for."""
+        """Ids not to ask for now -> seconds that this still holds."""
         now = time.time()
         return {number: until - now for number, until in self._read(now).items()}
 
     def add(self, numbers: Iterable[int], for_s: float) -> None:
-        """Tell others that these ids were asked for and are not known."""
+        """Record for other workers that these ids are unknown."""
         now = time.time()
         known = self._read(now) | dict.fromkeys(numbers, now + for_s)
         if len(known) > MAX_SHARED:
@@ -66,25 +65,26 @@ class SharedUnknown:
             told = {int(number): float(until) for number, until in found.items()}
         except (OSError, ValueError, AttributeError, TypeError):
             return {}
-        # A clock that was set back must not make it hold for longer than anybody has said.
+        # A clock that was set back must not make an entry last longer than its maker said.
         return {number: until for number, until in told.items() if now < until <= now + 3600}
 
     def _is_own(self) -> bool:
-        """Whether nobody else can write there."""
+        """Whether no other user can write there."""
         found = self._folder.lstat()
         shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not shared
 
 
 OUTAGE_WAIT_S = 10.0
-"""How long a task waits for a registry that does not answer before it fails, to be run again."""
+"""How long a task waits for a registry that does not answer before it fails and is run again."""
 REMEMBERED_S = 60.0
 """How long an id stays unknown without another look."""
 MAX_REMEMBERED = 100_000
 MAX_UNKNOWN = 200
-"""Ids that are asked for and not known while unknown ones are remembered. Garbage in place of a
-payload names any of four thousand million ids: what is above this is not asked for before that is
-over, and the rest of the payloads go on."""
+"""Most unknown ids that are asked for during `remembered_s`.
+
+Garbage instead of a payload names any of four thousand million ids. Further ids are not asked for
+during that time, so that the other payloads go on."""
 
 _POLL_S = 1.0
 _LONGEST_POLL_S = 8.0
@@ -92,13 +92,13 @@ _LONGEST_POLL_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class UnknownSchemaRetry:
-    """How long the store waits, in seconds.
+    """The store's waiting times, in seconds.
 
     Attributes:
         unknown_s: For ids that the registry does not know.
         outage_s: For a registry that does not answer.
-        poll_s: Between the first two looks for an id; the pauses double.
-        remembered_s: How long an id that was waited for is unknown without another look.
+        poll_s: Pause between the first two looks for an id; later pauses double.
+        remembered_s: How long an id that was waited for stays unknown without another look.
     """
 
     unknown_s: float
@@ -111,9 +111,9 @@ class SchemaStore:
     """Schemas by id. Safe to be used by several threads.
 
     Args:
-        client: Of the registry.
-        retry: How long it waits.
-        shared: What other workers have found to be unknown; None shares nothing.
+        client: Client of the registry.
+        retry: Waiting times.
+        shared: Unknown ids of other workers; None shares nothing.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class SchemaStore:
         self._lock = threading.Lock()
 
     def why_unknown(self, number: int) -> str:
-        """Of an id that has no schema, in words."""
+        """Why an id has no schema, in words."""
         with self._lock:
             if number not in self._unasked:
                 return f"the registry does not know the {schema_name(number)}"
@@ -142,9 +142,8 @@ class SchemaStore:
     def schemas(self, ids: Collection[int]) -> dict[int, RegisteredSchema | None]:
         """The schemas of some ids. Called once a batch, with the ids in it.
 
-        An id that is not known may be one that a producer has just registered: all of them
-        together are waited for once. Then they are remembered, and later looked at again
-        now and then without a wait.
+        A producer may have just registered an unknown id: all unknown ids together are waited for
+        once. Then they are remembered, and looked up again from time to time without a wait.
 
         Returns:
             For each id its schema, or None for one that the registry does not know.
@@ -182,7 +181,7 @@ class SchemaStore:
         self._remember(absent)
 
     def _remember(self, absent: set[int]) -> None:
-        """Do not ask for these for a while; nor for those that there were too many of."""
+        """Stop asking for these for a while, and for the ids above the limit."""
         if len(self._unknown) + len(absent) > MAX_REMEMBERED:
             self._unknown.clear()
         remembered_s = self._retry.remembered_s
@@ -191,9 +190,9 @@ class SchemaStore:
             self._shared.add(absent, remembered_s)
 
     def _ask_first(self, due: set[int]) -> set[int]:
-        """Look each id up; those that are not known, of as many as may be asked for.
+        """Look up each id, as many as the limit allows; returns the unknown ones.
 
-        Registries count from 1, so small ids are likelier to be theirs.
+        Registries count from 1, so small ids are more probably valid.
         """
         absent = set[int]()
         for number in sorted(due):
@@ -206,7 +205,7 @@ class SchemaStore:
         return absent
 
     def _ask(self, ids: set[int]) -> set[int]:
-        """Look each id up once; those that are known now."""
+        """Look up each id once; returns the known ones."""
         found = set()
         for number in sorted(ids):
             schema = self._ask_patiently(number)

@@ -1,1 +1,1 @@
-"""Blocks of the job file: what may be written, and what it means."""
+"""Blocks of the job file: their keys and their meaning."""

@@ -1,4 +1,4 @@
-"""What every mapping of a job file is."""
+"""The base of every mapping of a job file."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -13,10 +13,10 @@ class Block(BaseModel):
     """A mapping of the job file.
 
     Attributes:
-        LATER: Keys that the design has and this version does not.
+        LATER: Keys of the design that this version does not have.
         ONE_OF: Keys of which exactly one is given.
-        PLUGINS: Plug-ins whose names may stand beside `ONE_OF`, with their options.
-        NULL_WORDS: Keys for which a plain `null` is a word, as the name of what they do.
+        PLUGINS: Plug-ins whose names are allowed as well as `ONE_OF`, with their options.
+        NULL_WORDS: Keys for which a plain `null` is a word, as the name of their effect.
     """
 
     model_config = ConfigDict(
@@ -24,7 +24,7 @@ class Block(BaseModel):
         frozen=True,
         extra="forbid",
         arbitrary_types_allowed=True,
-        # Most jobs use few of the blocks; a class is built with the first one that uses it.
+        # Most jobs use few of the blocks; a class is built when the first job uses it.
         defer_build=True,
     )
     LATER: ClassVar[frozenset[str]] = frozenset()
@@ -34,7 +34,7 @@ class Block(BaseModel):
 
 
 class PluginBlock(Block):
-    """A block that names a built-in kind or a plug-in; the first look at the file has the names."""
+    """A block that names a built-in kind or a plug-in; the check of the keys finds the names."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Mapping[str, Option]]

@@ -1,4 +1,4 @@
-"""Columns that a job file declares, or changes where a schema says them, as frozen values."""
+"""Columns that a job file declares, or changes where a schema gives them, as frozen values."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -21,7 +21,7 @@ TimeUnit = Literal["s", "ms", "us", "ns"]
 
 
 class ColumnRules(Block):
-    """How the values of a column are read, whoever says what it is called and where it lies.
+    """How the values of a column are read, wherever its name and place come from.
 
     Attributes:
         required: A null or missing value makes the row dirty.
@@ -74,7 +74,7 @@ class ColumnSpec(ColumnRules):
 
 
 class FieldOverride(ColumnRules):
-    """What is different about the column of a schema's field.
+    """Differences of a column from its schema's field.
 
     Attributes:
         name: Name of the column in the table; None is the name of the field.
@@ -85,11 +85,11 @@ class FieldOverride(ColumnRules):
     type: TypeText | None = None
 
     def column(self, field: str, type_text: str) -> ColumnSpec:
-        """The column that it makes of a field.
+        """The column of a field, with these differences.
 
         Args:
             field: The field's name, which a column can have unless `name` is given.
-            type_text: The type that the schema says; that of the job file goes before it.
+            type_text: The schema's type; the job file's type goes first.
         """
         rules = {name: getattr(self, name) for name in ColumnRules.model_fields}
         name = self.name or field
@@ -98,7 +98,7 @@ class FieldOverride(ColumnRules):
 
 
 class SubjectColumns(Block):
-    """What the table's columns have different from the fields of a registry's schema.
+    """Differences of the table's columns from the fields of a registry's schema.
 
     Attributes:
         left_out: Fields that become no column.
@@ -112,6 +112,6 @@ class SubjectColumns(Block):
 
 
 class ColumnsFrom(Block):
-    """Who says the columns, where it is said what is different about them."""
+    """The source of the columns, with the differences from it."""
 
     from_registry: SubjectColumns

@@ -75,7 +75,7 @@ class RocketMqTls(Block):
 
 
 class RocketMqConnection(Block):
-    """How to reach a RocketMQ cluster, and what of its topics is read.
+    """How to reach a RocketMQ cluster, and which messages are read.
 
     Attributes:
         name_servers: Addresses of the name servers, `host:port` each; the driver asks any of them.
@@ -93,7 +93,7 @@ class RocketMqConnection(Block):
     record_time: Literal["stored", "born"] = "stored"
 
     def options(self) -> dict[str, object]:
-        """The same as flat options of the source; what is not given is left out."""
+        """The connection as flat options of the source; missing ones are left out."""
         found: dict[str, object] = {
             "name_servers": ",".join(self.name_servers),
             "tags": self.tags,
@@ -150,12 +150,12 @@ class ConnectionSpec(PluginBlock):
 
     @property
     def catalog(self) -> str:
-        """Address of the catalog of Hive tables; empty when it is no such connection."""
+        """Address of the catalog of Hive tables; empty for other connections."""
         if self.metastore is not None:
             return self.metastore.uri
         return "" if self.folder is None else f"folder:{self.folder.path}"
 
     @property
     def catalog_options(self) -> tuple[tuple[str, str], ...]:
-        """How the catalog of Hive tables is reached, besides its address."""
+        """Options of the catalog of Hive tables, without its address."""
         return () if self.metastore is None else self.metastore.options()

@@ -47,7 +47,7 @@ def _check_ratio(ratio: float) -> float:
 
 
 def _parse_rows(value: object) -> object:
-    """Values below keys of the user's own come as they are written."""
+    """Leave values below the user's own keys as they are written."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 

@@ -1,4 +1,4 @@
-"""The block `event_time` of a job file: when a row happened, and what is too late or too early."""
+"""The block `event_time` of a job file: when a row happened, and when it is too late or early."""
 
 from typing import Annotated, Final, Literal
 
@@ -24,7 +24,7 @@ OWN_FIELDS = (RECORD_TIME, PROCESSING_TIME)
 UNLIMITED: Final = "unlimited"
 DEFAULT_ARCHIVE_WINDOW_MS = 86_400_000
 TABLE_IN_NAME: Final = "{table}"
-"""In the name of a table of late rows: that of the route's own table, without its database."""
+"""Stands in a late table's name for the name of the route's own table, without its database."""
 
 _LONGEST = "3650000d"
 _LONGEST_MS = parse_duration_ms(_LONGEST)
@@ -57,7 +57,7 @@ def parse_instant_us(text: object) -> int:
     """Microseconds since the epoch of a date with time and zone. Called by pydantic.
 
     Raises:
-        ValueError: It is no such text.
+        ValueError: The text is no such date.
     """
     at_us = instant_us(text)
     if at_us is None:
@@ -125,10 +125,10 @@ class EventTimeSpec(Block):
 
     @property
     def is_own(self) -> bool:
-        """Whether no column holds it."""
+        """Whether no column holds the event time."""
         return self.field in OWN_FIELDS
 
     @property
     def asks_for_late(self) -> bool:
-        """Whether it says what becomes of late rows: then there are such, by their age alone."""
+        """Whether it has rules for late rows; then rows can be late by their age alone."""
         return self.late is not None or self.late_table is not None

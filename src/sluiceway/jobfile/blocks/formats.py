@@ -126,17 +126,17 @@ class FormatSpec(PluginBlock):
 
     @property
     def is_change_log(self) -> bool:
-        """Whether records are changes of rows, which mean something only from the first one on."""
+        """Whether records are changes of rows, which have no meaning without the first one."""
         return any((self.debezium, self.canal, self.maxwell))
 
     @property
     def rows_block(self) -> "RowsFormat | None":
-        """The block of a format whose payloads are rows with fields; None for all others."""
+        """The block of a format whose payloads are rows with fields; None for other formats."""
         return self.json_ or self.csv or self.avro or self.protobuf
 
     @property
     def registry(self) -> str | None:
-        """The connection of the schema registry that the format names; None for none."""
+        """The connection of the format's schema registry; None without one."""
         named = self.json_ or self.avro or self.protobuf or self.debezium
         return None if named is None else named.registry
 
@@ -144,8 +144,8 @@ class FormatSpec(PluginBlock):
     def built_in(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Name and options of the format, as texts in the order of its keys.
 
-        JSON for a block that names none, which the loader refuses. Not to be asked where there
-        is a `plugin`, nor for formats that read by schemas, whose options say more.
+        JSON for a block that names none, which the loader refuses. Not for plug-ins, nor for
+        formats that read by schemas, which have more options.
         """
         for name, info in type(self).model_fields.items():
             block = getattr(self, name)
@@ -155,7 +155,7 @@ class FormatSpec(PluginBlock):
 
 
 RowsFormat = JsonFormat | CsvFormat | AvroFormat | ProtobufFormat
-"""Formats of which each payload is a row, and none a change."""
+"""Formats with a row in each payload, and no changes."""
 
 
 def _texts(block: Block) -> tuple[tuple[str, str], ...]:

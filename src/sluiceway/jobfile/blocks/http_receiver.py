@@ -1,4 +1,4 @@
-"""Who gets POSTs from a driver: a URL, its headers, and how long a call may take."""
+"""A receiver of POSTs from a driver: a URL, its headers, and a time limit."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 def url_host(url: str) -> str:
-    """Host of a URL, in lower case; empty when it is none that may be called."""
+    """Host of a URL, in lower case; empty when the URL is not allowed."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -59,7 +59,7 @@ class HttpReceiverSpec(Block):
 
 
 def http_receiver(spec: HttpReceiverSpec, accept: tuple[int, ...] = ()) -> HttpReceiver:
-    """What a job file says of it, as a value. Called when a route is compiled."""
+    """The receiver as a value. Called when a route is compiled."""
     url = revealed(spec.url)
     return HttpReceiver(
         url=url,

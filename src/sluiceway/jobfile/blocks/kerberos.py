@@ -14,7 +14,7 @@ _PRINCIPAL = re.compile(r"[A-Za-z0-9_.$][A-Za-z0-9_.$-]*(/[A-Za-z0-9_.-]+)?@[A-Z
 
 
 def check_principal(text: str) -> str:
-    """A principal with its realm, as `kinit` takes it."""
+    """Check a principal with its realm, in the form of `kinit`."""
     if not _PRINCIPAL.fullmatch(text):
         raise wrong("`name@REALM` or `name/host@REALM`", "write what `klist -kt KEYTAB` shows")
     return text
@@ -26,7 +26,7 @@ Principal = Annotated[Line, AfterValidator(check_principal)]
 class KerberosSpec(Block):
     """The login of the job: of its driver and its tasks, at HDFS, metastore and Kafka.
 
-    Without this block it is the ticket cache that the process finds, which somebody else renews.
+    Without this block it is the process's ticket cache, which another program renews.
 
     Attributes:
         principal: Principal of the login, `name@REALM`.
@@ -50,5 +50,5 @@ class MetastoreKerberos(Block):
     service_principal: Principal
 
     def options(self) -> tuple[tuple[str, str], ...]:
-        """As a client takes it."""
+        """The block as options of a client."""
         return (("service_principal", self.service_principal),)

@@ -88,7 +88,7 @@ class HiveCatalog(Block):
     properties: Mapping[str, Option] = Field(default_factory=dict)
 
     def options(self) -> tuple[tuple[str, str], ...]:
-        """How the metastore is reached besides its address, as a client takes it."""
+        """Options of the metastore for a client, without its address."""
         return metastore_options(self.tls, self.kerberos)
 
 
@@ -159,23 +159,23 @@ class IcebergTable(TableTarget):
 
     @property
     def database(self) -> str:
-        """Namespace as the job file spells it, with dots where it is nested."""
+        """Namespace as in the job file, with dots where it is nested."""
         return self.name.rpartition(".")[0]
 
     @property
     def table(self) -> str:
-        """Table as the job file spells it."""
+        """Table as in the job file."""
         return self.name.rpartition(".")[2]
 
 
 def meta_name(field: str) -> str:
-    """Name of a lake table's column for a field of `meta` that the job file does not name."""
+    """Column name in a lake table for a field of `meta` without a name in the job file."""
     name = f"_{field}"
     return f"_source{name}" if name in RESERVED_COLUMNS else name
 
 
 def named_meta(value: Any) -> Any:
-    """Give fields of `meta` names that engines read; a mapping of names stays as it is."""
+    """Give fields of `meta` names that engines can read; a mapping of names stays unchanged."""
     if isinstance(value, tuple) and all(isinstance(field, str) for field in value):
         return (
             {field: meta_name(field) for field in value} if len({*value}) == len(value) else value
@@ -184,9 +184,9 @@ def named_meta(value: Any) -> Any:
 
 
 def field_name(column: str, transform: str) -> str:
-    """Name of a partition field, as Spark names it: `ts_hour`, `id_bucket_16`.
+    """Name of a partition field, in Spark's form: `ts_hour`, `id_bucket_16`.
 
-    What is no transform has a name too, so that only the transform is told as wrong.
+    An unknown transform gets a name too, so that only the transform is reported as wrong.
     """
     if transform == "identity":
         return column

@@ -1,4 +1,4 @@
-"""The block `lineage` of a job file: who is told what is read into which table, by OpenLineage."""
+"""The block `lineage` of a job file: the receiver of OpenLineage events."""
 
 from typing import Annotated
 

@@ -28,7 +28,7 @@ class MetastoreTls(Block):
         return self
 
     def options(self) -> tuple[tuple[str, str], ...]:
-        """As a client takes it: names and values as text, in order."""
+        """The block as options of a client: names and values as text, in order."""
         given = ((name, getattr(self, name)) for name in type(self).model_fields)
         return (*((name, path) for name, path in given if path is not None), ("tls", "true"))
 
@@ -47,7 +47,7 @@ class MetastoreConnection(Block):
     kerberos: MetastoreKerberos | None = None
 
     def options(self) -> tuple[tuple[str, str], ...]:
-        """How it is reached besides its address, as a client takes it."""
+        """Options of the metastore for a client, without its address."""
         return metastore_options(self.tls, self.kerberos)
 
 

@@ -1,4 +1,4 @@
-"""Block `metrics`: where the page of metrics is served, and how many values its labels may have."""
+"""Block `metrics`: where metrics are served, and how many values their labels may have."""
 
 from ipaddress import ip_address
 from typing import Annotated, Self

@@ -1,4 +1,4 @@
-"""The job file as frozen values. Built by the loader only, which also checks across blocks."""
+"""The job file as frozen values. Only the loader builds them, and it also checks across blocks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -320,11 +320,11 @@ class JobFileBlocks(JobBlocks):
 
 
 class RouteSpec(JobBlocks):
-    """A job file as one of its routes sees it: every block is there, its own where it has one.
+    """A job file as one of its routes sees it, with every block, its own where it has one.
 
     Attributes:
-        route: The route's name; empty when its tables are made from topics and name it.
-        places: Where its table is written, when columns are known only as the route starts.
+        route: Name of the route; empty when its tables come from topics and name it.
+        places: Where its table is written, for errors when columns are known only at the start.
     """
 
     route: str = ""
@@ -334,18 +334,18 @@ class RouteSpec(JobBlocks):
     def start_at(self) -> StartAt:
         """Where source partitions begin that the ledger does not know.
 
-        Without a `start` a change log begins at its first record, since a row whose insert was
-        not read is wrong in the table, and so does a table with a key; all else begins at the end.
+        Without a `start`, change logs and tables with a key begin at the first record. Else a row
+        whose insert was not read would be wrong in the table. All other routes begin at the end.
         """
         given = self.source.start
         if given is None:
             return EARLIEST if self._wants_all else LATEST
-        # The other half of the annotation only tells which keys a start has.
+        # The other half of the annotation only names the keys of a start.
         return given.start() if isinstance(given, StartSpec) else given
 
     @property
     def start_reason(self) -> str:
-        """Why a start that the file does not give is what it is; empty when it is given."""
+        """Why the default start is what it is; empty when the file gives the start."""
         if self.source.start is not None:
             return ""
         if self.format.is_change_log:
@@ -354,12 +354,12 @@ class RouteSpec(JobBlocks):
 
     @property
     def _wants_all(self) -> bool:
-        """Whether a record that was not read is a fault in the table."""
+        """Whether a missing record makes the table wrong."""
         return self.format.is_change_log or self.table.keyed
 
     @property
     def kafka(self) -> KafkaConnection:
-        """The source's connection, when it is a Kafka cluster.
+        """The source's connection to a Kafka cluster.
 
         Raises:
             JobFileError: The spec was not made by the loader and names no such connection.
@@ -400,7 +400,7 @@ class JobSpec:
     """A whole job file.
 
     Attributes:
-        routes: At least one; a file without the block `routes` is one route.
+        routes: The routes, at least one; a file without the block `routes` is one route.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The block `ready` of a job file: when partitions are complete, and who is told."""
+"""The block `ready` of a job file: when partitions are complete, and who gets announcements."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class ReadyTopicSpec(Block):
 
 
 class CountsSpec(Block):
-    """Who says how many rows a time has.
+    """The source of audited row counts.
 
     Attributes:
         topic: Kafka topic whose messages have the number of rows of an hour.
@@ -117,11 +117,11 @@ def leading_times(partition_by: Sequence[Mapping[str, Any]]) -> list[tuple[str, 
 
 
 def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Refuse readiness of a table whose folders are no times, one after the other.
+    """Refuse readiness for a table whose leading folders are not consecutive times.
 
     Args:
         data: The file as plain data; may be of the wrong shape.
-        positions: Where things stand.
+        positions: Positions in the file.
     """
     table = data.get("table")
     parts = table.get("partition_by") if isinstance(table, Mapping) else None
@@ -174,7 +174,7 @@ def _check_webhook(data: Mapping[str, Any], positions: Positions) -> Iterator[Jo
 
 
 def _check_counts(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Where no watermark decides, its hour may be closed."""
+    """Refuse `late: redirect` where counts alone decide: the other hour may be closed."""
     ready, block = data["ready"], data.get("event_time")
     counts = ready.get("counts") if isinstance(ready, Mapping) else None
     if not isinstance(counts, Mapping) or not isinstance(block, Mapping):

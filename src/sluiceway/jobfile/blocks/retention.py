@@ -31,11 +31,11 @@ class RetentionSpec(Block):
 
 
 def check_retention(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Refuse what would drop partitions that rows are still expected for.
+    """Refuse a retention that drops partitions of rows that may still come.
 
     Args:
         data: The file as plain data; may be of the wrong shape.
-        positions: Where things stand.
+        positions: Positions in the file.
     """
     if "retention" not in data:
         return
@@ -70,7 +70,7 @@ def _check_window(
     lateness = mapping(data, "ready").get("allowed_lateness")
     lateness_ms = 0 if lateness is None else _duration_ms(lateness)
     if kept_ms is None or window_ms is None or lateness_ms is None:
-        return  # Told elsewhere.
+        return  # Reported elsewhere.
     if kept_ms < window_ms + lateness_ms:
         least = duration_text(window_ms + lateness_ms)
         text = f"expected at least {least}: event_time.archive_window and ready.allowed_lateness"
@@ -85,7 +85,7 @@ def _duration_ms(text: object) -> int | None:
 
 
 def duration_text(value_ms: int) -> str:
-    """A duration in the largest unit that it is a whole number of."""
+    """A duration in the largest unit of which it is a whole number."""
     for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if value_ms % unit_ms == 0:
             return f"{value_ms // unit_ms}{unit}"

@@ -1,7 +1,7 @@
-"""The block `routes`: from one file with many routes to one tree of nodes for each of them.
+"""The block `routes`: from one file with many routes to a tree of nodes for each of them.
 
-A route is a job file of its own: the file's blocks, with what the route writes laid over them.
-Nodes keep their marks, so whatever is wrong with a route is told where it is written.
+A route is a job file of its own: the file's blocks, overlaid with the route's keys. Nodes keep
+their marks, so an error of a route is reported where it is written.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ _ROUTE_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
 _HEAD = 47
 _KNOWN = frozenset(info.alias or name for name, info in JobBlocks.model_fields.items())
 _KNOWN_IN_ROUTE = frozenset(RouteEntry.model_fields)
-# One of several kinds: another kind takes the place of the file's, with all that it says.
+# Blocks with one of several kinds: another kind replaces the file's, with all its keys.
 _CHOICES: frozenset[Path] = frozenset({("source", "start"), ("format",)})
-# What every route has of its own; a value for all of them would be wrong for all but one.
+# Every route has its own; a value for all of them would be wrong for all but one.
 _OWN: tuple[tuple[Path, str], ...] = (
     (("source", "topics"), "topics"),
     (("table", "hive", "name"), "table"),
@@ -35,10 +35,10 @@ _OWN: tuple[tuple[Path, str], ...] = (
 OWN_PATHS: frozenset[Path] = frozenset(
     {("source", "topics"), ("table", HIVE, "name"), ("table", ICEBERG, "name")}
 )
-"""What a route says with its keys `topics` and `table`, as the blocks have it."""
+"""A route's keys `topics` and `table`, and their places in the blocks."""
 
 GIVEN_BY_ROUTES: frozenset[Path] = frozenset({("table",)})
-"""Blocks of which each route may choose the kind, so that the file need not."""
+"""Blocks whose kind each route may choose, so that the file need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RouteTree:
 
     Attributes:
         root: The merged tree.
-        written: The route as it stands in the file.
+        written: The route as it is in the file.
     """
 
     root: Mapping
@@ -55,7 +55,7 @@ class RouteTree:
 
     @property
     def name(self) -> str:
-        """The name that the route is given; empty when it is none or no text."""
+        """The route's given name; empty when there is none, or no text."""
         named = (entry.value for entry in self.written.entries if entry.key == "name")
         node = next(named, None)
         text = node.value if isinstance(node, Scalar) else None
@@ -63,7 +63,7 @@ class RouteTree:
 
 
 def has_routes(root: Node) -> bool:
-    """Whether the file lists its routes."""
+    """Whether the file lists routes."""
     return Positions(root).has(("routes",))
 
 
@@ -74,7 +74,7 @@ def route_trees(root: Mapping) -> tuple[list[RouteTree], list[JobFileProblem]]:
         root: The whole file, references resolved.
 
     Returns:
-        A tree for each route that is a mapping, and what is wrong with the block itself.
+        A tree for each route that is a mapping, and problems of the block itself.
     """
     positions = Positions(root)
     listed = next(entry.value for entry in root.entries if entry.key == "routes")
@@ -96,7 +96,7 @@ def route_trees(root: Mapping) -> tuple[list[RouteTree], list[JobFileProblem]]:
 
 
 def file_defaults(root: Mapping) -> Mapping:
-    """What the routes share: the file without `routes`, without keys that nobody knows."""
+    """The routes' common part: the file without `routes` and without unknown keys."""
     return Mapping(tuple(entry for entry in root.entries if entry.key in _KNOWN), root.mark)
 
 
@@ -109,7 +109,7 @@ def _shared_problems(root: Mapping, positions: Positions) -> Iterator[JobFilePro
 
 
 def _key_problems(route: Mapping) -> Iterator[JobFileProblem]:
-    """Each route says once what it reads and where to; a misspelt key is told as such instead."""
+    """Problems of a route's keys: source and target once each; a misspelt key gets its own."""
     written = Positions(route)
     if written.has(("source", "topics")):
         text = "expected `topics` beside `source`, got them inside of it"
@@ -130,11 +130,11 @@ def _tree(defaults: Mapping, route: Mapping) -> RouteTree:
 
 
 def _lowered(route: Mapping, name: Path) -> Mapping:
-    """A route as written -> the blocks of a job file, each where the file has it.
+    """A route as written -> the blocks of a job file, each in the file's place.
 
     Args:
-        route: As written.
-        name: Where the file has the name of a table.
+        route: The route as written.
+        name: Path of a table's name in the file.
     """
     parts: list[Entry] = []
     for entry in route.entries:
@@ -159,10 +159,10 @@ def _wrapped(entry: Entry, *path: str) -> Entry:
 
 
 def _merged(base: Mapping, over: Mapping, path: Path) -> Mapping:
-    """Mappings key by key, everything else replaced; depth is bounded by the reader."""
+    """Merge mappings key by key and replace everything else; the reader bounds the depth."""
     entries = {entry.key: entry for entry in base.entries}
     if path == ("table",):
-        # A route's table of one kind takes the place of the file's of the other.
+        # A route's table of one kind replaces the file's table of the other kind.
         for given, other in ((HIVE, ICEBERG), (ICEBERG, HIVE)):
             if any(entry.key == given for entry in over.entries):
                 entries.pop(other, None)
@@ -175,7 +175,7 @@ def _merged(base: Mapping, over: Mapping, path: Path) -> Mapping:
             entries[entry.key] = Entry(
                 entry.key, entry.mark, _merged(held.value, entry.value, inner)
             )
-    # With the file's own mark, all routes tell a block that the whole file lacks at one place.
+    # With the file's own mark, all routes report a block that the whole file lacks at one place.
     return Mapping(tuple(entries.values()), over.mark if path else base.mark)
 
 
@@ -206,10 +206,10 @@ def is_route_name(text: str) -> bool:
 
 
 def default_route_name(table: str) -> str:
-    """Name of the route that fills a table: `ods-orders` of `ods.orders`.
+    """Name of the route that fills a table: `ods-orders` for `ods.orders`.
 
-    Two tables do not give the same name: Hive's names hold no `-`, and names that do not fit, or
-    are nested, are told apart by a hash.
+    Two tables never give the same name. Hive's names hold no `-`; names that do not fit, or are
+    nested, get a hash.
 
     Args:
         table: `database.table`, in any case.

@@ -1,4 +1,4 @@
-"""Formats whose payloads are read by schemas, and registries of these, as frozen values."""
+"""Formats whose payloads are read by schemas, and their registries, as frozen values."""
 
 import re
 from typing import Annotated, Literal
@@ -14,10 +14,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def check_registry_url(text: str) -> str:
-    """The addresses of a schema registry, if they are such, and hold no login.
+    """Check the addresses of a schema registry; they must hold no login.
 
     Raises:
-        ValueError: They are none.
+        ValueError: They are no such addresses.
     """
     for one in text.split(","):
         parts = urlsplit(one.strip())
@@ -45,7 +45,7 @@ UnknownWait = Annotated[int, *duration("0s", "5m")]
 
 
 class SchemaRegistryConnection(Block):
-    """How to reach a server that speaks the REST API of the Confluent Schema Registry.
+    """How to reach a server with the REST API of the Confluent Schema Registry.
 
     Attributes:
         url: HTTP address of the registry; several with commas between, the first that answers

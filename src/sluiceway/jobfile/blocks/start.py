@@ -17,13 +17,13 @@ _MAX_DIGITS = 19
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """A start, with what its kind needs.
+    """A start, with the values of its kind.
 
     Attributes:
-        kind: Which start it is.
+        kind: Kind of the start.
         timestamp_ms: For `timestamp`: the first row whose record time is not before it.
         offsets: For `offsets`: (topic, partition, first offset), in order.
-        group: For `group`: the consumer group whose committed offsets are taken over.
+        group: For `group`: the consumer group whose committed offsets are used.
     """
 
     kind: StartKind
@@ -32,7 +32,7 @@ class StartAt:
     group: str = ""
 
     def __str__(self) -> str:
-        """Canonical text, as the ledger keeps it; the same for equal starts."""
+        """Canonical text for the ledger; the same for equal starts."""
         if self.kind == "timestamp":
             at = _EPOCH + timedelta(milliseconds=self.timestamp_ms)
             return f"timestamp {at.isoformat(timespec='milliseconds')}"
@@ -47,10 +47,10 @@ LATEST = StartAt("latest")
 
 
 def parse_start_time_ms(text: object) -> int:
-    """Milliseconds since 1970 of `2026-11-20T08:00:00Z`; parts of one are rounded up.
+    """Milliseconds since 1970 of `2026-11-20T08:00:00Z`; fractions are rounded up.
 
     Raises:
-        PydanticCustomError: It is no such text, names no zone, or is before 1970.
+        PydanticCustomError: The text is no such time, has no zone, or is before 1970.
     """
     at_us = instant_us(text)
     if at_us is None or at_us < 0:
@@ -63,7 +63,7 @@ def parse_start_offsets(value: object) -> tuple[tuple[str, LogKey, int], ...]:
     """`{orders: {0: 12, 1: 5}}` as (topic, partition, offset), in order.
 
     Raises:
-        PydanticCustomError: It is no such mapping, or a number is none.
+        PydanticCustomError: It is no such mapping, or an offset is no number.
     """
     found = []
     topics = value if isinstance(value, Mapping) and value else {"": None}

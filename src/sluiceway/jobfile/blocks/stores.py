@@ -1,4 +1,4 @@
-"""Connections to stores of tables, and the locations that lie there, as frozen values."""
+"""Connections to stores of tables, and the locations in them, as frozen values."""
 
 import re
 from typing import Annotated

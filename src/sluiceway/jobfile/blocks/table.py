@@ -44,7 +44,7 @@ KEYS_OF_ONE_COLUMN: Mapping[str, str] = {
     "int32": "its four bytes",
     "int64": "its eight bytes",
 }
-"""What records' own keys are that have no name of the column, by key format."""
+"""Meaning of records' own keys when they have no column's name, by key format."""
 FROM_TOPIC_KEY = "from_topic_key"
 KEY_ORIGINS = (FROM_TOPIC_KEY, FROM_REGISTRY)
 META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
@@ -69,7 +69,7 @@ class HiveTable(TableTarget):
 
 
 class PartitionerSpec(PluginBlock):
-    """Who gives a partition column its values: a plug-in by its name, and its options."""
+    """The plug-in that gives a partition column its values, and its options."""
 
     PLUGINS = (PluginGroup.PARTITIONERS,)
 
@@ -107,7 +107,7 @@ class PartitionSpec(Block):
 
 
 class MetaColumn(Block):
-    """A column of what the queue has beside the payload."""
+    """A column for a field of the record that is not in the payload."""
 
     field: MetaField
     name: ColumnName
@@ -130,7 +130,7 @@ def _columns(value: object) -> tuple[ColumnSpec, ...] | ColumnsFrom | None:
 
 
 def takes_from_registry(table: Mapping[str, Any]) -> bool:
-    """Whether a registry's schema says the columns of a table, which may be of the wrong shape."""
+    """Whether a registry's schema gives the columns of a table, which may have a wrong shape."""
     columns = table.get("columns")
     return columns == FROM_REGISTRY or (isinstance(columns, Mapping) and FROM_REGISTRY in columns)
 
@@ -144,7 +144,7 @@ def _version(value: object) -> object:
 
 
 def _meta(value: object) -> object:
-    """Both shapes of `meta` as a tuple: a list of fields, or a mapping of fields to names."""
+    """Both forms of `meta` as a tuple: a list of fields, or a mapping of fields to names."""
     if isinstance(value, tuple):
         if not all(isinstance(field, str) for field in value):
             raise wrong(f"a list of {_META_WORDS}", "list their names")
@@ -162,7 +162,7 @@ def _key(value: object) -> object:
 
 
 class SubjectSpec(Block):
-    """Which schema of a registry says the columns.
+    """The registry's schema that gives the columns.
 
     Attributes:
         name: Name of the subject; None is `TOPIC-value` of the one topic.
@@ -222,7 +222,7 @@ class TableSpec(Block):
     @model_validator(mode="before")
     @classmethod
     def _name_subject(cls, data: Any) -> Any:
-        """`from_registry` alone means the subject of the topic; a transform names its field."""
+        """Expand `from_registry` alone to the topic's subject; name a transform's field."""
         if isinstance(data, Mapping) and "iceberg" in data:
             data = {**data, "partition_by": named_partitions(data.get("partition_by"))}
             if "meta" in data:
@@ -233,10 +233,10 @@ class TableSpec(Block):
 
     @property
     def target(self) -> TableTarget:
-        """The table, of whatever kind.
+        """The table, of any kind.
 
         Raises:
-            JobFileError: The spec was not made by the loader and names none.
+            JobFileError: The spec was not made by the loader and has no table.
         """
         target = self.hive or self.iceberg
         if target is None:
@@ -250,23 +250,23 @@ class TableSpec(Block):
 
     @property
     def changes(self) -> SubjectColumns:
-        """What is different from the columns of `subject`; nothing where none says them."""
+        """Differences from the columns of `subject`; none without it."""
         told = self.told_columns
         return told.from_registry if isinstance(told, ColumnsFrom) else SubjectColumns()
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Columns of the key; none without one, and before the route's start has found them."""
+        """Columns of the key; empty without one, and before the route's start has found them."""
         return self.told_key if isinstance(self.told_key, tuple) else ()
 
     @property
     def key_origin(self) -> KeyOrigin | None:
-        """Who says the key's columns at the route's start; None where the job file does."""
+        """Source of the key's columns at the route's start; None where the job file lists them."""
         return None if isinstance(self.told_key, tuple) else self.told_key
 
     @property
     def keyed(self) -> bool:
-        """Whether changes replace rows, by whatever columns."""
+        """Whether changes replace rows, by any columns."""
         return bool(self.told_key)
 
     def with_key(self, key: tuple[str, ...]) -> "TableSpec":

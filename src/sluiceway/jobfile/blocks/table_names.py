@@ -1,6 +1,6 @@
-"""Tables that a job file names beside those that its routes fill: none may be two things at once.
+"""Tables of a job file that no route fills: no table may have two uses.
 
-A table of late rows shows one route's late place; a table of dirty rows may be shared.
+A table of late rows shows one route's late place; routes may share a table of dirty rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ Table = tuple[str, str]
 def check_table_names(routes: Sequence[Positions]) -> Iterator[JobFileProblem]:
     """Check late and dirty tables across all routes. Called once per load.
 
-    Two routes that fill one table are told where routes are checked. Tables of routes that a
-    pattern makes are known when the job runs; they are compared then.
+    Another check reports two routes that fill one table. Tables of a pattern's routes are known
+    only when the job runs; they are compared then.
 
     Args:
-        routes: Each route's whole tree; parts of the wrong shape are looked away from.
+        routes: Each route's whole tree; parts of the wrong shape are ignored.
     """
-    # What several routes take from the file's own blocks is told once.
+    # A problem that several routes inherit from the file's own blocks is reported once.
     told: set[tuple[Mark, str]] = set()
     for problem in _problems(routes):
         if (problem.mark, problem.todo) not in told:
@@ -59,7 +59,7 @@ def _problems(routes: Sequence[Positions]) -> Iterator[JobFileProblem]:
 def _late_problem(
     positions: Positions, own: Mapping[Table, Mark], late: Mapping[Table, Mark]
 ) -> JobFileProblem | None:
-    """What is wrong with a route's table of late rows, given those of the routes before it."""
+    """The problem of a route's table of late rows, given the tables of earlier routes."""
     name, filled = _text(positions, _LATE), _text(positions, _own_name(positions))
     if name and TABLE_IN_NAME not in name and groups_in(filled):
         text = f"expected {quoted(TABLE_IN_NAME)} in the name: a pattern makes several routes"
@@ -101,7 +101,7 @@ def _late_name(positions: Positions) -> str:
 
 
 def _named(positions: Positions, name: str) -> Table | None:
-    """The table of a name; None for no name, and for one that only topics tell."""
+    """The table of a name; None for no name, and for one that depends on topics."""
     connection = _text(positions, table_path(positions, "connection"))
     return (connection, name.lower()) if is_table_name(name) else None
 

@@ -1,4 +1,4 @@
-"""What all kinds of tables have in a job file."""
+"""Common keys of all kinds of tables in a job file."""
 
 from typing import Literal
 
@@ -29,15 +29,15 @@ class TableTarget(Block):
 
     @property
     def is_template(self) -> bool:
-        """Whether the name is made from a topic's."""
+        """Whether the name is made from a topic's name."""
         return bool(groups_in(self.name))
 
     @property
     def database(self) -> str:
-        """Database as catalogs of Hive store it: in lower case."""
+        """Database in the form of Hive catalogs: in lower case."""
         return self.name.partition(".")[0].lower()
 
     @property
     def table(self) -> str:
-        """Table as catalogs of Hive store it: in lower case."""
+        """Table in the form of Hive catalogs: in lower case."""
         return self.name.partition(".")[2].lower()

@@ -1,4 +1,4 @@
-"""Patterns that make a partition value of an event time: `yyyyMMdd`, `HH`, `yyyy-MM-dd HH`."""
+"""Patterns from an event time to a partition value: `yyyyMMdd`, `HH`, `yyyy-MM-dd HH`."""
 
 import re
 
@@ -20,13 +20,13 @@ _MEANT = {
 
 
 def check_time_pattern(pattern: str) -> str:
-    """Check that a pattern holds known fields, each once, and plain literals only.
+    """Check that a pattern holds known fields, each once, and otherwise only plain literals.
 
     Returns:
         The pattern.
 
     Raises:
-        PydanticCustomError: It does not.
+        PydanticCustomError: The pattern is not valid.
     """
     pieces = [match[0] for match in _PIECE.finditer(pattern)]
     fields = [piece for piece in pieces if piece not in _LITERALS]

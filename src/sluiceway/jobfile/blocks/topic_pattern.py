@@ -1,6 +1,6 @@
-"""Patterns of topic names: Python regular expressions that cannot take for ever.
+"""Patterns of topic names: regular expressions of Python with a bounded cost.
 
-A topic's name is text that others choose. So the ways in which a pattern can match one name are
+Other people choose the names of topics. So the ways in which a pattern can match one name are
 bounded before it is used: no repeated groups, and few open ends.
 """
 
@@ -17,9 +17,9 @@ from sluiceway.jobfile.blocks.values import wrong
 
 MAX_PATTERN = 500
 MAX_TOPIC_NAME = 249
-"""Kafka's own limit; no name is longer, so a repeat has at most so many ways."""
+"""Kafka's own limit of a name, and so of the ways of a repeat."""
 MAX_WAYS = 16_000_000
-"""Room for `(.*)_(.*)_(.*)`."""
+"""Most open ends; allows `(.*)_(.*)_(.*)`."""
 
 _MAX_DEPTH = 20
 _TOKEN = re.compile(
@@ -57,7 +57,7 @@ def compile_topic_pattern(text: str) -> re.Pattern[str]:
     Called when a job file is checked and when a job is compiled.
 
     Raises:
-        PydanticCustomError: It is no regular expression, or one that could take for ever.
+        PydanticCustomError: It is no regular expression, or its cost is too high.
     """
     if not text or len(text) > MAX_PATTERN or not text.isprintable():
         raise wrong(f"a pattern of 1 to {MAX_PATTERN} characters", "write a shorter one")
@@ -72,16 +72,16 @@ def compile_topic_pattern(text: str) -> re.Pattern[str]:
 
 
 def meant_as_glob(text: str, topics: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """What a pattern would be that was written as shells write one: `shop_*` for `shop_.*`.
+    """The regular expression for a pattern in shell form: `shop_.*` for `shop_*`.
 
     Called for a pattern that matches no topic.
 
     Args:
         text: The pattern.
-        topics: All names.
+        topics: All topic names.
 
     Returns:
-        The regular expression, and the topics that it matches; none where it was not meant so.
+        The regular expression, and the topics that it matches; empty when it is no shell pattern.
     """
     if not set(text) & set("*?"):
         return "", ()
@@ -91,7 +91,7 @@ def meant_as_glob(text: str, topics: Sequence[str]) -> tuple[str, tuple[str, ...
 
 
 def pattern_of(topics: object) -> re.Pattern[str] | None:
-    """The pattern that `source.topics` is; None for a list and for one that the model refuses."""
+    """The pattern in `source.topics`; None for a list and for one that the model refuses."""
     try:
         return compile_topic_pattern(topics) if isinstance(topics, str) else None
     except PydanticCustomError:
@@ -140,14 +140,14 @@ def _counts(text: str) -> tuple[int, int]:
 
 
 def groups_in(name: str) -> tuple[str, ...]:
-    """Groups that a table's name asks for: `1` and `app` of `ods.{1}_{app}`."""
+    """Groups in a table's name: `1` and `app` in `ods.{1}_{app}`."""
     return tuple(_GROUP_IN_NAME.findall(name))
 
 
 def render(name: str, match: re.Match[str]) -> str:
-    """Put what the groups matched into a table's name; a group without a match is empty.
+    """Fill a table's name with the match's groups; a group without a match is empty.
 
-    The result is text that a topic's creator chose: the caller checks it.
+    A topic's creator chose the result's text: the caller checks it.
     """
 
     def found(group: re.Match[str]) -> str:
@@ -158,7 +158,7 @@ def render(name: str, match: re.Match[str]) -> str:
 
 
 def missing_groups(name: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """Groups that a table's name asks for and the pattern does not have."""
+    """Groups in a table's name that the pattern does not have."""
     numbers = {str(number) for number in range(pattern.groups + 1)}
     known = numbers | pattern.groupindex.keys()
     return tuple(group for group in groups_in(name) if group not in known)

@@ -21,12 +21,12 @@ def is_timestamp(type_text: str) -> bool:
 
 
 def may_hold_times(type_text: str) -> bool:
-    """Whether days or instants may be in values of the type."""
+    """Whether values of the type may hold days or instants."""
     return _TIME_WORD.search(type_text) is not None
 
 
 def event_time_units(type_text: str) -> frozenset[str | None]:
-    """Units with which an event time is read from a value of the type; None is no unit."""
+    """Units of an event time in a value of the type; None is no unit."""
     kind = type_text.strip().lower()
     if kind in _INTEGERS:
         return _NUMBER_UNITS
@@ -53,7 +53,7 @@ def struct_field(type_text: str, name: str) -> str | None:
 
 
 def _split_fields(text: str) -> list[str]:
-    """Split at the commas that are outside of `<>` and `()`."""
+    """Split at commas outside of `<>` and `()`."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "<(") - (character in ">)")

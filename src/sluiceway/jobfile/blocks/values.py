@@ -1,4 +1,4 @@
-"""Texts of a job file that mean something: names, durations, addresses, secrets."""
+"""Texts of a job file with a form: names, durations, addresses, secrets."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ HIDDEN_KEYS = (
     r"(?i)password|passphrase|secret|token|credential|key\.pem|access\.key|api-key"
     r"|authorization|cookie|account\.key\.|private\.key$|encryption\.key$|jaas\.config"
 )
-"""Found in the keys of options that hold secrets; as Python and Java write a pattern."""
+"""Parts of option names that hold secrets; a pattern in Python's and Java's syntax."""
 _SECRET_KEY = re.compile(HIDDEN_KEYS)
 _TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
 _LAKE_NAME = re.compile(r"[A-Za-z0-9_][\w-]{0,127}(\.[A-Za-z0-9_][\w-]{0,127}){1,9}", re.ASCII)
@@ -56,7 +56,7 @@ TOPIC_TODO = "list each topic by name, or write one pattern as text instead of a
 class Secret:
     """Text that no log, error or report shows.
 
-    No dataclass: pydantic and `asdict` would take one apart and show what it holds.
+    No dataclass: pydantic and `asdict` would convert one and show its text.
     """
 
     __slots__ = ("_hidden",)
@@ -65,7 +65,7 @@ class Secret:
         self._hidden = hidden
 
     def reveal(self) -> str:
-        """The text itself. Called where it is handed to a client, nowhere else."""
+        """The text itself. Called only where a client gets it."""
         return self._hidden
 
     def __eq__(self, other: object) -> bool:
@@ -85,28 +85,28 @@ class Secret:
 
 
 def revealed(value: object) -> str:
-    """An option's text, for the client it is meant for; never for a log."""
+    """An option's text, for its client; never for a log."""
     return value.reveal() if isinstance(value, Secret) else str(value)
 
 
 def wrong(expected: str, todo: str, *, kind: str = "expected") -> PydanticCustomError:
-    """Make what a validator raises: what was expected and what to do about it."""
-    # Both go in as context: a template would read braces in them as fields.
+    """Make a validator's error: what was expected and what to do about it."""
+    # Both are context: a template would read braces in them as fields.
     return PydanticCustomError(kind, "{expected}", {"expected": expected, "todo": todo})
 
 
 def not_yet(what: str, todo: str) -> PydanticCustomError:
-    """Make what a validator raises for a value of a later version."""
+    """Make a validator's error for a value of a later version."""
     return wrong(what, todo, kind=NOT_YET)
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether the option `key` of a client holds something that must not be written plainly."""
+    """Whether the client option `key` holds a value that must not be written plainly."""
     return _SECRET_KEY.search(key) is not None and key not in _PUBLIC_KEYS
 
 
 def named(pattern: str, expected: str) -> AfterValidator:
-    """Validator of text that has to match `pattern` as a whole."""
+    """Validator of a text that has to match `pattern` as a whole."""
     compiled = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -128,7 +128,7 @@ ColumnName = Annotated[
 
 
 def instant_us(text: object) -> int | None:
-    """Microseconds since 1970 of `2026-11-20T08:00:00Z`; None where date, time or zone lack."""
+    """Microseconds since 1970 of `2026-11-20T08:00:00Z`; None without date, time or zone."""
     try:
         at = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
@@ -140,7 +140,7 @@ def parse_duration_ms(text: object) -> int:
     """Milliseconds of a duration as text: `500ms`, `10s`, `5m`, `1h`, `1d`.
 
     Raises:
-        PydanticCustomError: It is no such text or no whole number of milliseconds.
+        PydanticCustomError: The text is no duration, or no whole number of milliseconds.
     """
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     value_ms = Decimal(match[1]) * _UNIT_MS[match[2]] if match else Decimal("0.5")
@@ -165,7 +165,7 @@ def parse_size_bytes(text: object) -> int:
     """Bytes of a size as text: `64KiB`, `128MiB`, `2GiB`.
 
     Raises:
-        PydanticCustomError: It is no such text.
+        PydanticCustomError: The text is no size.
     """
     match = _SIZE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -189,7 +189,7 @@ def parse_rate_per_s(text: object) -> int:
     """Records per second of a rate as text: `5000/s`.
 
     Raises:
-        PydanticCustomError: It is no such text.
+        PydanticCustomError: The text is no rate.
     """
     match = _RATE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -231,7 +231,7 @@ def is_plain_topic(text: str) -> bool:
 
 
 def _check_source_topic(text: str) -> str:
-    """Namespaces stand before names with `%` in some systems; `checks` knows the route's own."""
+    """Allow a namespace and `%` before a name; `checks` knows the rule of the route's system."""
     return text if _WIDE_TOPIC.fullmatch(text) and text.strip(".") else _check_topic(text)
 
 
@@ -241,7 +241,7 @@ def is_table_name(text: str) -> bool:
 
 
 def is_lake_name(text: str) -> bool:
-    """Whether `text` is `namespace.table`, perhaps of a namespace inside of others."""
+    """Whether `text` is `namespace.table`, with any depth of namespaces."""
     return _LAKE_NAME.fullmatch(text) is not None
 
 
@@ -253,7 +253,7 @@ def _check_lake_name(text: str) -> str:
 
 
 def _check_table_name(text: str) -> str:
-    # Groups of a topic pattern stand for text of a topic; what they give is checked again.
+    # Groups of a topic pattern stand for parts of a topic's name; their text is checked again.
     if not is_table_name(_GROUP.sub("a", text)):
         raise wrong("`database.table`, both of letters, digits and `_`", "name both")
     return text

@@ -1,4 +1,4 @@
-"""The body of a webhook as the job file has it: JSON, in whose texts names stand for values.
+"""The body of a webhook in the job file: JSON, in whose texts names stand for values.
 
 Checked with the job file, filled for each announcement.
 """
@@ -15,8 +15,10 @@ FIELDS = (
     *("job", "route", "table", "prefix", "version", "rows", "files", "whole", "partitions"),
     *("ledger", "ready_seq", "as_of_seq", "idempotency_key", "run_id", "announcement"),
 )
-"""What may stand between braces: the fields of an announcement; `run_id`, its key in plain
-letters; `announcement`, the body that is sent without a template."""
+"""Names between braces.
+
+They are the fields of an announcement; `run_id`, its key in plain letters; and `announcement`, the
+body that is sent without a template."""
 
 _MAX_CHARS = 16_384
 _NAME = re.compile(r"\{(\w+)\}")
@@ -24,10 +26,10 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
 def check_body(text: str) -> str:
-    """Refuse a template that makes no JSON, or names what an announcement has not.
+    """Refuse a template that gives no JSON, or uses a name that announcements do not have.
 
     Raises:
-        PydanticCustomError: It is none.
+        PydanticCustomError: The template is not valid.
     """
     try:
         made = json.loads(text[:_MAX_CHARS])
@@ -49,10 +51,10 @@ def _known() -> str:
 def fill_body(template: str, told: bytes) -> bytes:
     """The body of one announcement.
 
-    A text that is one name alone becomes the value, of its own kind; elsewhere names become text.
+    A text that is only one name becomes the value with its own type; elsewhere names become text.
 
     Args:
-        template: As `check_body` lets it through.
+        template: A template that `check_body` accepts.
         told: The body without a template.
     """
     values: dict[str, Any] = json.loads(told)

@@ -1,4 +1,4 @@
-"""The columns that a job file speaks of, as plain data: declared ones, changed ones, added ones."""
+"""The columns in a job file, as plain data: declared, changed and added ones."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,15 +12,15 @@ CHANGES: Path = (*COLUMNS, FROM_REGISTRY)
 
 
 def changes_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is different from the columns of a registry's schema; nothing where none says them."""
+    """Differences from the columns of a registry's schema; none without one."""
     return mapping(data, "table", "columns", FROM_REGISTRY)
 
 
 def written_columns(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """All mappings that describe a column, with their paths, in their order in the table.
+    """All mappings that describe a column, with their paths, in the table's order.
 
     Args:
-        data: A route as plain data; parts of the wrong shape are looked away from.
+        data: A route as plain data; parts of the wrong shape are ignored.
     """
     yield from _listed(COLUMNS, mapping(data, "table").get("columns"))
     changes = changes_of(data)
@@ -31,7 +31,7 @@ def written_columns(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str
 
 
 def written_name(path: Path, column: Mapping[str, Any]) -> object:
-    """Name of a column that `written_columns` found; a field's own where none is written."""
+    """Name of a column from `written_columns`; the field's own where none is written."""
     overrides = path[:-1] == (*CHANGES, "override")
     return column.get("name", path[-1]) if overrides else column.get("name")
 

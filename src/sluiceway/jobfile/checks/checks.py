@@ -1,7 +1,7 @@
-"""What has to fit between the blocks of a job file.
+"""Checks across the blocks of a job file.
 
-The checks read plain data and look away from parts of the wrong shape, which the models report.
-So they run even when the models refuse the file, and all problems come at once.
+The checks read plain data and ignore parts of the wrong shape, which the models report. So they run
+even when the models refuse the file, and all problems come at once.
 """
 
 import re
@@ -56,11 +56,11 @@ _TOPICS: tuple[tuple[tuple[str, ...], str], ...] = (
 
 
 def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Refuse to feed, or to take counts from, a topic that the route takes in.
+    """Refuse a side topic or a topic of counts that the route also reads.
 
     Args:
         data: The file as plain data; may be of the wrong shape.
-        positions: Where things stand.
+        positions: Positions in the file.
     """
     source = mapping(data, "source")
     yield from _connections(data, source, positions)
@@ -83,7 +83,7 @@ def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator
 def _connections(
     data: Mapping[str, Any], source: Mapping[str, Any], positions: Positions
 ) -> Iterator[JobFileProblem]:
-    """What goes through Kafka names a Kafka connection, if the source's is none."""
+    """Require a Kafka connection for side topics when the source is not Kafka."""
     known = mapping(data, "connections")
     named = source.get("connection")
     own = mapping(known, named) if isinstance(named, str) else {}
@@ -120,11 +120,11 @@ _OWN_SPARK_SETTINGS = {
 
 
 def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Check names, references and needs across blocks. Called once per load.
+    """Check names, references and dependencies across blocks. Called once per load.
 
     Args:
         data: The file as plain data, without refused keys; may be of the wrong shape.
-        positions: Where things stand.
+        positions: Positions in the file.
     """
     yield from _check_connections(data, positions)
     yield from _check_registry(data, positions)
@@ -188,7 +188,7 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
 
 
 def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """A format that names a registry names a connection to one."""
+    """Require that the format's registry is a connection to a registry."""
     connections = mapping(data, "connections")
     fitting = [name for name, of in connections.items() if "schema_registry" in mapping(of)]
     for kind in mapping(data, "format"):
@@ -204,7 +204,7 @@ def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[J
 
 
 def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """An id that the registry does not know is given up well before its task is."""
+    """Require that an unknown id is given up well before its task is."""
     for kind in sorted(_SCHEMA_FORMATS | {"debezium"}):
         block = mapping(data, "format", kind)
         run = mapping(data, "run")
@@ -225,7 +225,7 @@ def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterat
 
 
 def _duration_ms(text: object) -> int | None:
-    """A duration; None for what is told where it stands."""
+    """A duration; None for a text that is reported elsewhere."""
     try:
         return parse_duration_ms(text)
     except PydanticCustomError:
@@ -233,7 +233,7 @@ def _duration_ms(text: object) -> int | None:
 
 
 def _is_reported(connection: object, kinds: Set[str]) -> bool:
-    """Whether a connection is of a kind, or is there without any: reported where it stands."""
+    """Whether a connection has a kind, or no kind at all, which is reported elsewhere."""
     if connection is None:
         return False
     given = mapping(connection).keys()
@@ -259,7 +259,7 @@ def _check_options(data: Mapping[str, Any], positions: Positions) -> Iterator[Jo
 
 
 def _names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
-    """All names that end up in the table, in the order in which they claim them."""
+    """All column names of the table, in the order of their claims."""
     # A partition by the column of its own name moves that column out of the files: one name.
     moved = {
         str(partition.get("name", "")).lower()
@@ -308,7 +308,7 @@ def _check_names(data: Mapping[str, Any], positions: Positions) -> Iterator[JobF
 
 
 def _name_mark(positions: Positions, path: Path) -> Mark:
-    """Where a name stands: a value, but for a field that is named by the key of its override."""
+    """Mark of a name: its value, except for a field that the key of its override names."""
     overridden = path[:-1] == (*CHANGES, "override")
     return positions.key(path) if overridden else positions.value(path)
 
@@ -381,7 +381,7 @@ def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Job
 
 
 def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """A table's name takes groups from the topic pattern, and is then no single table."""
+    """Check a table's name with groups of the topic pattern, which stands for several tables."""
     topics = mapping(data, "source").get("topics")
     table = mapping(data, "table", table_kind(data))
     name = table.get("name")
@@ -404,7 +404,7 @@ def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[J
 
 
 def _check_start(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Offsets of a topic that is not read would be a misspelt one, silently left out."""
+    """Refuse offsets of a topic that is not read: they would be ignored."""
     topics = mapping(data, "source").get("topics")
     for topic in mapping(data, "source", "start", "offsets"):
         pattern = pattern_of(topics)
@@ -448,7 +448,7 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
 
 
 def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Rows that come late to an announced partition would be seen before it is announced anew."""
+    """Check `late`, `reopen_every` and `late_table` against each other and against `ready`."""
     ready, block = mapping(data, "ready"), mapping(data, "event_time")
     waits = "ready" in data and ready.get("visible", "on_ready") == "on_ready"
     if block.get("late") == "reopen" and waits:
@@ -468,7 +468,7 @@ def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
 def _check_event_time_type(
     data: Mapping[str, Any], positions: Positions, type_text: str
 ) -> Iterator[JobFileProblem]:
-    """A number says nothing without a unit, and a text is no number."""
+    """Require a unit for a number, and refuse one for a text."""
     units, unit = event_time_units(type_text), mapping(data, "event_time").get("unit")
     if "format" in mapping(data, "event_time"):
         if "iso8601" not in units or is_timestamp(type_text):
@@ -477,7 +477,7 @@ def _check_event_time_type(
             yield JobFileProblem(positions.key(("event_time", "format")), text, todo)
         return
     if not units:
-        return  # Upper layers know all types and tell what cannot be read.
+        return  # Upper layers know all types and report unreadable ones.
     if unit is None and None not in units:
         text = f"expected `unit` for the numbers of {quoted(type_text)}, got none"
         yield JobFileProblem(positions.key(("event_time",)), text, "add unit: s, ms, us or ns")
@@ -488,7 +488,7 @@ def _check_event_time_type(
 
 
 def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None, str]:
-    """Type of the value that a path leads to, if known; else what to do about the path."""
+    """Type of the value at a path, if known; else what to do about the path."""
     try:
         first, *rest = path_keys(field)
     except ValueError:
@@ -510,14 +510,14 @@ def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None,
 
 
 def _tells_rows_in_json(formats: Mapping[str, Any]) -> bool:
-    """Whether the format is a change log whose messages are JSON, a row each."""
+    """Whether the format is a change log whose messages are JSON, with a row each."""
     return "maxwell" in formats or (
         "debezium" in formats and "registry" not in mapping(formats, "debezium")
     )
 
 
 def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """What finds fields that no column reads knows JSON; who adds columns, the metastore."""
+    """Allow new columns only for JSON, whose fields are known, and with a metastore."""
     evolution, path = mapping(data, "table").get("evolution"), ("table", "evolution")
     formats = mapping(data, "format")
     json = formats.get("json")

@@ -1,4 +1,4 @@
-"""What a table with a key needs, and what has no meaning beside one."""
+"""Rules for tables with a key: required settings, and settings without a meaning."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,11 +13,11 @@ _NO_KEYS = ("float", "double", "array", "map", "struct", "binary", "boolean")
 
 
 def key_column_problems(name: str, column: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Why a declared column cannot be of a key, and what to do; nothing where it can.
+    """Why a declared column cannot be in a key, and what to do; nothing where it can.
 
     Args:
-        name: As the key has it.
-        column: The keys of its declaration that are written.
+        name: Name of the column in the key.
+        column: The written keys of its declaration.
     """
     kind = str(column.get("type", "")).strip().lower()
     if kind.startswith(_NO_KEYS):
@@ -36,7 +36,7 @@ _KEY_FORMAT: Path = ("table", "key_format")
 _ONLY_WITH_KEY = ("key_order", "key_order_wait", "key_format", "on_truncate")
 _CHANGE_LOGS = ("debezium", "maxwell", "canal")
 _ROWS = ("json", "csv", "avro", "protobuf")
-"""Formats of which a payload is a whole row."""
+"""Formats whose payload is a whole row."""
 _NEEDED_META = ("partition", "offset")
 _MEANINGLESS: tuple[tuple[Path, str], ...] = (
     (("ready",), "a row may change at any time, so no hour of it is ever complete"),
@@ -45,11 +45,11 @@ _MEANINGLESS: tuple[tuple[Path, str], ...] = (
 
 
 def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Refuse keys that cannot be. Called once a route and load.
+    """Refuse invalid keys. Called once a route and load.
 
     Args:
         data: The file as plain data; may be of the wrong shape.
-        positions: Where things stand.
+        positions: Positions in the file.
     """
     table = mapping(data, "table")
     if "key" not in table:
@@ -97,7 +97,7 @@ def _check_format(data: Mapping[str, Any], positions: Positions) -> Iterator[Job
 
 
 def _check_key_format(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """How records' own keys are written is a question only where they are read, and not known."""
+    """Allow a key format only where record keys are read and their format is not known."""
     table, formats = mapping(data, "table"), mapping(data, "format")
     if "key_format" not in table:
         return
@@ -124,7 +124,7 @@ def _names_registry(formats: Mapping[str, Any]) -> bool:
 
 
 def _check_key_origin(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Who says the key's columns has to know them."""
+    """Require that the key's source knows its columns."""
     announcer, formats = mapping(data, "table").get("key"), mapping(data, "format")
     if announcer not in KEY_ORIGINS:
         return
@@ -143,7 +143,7 @@ def _check_key_origin(data: Mapping[str, Any], positions: Positions) -> Iterator
 
 
 def _check_truncate(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """A truncate is in order with the changes of its own source partition, and no others."""
+    """Require an order of truncates: each is ordered only within its own source partition."""
     table, formats = mapping(data, "table"), mapping(data, "format")
     if table.get("on_truncate") != "apply":
         return

@@ -1,4 +1,4 @@
-"""What a lake table cannot have in this version, and what only a lake table has."""
+"""Limits of lake tables in this version, and settings that only lake tables have."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -45,11 +45,11 @@ _SAID_OTHERWISE: tuple[tuple[Path, object, str, str], ...] = (
 
 
 def check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Refuse by name what this version does not do. Called once a route and load.
+    """Refuse by name what this version does not support. Called once a route and load.
 
     Args:
         data: The file as plain data; may be of the wrong shape.
-        positions: Where things stand.
+        positions: Positions in the file.
     """
     if table_kind(data) != ICEBERG:
         yield from _only_lakes(data, positions)
@@ -65,7 +65,7 @@ def check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFil
 
 
 def _hives_names(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """A metastore and Glue have one level of databases, and names without a `-`."""
+    """Metastores and Glue have one level of databases, and names without a `-`."""
     table = mapping(data, "table", ICEBERG)
     name, connection = table.get("name"), table.get("connection")
     found = mapping(data, "connections", str(connection), ICEBERG)
@@ -77,7 +77,7 @@ def _hives_names(data: Mapping[str, Any], positions: Positions) -> Iterator[JobF
 
 
 def _cannot_add(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """Columns are added for fields of JSON, also of the rows that a change log tells."""
+    """Allow new columns only for fields of JSON, which include the rows of a change log."""
     table, path = mapping(data, "table"), ("table", "evolution")
     if table.get("evolution") == "add_columns" and takes_from_registry(table):
         what = "`evolution: add_columns` of lake tables beside `columns: from_registry`"

@@ -1,4 +1,4 @@
-"""First look at a job file: which keys it has. What this version does not know is named here."""
+"""First check of a job file: its keys. Keys that this version does not have are named here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ _MAX_COMPARED = 100
 
 @dataclass(frozen=True, slots=True)
 class FieldLayout:
-    """What a field holds: one block, a list of blocks, blocks by name, or free data.
+    """Content of a field: one block, a list of blocks, blocks by name, or free data.
 
     Attributes:
         block: Block of one item.
-        instead: A block that may stand in place of the list.
+        instead: A block that may replace the list.
     """
 
     kind: Literal["block", "list", "named", "free"]
@@ -37,7 +37,7 @@ _INNER: dict[Any, Literal["list", "named"]] = {tuple: "list", Mapping: "named"}
 
 
 def layout_of(annotation: Any) -> FieldLayout:
-    """Read a model's field annotation; None beside another type means optional."""
+    """Read a model's field annotation; `None` as an alternative means optional."""
     if isinstance(annotation, type) and issubclass(annotation, Block):
         return FieldLayout("block", annotation)
     origin = get_origin(annotation)
@@ -52,7 +52,7 @@ def layout_of(annotation: Any) -> FieldLayout:
 
 @dataclass(slots=True)
 class Shape:
-    """Plain data without the keys that were refused, and what was refused.
+    """Plain data without the refused keys, and the problems of these.
 
     Attributes:
         data: For the models; lists are tuples.
@@ -60,8 +60,8 @@ class Shape:
         handled: Paths whose value has a problem already.
         suggested: Keys that a misspelt one was probably meant to be.
         later_in: Mappings that lost a key of a later version.
-        given_later: Mappings whose one of several keys may be given elsewhere.
-        blocks: What a mapping would be, where something else stands.
+        given_later: Mappings that need not have their one of several keys.
+        blocks: Expected block of a place with another value.
     """
 
     data: Any = None
@@ -73,7 +73,7 @@ class Shape:
     blocks: dict[Path, type[Block]] = field(default_factory=dict)
 
     def mapping_for(self, path: Path, node: Node) -> str:
-        """What to do where a mapping is expected: as much of it as can be told from what came."""
+        """What to do where a mapping is expected, as exactly as the present value allows."""
         block = self.blocks.get(path)
         if block is None:
             return "write keys and values"
@@ -87,7 +87,7 @@ class Shape:
 
 
 def _meant(block: type[Block], given: str, choices: list[str]) -> str | None:
-    """What stands in the mapping that somebody has probably meant; None when nothing tells."""
+    """The value that the user has probably meant; None when that is not clear."""
     needed = [name for name, info in _fields(block).items() if info.is_required()]
     if given in choices:
         return f"{given}: {{}}"
@@ -106,15 +106,15 @@ def _fields(block: type[Block]) -> dict[str, FieldInfo]:
 def check_shape(
     root: Node, block: type[Block], *, given_later: frozenset[Path] = frozenset()
 ) -> Shape:
-    """Check the keys of a tree against a block and make plain data of the rest.
+    """Check the keys of a tree against a block, and make plain data of the rest.
 
     Called once per load, after references are resolved.
 
     Args:
         root: The whole file.
-        block: What it should be.
-        given_later: Mappings that need not have the one of several keys that they must have: what
-            is laid over the tree may give it.
+        block: The expected block.
+        given_later: Mappings that need not have their one of several required keys, because a later
+            overlay may give it.
     """
     shape = Shape(given_later=given_later)
     shape.data = _plain(shape, root, (), FieldLayout("block", block))
@@ -142,7 +142,7 @@ def _plain(shape: Shape, node: Node, path: Path, layout: FieldLayout) -> Any:
 
 
 def _value(shape: Shape, entry: Entry, path: Path, layout: FieldLayout) -> Any:
-    """A key's value; where there is none, the key is the place to tell it."""
+    """A key's value; where it has none, the key is the place to report that."""
     if isinstance(entry.value, Scalar) and entry.value.value is None:
         _refuse(shape, path, _nothing(entry.mark))
         return None
@@ -162,7 +162,7 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
             layout = layout_of(known[entry.key].annotation)
             data[entry.key] = _value(shape, entry, inner, layout)
         elif entry.key in _plugins_of(block):
-            # Before the keys of later versions: a plug-in may have what this version has not.
+            # Before the keys of later versions: a plug-in may have options that this version lacks.
             data[entry.key] = _value(shape, entry, inner, _FREE)
         elif entry.key in block.LATER:
             shape.later_in.add(path)

@@ -1,4 +1,4 @@
-"""What has to fit around `table.columns: from_registry`, as far as the job file alone tells."""
+"""Checks around `table.columns: from_registry`, as far as the job file alone allows."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,8 +25,8 @@ def check_subject(data: Mapping[str, Any], positions: Positions) -> Iterator[Job
     """Check where columns come from a registry's schema. Called once per load.
 
     Args:
-        data: The file as plain data; looks away from parts of the wrong shape.
-        positions: Where things stand.
+        data: The file as plain data; parts of the wrong shape are ignored.
+        positions: Positions in the file.
     """
     table, formats = mapping(data.get("table")), mapping(data.get("format"))
     subject = mapping(table.get("subject"))
@@ -77,7 +77,8 @@ def _check_left_out(data: Mapping[str, Any], positions: Positions) -> Iterator[J
         seen.add(field)
     if not seen:
         return
-    # What is left out is a field that no column reads, and these say what becomes of such.
+    # An excluded field is a field that no column reads, and these settings decide about such
+    # fields.
     formats, evolution = mapping(data.get("format")), mapping(data.get("table")).get("evolution")
     rule = ""
     if "json" in formats and evolution in ("add_columns", "quarantine"):
@@ -104,7 +105,7 @@ def _check_overrides(data: Mapping[str, Any], positions: Positions) -> Iterator[
 
 
 def _check_added(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """A column that is added says where its values come from; there is no field of its name."""
+    """Require a source for an added column's values: it has no field of its name."""
     keeper = mapping(data, "format", "json").get("extra_column")
     added = changes_of(data).get("add")
     for index, column in enumerate(added if isinstance(added, tuple) else ()):
@@ -117,7 +118,7 @@ def _check_added(data: Mapping[str, Any], positions: Positions) -> Iterator[JobF
 
 
 def _check_gone(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """What refers to a field by a name that no column has any more."""
+    """Report references to a field by a name that no column has any more."""
     gone = _gone(data, positions)
     table = mapping(data.get("table"))
     listed = table.get("partition_by")
@@ -136,7 +137,7 @@ def _check_gone(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
 
 
 def _gone(data: Mapping[str, Any], positions: Positions) -> dict[str, tuple[str, int]]:
-    """Fields that are no columns of their own name, in lower case -> why, and on which line."""
+    """Fields without a column of their own name, in lower case -> why, and on which line."""
     changes = changes_of(data)
     gone = {}
     for index, field in _left_out(changes):

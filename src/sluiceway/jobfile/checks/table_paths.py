@@ -1,4 +1,4 @@
-"""Where a table is written in a job file, whatever kind it is."""
+"""Path of the table in a job file, for every kind of table."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from sluiceway.jobfile.positions import Path, Positions
 
 HIVE, ICEBERG = "hive", "iceberg"
-"""Kinds of tables, as the block `table` has them."""
+"""Kinds of tables in the block `table`."""
 FOLDING_KINDS = ("hive", "glue")
-"""Kinds of Iceberg catalogs that keep names in lower case only."""
+"""Kinds of Iceberg catalogs with names in lower case only."""
 
 
 def table_path(positions: Positions, *keys: str) -> Path:
@@ -18,6 +18,6 @@ def table_path(positions: Positions, *keys: str) -> Path:
 
 
 def table_kind(data: Mapping[str, Any]) -> str:
-    """The kind of the table, as far as plain data of any shape tells."""
+    """The kind of the table, as far as plain data of any shape shows it."""
     table = data.get("table")
     return ICEBERG if isinstance(table, Mapping) and ICEBERG in table else HIVE

@@ -1,1 +1,1 @@
-"""A checked job file becomes what the driver needs: routes with all defaults."""
+"""From a checked job file to the driver's values: routes with all defaults."""

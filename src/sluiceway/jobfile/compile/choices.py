@@ -1,4 +1,4 @@
-"""From the job file's columns and `where` to what a worker makes rows by; every one checked."""
+"""From the job file's columns and `where` to a worker's choices, with all checks."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -13,7 +13,7 @@ from sluiceway.types.policy import NO_POLICY, Policy
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.row_rules import RowChoices, RowColumn, payload_fields
 
-# What says where a column's values come from, and what goes with it.
+# Keys for the source of a column's values, and keys that go with them.
 _ORIGINS = ("path", "constant", "expression")
 _PAYLOAD_ONLY = ("unit", "default", "transient")
 _POLICY = tuple(field.name for field in fields(Policy))
@@ -21,11 +21,11 @@ _POLICY = tuple(field.name for field in fields(Policy))
 
 @dataclass(frozen=True, slots=True)
 class ChoiceProblem:
-    """What is wrong with a column or with `where`.
+    """A problem of a column or of `where`.
 
     Attributes:
-        path: Path of the value in the job file, as `("table", "columns", 2, "expression")`.
-        expected: What it should be.
+        path: Path of the value in the job file, such as `("table", "columns", 2, "expression")`.
+        expected: The expected value.
         todo: What the user does.
     """
 
@@ -40,7 +40,7 @@ def row_columns(spec: RouteSpec) -> tuple[RowColumn, ...] | None:
     Called once per route.
 
     Raises:
-        JobFileError: A type is not known, or a column or `where` is not what it has to be.
+        JobFileError: A type is unknown, or a column or `where` is not valid.
     """
     if spec.table.columns is None:
         return None
@@ -53,15 +53,15 @@ def row_columns(spec: RouteSpec) -> tuple[RowColumn, ...] | None:
 
 
 def row_choices(columns: tuple[RowColumn, ...] | None, where: str | None) -> RowChoices:
-    """What a worker is told; says nothing of columns that are all as the payload has them."""
+    """The choices for a worker; columns that are as in the payload are not among them."""
     plain = all(column == RowColumn(column.field) for column in columns or ())
     return RowChoices(() if plain else columns or (), where)
 
 
 def choice_problems(spec: RouteSpec) -> Iterator[ChoiceProblem]:
-    """What is wrong with the columns and `where` of a route.
+    """Problems of a route's columns and `where`.
 
-    Called before a route starts. Columns whose types are not known are told elsewhere.
+    Called before a route starts. Unknown types are reported elsewhere.
 
     Args:
         spec: The route.
@@ -72,7 +72,7 @@ def choice_problems(spec: RouteSpec) -> Iterator[ChoiceProblem]:
 
 
 def unread_policies(spec: RouteSpec) -> Iterator[ChoiceProblem]:
-    """Policies beside a plug-in's format, which has rules of its own that no policy changes."""
+    """Policies of a plug-in's format, which has its own rules and uses no policies."""
     if spec.format.plugin is None:
         return
     for index, column in enumerate(spec.table.columns or ()):
@@ -84,12 +84,12 @@ def unread_policies(spec: RouteSpec) -> Iterator[ChoiceProblem]:
 
 @dataclass(frozen=True, slots=True)
 class ReadColumns:
-    """Declared columns as far as they can be read.
+    """Declared columns, as far as they can be read.
 
     Attributes:
-        columns: In their order; None for one that is not valid, which is told elsewhere.
-        unread: Names of these, in lower case.
-        complete: Whether the names of all of them are known.
+        columns: Columns in order; None for an invalid one, which is reported elsewhere.
+        unread: Names of the invalid columns, in lower case.
+        complete: Whether the names of all invalid columns are known.
     """
 
     columns: Sequence[ColumnSpec | None]
@@ -98,16 +98,16 @@ class ReadColumns:
 
 
 def problems_of(read: ReadColumns | None, where: str | None) -> Iterator[ChoiceProblem]:
-    """What is wrong with columns and `where`, whatever else is wrong with the job file.
+    """Problems of columns and `where`, whatever else is wrong with the job file.
 
-    A column that is not valid keeps nothing else from being checked but what refers to it.
+    An invalid column keeps only the expressions that refer to it from being checked.
 
     Args:
         read: The columns; None when they come from the table.
         where: Condition of the route.
     """
     if read is None:
-        # What the columns are is known only once the table is open.
+        # The columns are known only once the table is open.
         if where is not None:
             from sluiceway.jobfile.compile.text_checks import syntax_problem  # noqa: PLC0415 - loads Arrow
 

@@ -70,7 +70,7 @@ _STORE = "dirty.store"
 
 
 def dirty_topic(spec: RouteSpec) -> SideTopic | None:
-    """The topic that is fed with dirty rows; None feeds none.
+    """The topic for dirty rows; None without one.
 
     Raises:
         JobFileError: The spec was not made by the loader, and names no Kafka connection.
@@ -82,7 +82,7 @@ def dirty_topic(spec: RouteSpec) -> SideTopic | None:
 
 
 def dirty_table(spec: RouteSpec) -> str | None:
-    """The table that is fed with dirty rows; None feeds none.
+    """The table for dirty rows; None without one.
 
     Raises:
         JobFileError: The catalog is no metastore.
@@ -100,7 +100,7 @@ def dirty_table(spec: RouteSpec) -> str | None:
 
 
 def dirty_limits(dirty: DirtySpec) -> DirtyLimits:
-    """With how many dirty rows the route halts."""
+    """The numbers of dirty rows at which the route halts."""
     limits = DirtyLimits(
         rows=dirty.max_rows,
         reasons=tuple(sorted(dirty.reasons.items())),
@@ -117,7 +117,7 @@ def dirty_limits(dirty: DirtySpec) -> DirtyLimits:
 
 
 def late_rule(spec: RouteSpec) -> LateRule:
-    """Rows of any age are in time unless the job file says something of lateness or readiness."""
+    """Rule for late rows; without settings of lateness or readiness, no row is late."""
     rule = spec.event_time
     if rule is None:
         return IN_TIME_ALWAYS
@@ -134,7 +134,7 @@ def late_rule(spec: RouteSpec) -> LateRule:
 
 
 def late_table(spec: RouteSpec) -> str | None:
-    """The table over the late place, as the job file names it; None makes none.
+    """The table over the late place, as the job file names it; None without one.
 
     Raises:
         JobFileError: The catalog is no metastore.
@@ -260,16 +260,16 @@ def _retention_rule(spec: RouteSpec) -> RetentionRule | None:
 
 
 def why_no_rows(spec: RouteSpec) -> str | None:
-    """Why no task could make rows for the route's table, as far as the job file tells; or None.
+    """Why no task could make rows for the route's table, by the job file alone; or None.
 
-    Called when a job file is checked, for routes that `choice_problems` has nothing against.
-    Columns that come from the table are looked at when the route starts.
+    Called when a job file is checked, for routes without `choice_problems`. Columns from the table
+    are checked when the route starts.
     """
     return _row_problem(spec, _partition_rules(spec))
 
 
 def unfit_partition(spec: RouteSpec) -> int | None:
-    """Which partition column alone is what `why_no_rows` speaks of, counted from 0; or None."""
+    """Number of the only partition column that `why_no_rows` reports, counted from 0; or None."""
     if _row_problem(spec, ()) is not None:
         return None
     rules = _partition_rules(spec)
@@ -293,10 +293,10 @@ def _row_problem(spec: RouteSpec, rules: tuple[PartitionRule, ...]) -> str | Non
 
 
 def why_no_files(spec: RouteSpec) -> str | None:
-    """Why no file of the route's table could hold its rows, as far as the job file tells; or None.
+    """Why no file of the route's table could hold its rows, by the job file alone; or None.
 
-    Called when a job file is checked, beside `why_no_rows`. A table that exists decides by itself
-    when the job file names no format; names of fields are refused in all of them.
+    Called when a job file is checked, together with `why_no_rows`. When the job file names no
+    format, an existing table decides; field names are refused in all formats.
     """
     if spec.table.hive is None:
         return None
@@ -363,11 +363,11 @@ def _partition_rule(part: PartitionSpec) -> PartitionRule:
 
 
 def source_access(spec: RouteSpec) -> SourceAccess:
-    """How a route's source is reached, as the value that reaches the workers.
+    """How to reach a route's source, as a value that can be sent to the workers.
 
     Raises:
         JobFileError: The source refuses an option of the connection.
-        UnhealthyEnvironmentError: Nothing installed here has the source's name, or it fails.
+        UnhealthyEnvironmentError: No installed source has the name, or it fails.
     """
     plugin, rocketmq = spec.source_connection.plugin, spec.source_connection.rocketmq
     if plugin is not None:
@@ -391,13 +391,13 @@ def source_access(spec: RouteSpec) -> SourceAccess:
 
 
 def _plain(spec: RouteSpec) -> dict[str, str]:
-    """The source's client properties whose value is no secret."""
+    """The source's client properties without secret values."""
     given = spec.kafka.properties.items()
     return {name: value for name, value in given if isinstance(value, str)}
 
 
 def _queue_bound(spec: RouteSpec) -> dict[str, str]:
-    """The queue's part in the memory of a task; a job with a usual one needs no word of it."""
+    """The queue's share of a task's memory; empty for a job with the default."""
     queue_bytes = deal(spec.run.memory_per_task_bytes).queue_bytes
     usual = queue_bytes == deal(DEFAULT_BYTES).queue_bytes
     return {} if usual else {QUEUED_KBYTES: str(queue_bytes >> 10)}
@@ -411,12 +411,12 @@ def _catalog_access(spec: RouteSpec) -> CatalogAccess:
 
 
 def format_choice(spec: RouteSpec) -> FormatChoice:
-    """How a route's payloads are read, as the value that reaches the workers."""
+    """How to read a route's payloads, as a value that can be sent to the workers."""
     choice = _format_choice(spec)
     block = spec.format.rows_block
     if block is None or not spec.table.keyed:
         return choice
-    # A null payload deletes the row of its key, unless the job file says what becomes of it.
+    # A null payload deletes the row of its key, unless the job file has another rule.
     said = "tombstones" in block.model_fields_set
     return replace(choice, whole_rows="keep" if said else "delete")
 
@@ -438,7 +438,7 @@ def _format_choice(spec: RouteSpec) -> FormatChoice:
 
 
 def _change_log(spec: RouteSpec) -> FormatChoice:
-    """A format that tells changes of rows, or one without options of its own."""
+    """A format with changes of rows, or one without its own options."""
     told = spec.format.debezium
     if told is not None:
         name, texts = "debezium", debezium_options(spec, told)
@@ -505,7 +505,7 @@ def _meta_columns(spec: RouteSpec, *, text_keys: bool) -> tuple[PlannedMetaColum
 def _table_schema(
     spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
 ) -> Schema | None:
-    """Columns of the table's files: the rows' without what its folders say, then meta columns."""
+    """Columns of the table's files: the rows' without those in its folders, then meta columns."""
     if columns is None:
         return None
     in_files = spec.table.iceberg is not None

@@ -1,4 +1,4 @@
-"""What a driver needs to know of a job file, as values."""
+"""The driver's values from a job file."""
 
 import re
 from collections.abc import Mapping
@@ -42,36 +42,36 @@ class RouteConfig:
     """One route: topics into one table.
 
     Attributes:
-        topics: Literal names, or those that match `pattern` now.
+        topics: Literal names; for a pattern, the names that match now.
         pattern: Pattern of topic names; empty when they are listed in the job file.
-        start: For source partitions that the ledger does not know.
+        start: Start of source partitions that the ledger does not know.
         columns: Declared payload columns; None takes them from the table.
-        awaits_columns: The job file as the route sees it, where a registry says its columns: they
-            are put in at each START.
-        awaits_key: The same, where a registry or the topic says the key.
-        choices: What the rows are made of them.
-        left_out: Names, in lower case, by which nothing is read from the payload, whatever
+        awaits_columns: The job file as the route sees it, where a registry gives its columns, which
+            each START fills in; None where it has all columns.
+        awaits_key: Likewise, where a registry or the topic gives the key.
+        choices: How rows are made from them.
+        left_out: Names, in lower case, of columns that are never read from the payload, whatever
             columns the table gets.
-        interval_s: From one commit to the next.
-        straggler_timeout_s: How long after that a task may take to close its files.
-        max_rate_per_s: Records that the route may read a second; None sets no bound.
-        max_unpublished: Records that it may have committed and not published.
-        dirty: How many dirty rows it takes before it halts.
-        dirty_topic: Fed with dirty rows; None feeds none.
-        dirty_table: `database.table`, of the table's metastore, fed likewise.
+        interval_s: Seconds from one commit to the next.
+        straggler_timeout_s: Seconds that a task may take after that to close its files.
+        max_rate_per_s: Most records that the route reads per second; None sets no limit.
+        max_unpublished: Most records that it may have committed and not published.
+        dirty: Most dirty rows before it halts.
+        dirty_topic: Topic for dirty rows; None without one.
+        dirty_table: Table for dirty rows, `database.table` in the table's metastore; None without
+            one.
         dirty_keep_ms: How long dirty rows are kept; None for ever.
-        evolution: What it does when columns change.
+        evolution: Rule for changes of columns.
         retention: How long partitions are kept; None for ever.
         rolling: How a task cuts rows into files.
         compact_before_ready: Whether a closed partition's files are merged before it is announced.
-        memory_bytes: What a task may hold of rows.
-        late: When rows are late and what becomes of them.
-        late_table: A table over those that are put aside, as the job file names it; None makes
-            none.
+        memory_bytes: Most memory of a task for rows.
+        late: When rows are late, and the rule for them.
+        late_table: A table over the late place, as the job file names it; None without one.
         ready: When partitions are complete; None announces nothing.
         figure_limits: How many values labels of its metrics may have.
-        lineage: Who is told what is read into which table; None tells nobody.
-        key: By what changes find their rows; None appends all.
+        lineage: Receiver of lineage events; None without one.
+        key: How changes find their rows; None appends all rows.
     """
 
     job: str
@@ -118,21 +118,21 @@ class RouteConfig:
 
     @property
     def stores(self) -> Stores:
-        """How the stores of its tables are reached."""
+        """How to reach the stores of its tables."""
         return self.hive.stores
 
     @property
     def late_table_name(self) -> str | None:
-        """`database.table` over its late place, of the table's metastore; None when there is none.
+        """`database.table` over its late place, in the table's metastore; None without one.
 
-        Of a template it is not known before its own table is.
+        For a template it is known only with the name of the table.
         """
         named = self.late_table
         return None if named is None else late_table_name(named, self.hive.table)
 
     @property
     def subscription(self) -> Subscription:
-        """What is read, as the ledger keeps it."""
+        """The subscription, as the ledger keeps it."""
         return Subscription(self.topics, self.pattern, str(self.start))
 
 
@@ -146,10 +146,10 @@ class RefusedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What a template makes of the topics that there are.
+    """A template's routes for the present topics.
 
     Attributes:
-        refused: Topics that give no table.
+        refused: Topics without a table.
         shared: Topics whose table's name differs from another's in case only: one table for Hive.
     """
 
@@ -160,12 +160,12 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class RouteTemplate:
-    """Routes that come with their topics: a pattern, and a table named by what it matches.
+    """Routes that come with their topics: a pattern, and a table named by its groups.
 
     Attributes:
-        route: All that its routes share; its topics and table are filled in. A name that is
-            not empty is that of its one route.
-        table: `database.table`, with groups of the pattern as `ods.app_{1}`.
+        route: Common part of its routes; topics and table are filled in. A name that is not empty
+            is that of its only route.
+        table: `database.table`, with groups of the pattern, for example `ods.app_{1}`.
     """
 
     route: RouteConfig
@@ -174,14 +174,14 @@ class RouteTemplate:
     def expand(self, topics: tuple[str, ...]) -> Expansion:
         """Make one route of each table that the topics give.
 
-        Called at start and each time the topics are looked for. Topics are named by others:
-        a name becomes part of a table's only when the whole is a plain identifier.
+        Called at start and each time the topics are listed. Others choose the names of topics: a
+        name becomes part of a table's name only when the whole is a plain identifier.
 
         Args:
-            topics: All that the cluster has, internal ones left out.
+            topics: All topics of the cluster, without internal ones.
 
         Returns:
-            Routes in the order of their tables, topics sorted; and the topics that give none.
+            Routes in the order of their tables, with topics sorted; and the topics without a table.
         """
         pattern = re.compile(self.route.pattern)
         by_table: dict[str, list[str]] = {}
@@ -218,11 +218,11 @@ class CompiledJob:
     """A job as its driver runs it.
 
     Attributes:
-        routes: Those whose topics are listed.
-        templates: Those that topics bring along.
-        discover_interval_s: How often topics are looked for.
+        routes: Routes with listed topics.
+        templates: Templates of the routes that come with topics.
+        discover_interval_s: Seconds between two lists of the topics.
         takeover: Route -> the term that may be replaced without waiting for its lease.
-        max_rate_per_s: Records that all routes together may read a second; None sets no bound.
+        max_rate_per_s: Most records that all routes together read per second; None sets no limit.
     """
 
     routes: tuple[RouteConfig, ...]

@@ -1,6 +1,6 @@
-"""Stop rules for dirty rows: whether an epoch may be committed, by what the ledger says before it.
+"""Limits of dirty rows: whether an epoch may be committed, given the ledger before it.
 
-The window is made of DATA records alone. A driver that starts reads the last ones back, so a
+The window consists of DATA records alone. A driver that starts reads the last ones back. So a
 restart neither forgets dirty rows nor counts them twice, and no local state is needed.
 """
 
@@ -16,29 +16,29 @@ from sluiceway.types.dirty import by_reason
 from sluiceway.worker.plan import DirtySample, TaskResult
 
 if TYPE_CHECKING:
-    # Limits are read with every job file, logs are not.
+    # Every process that loads a job file imports the limits, but not the log.
     from sluiceway.ledger.log import LedgerLog
 
 PREPARED_AT = "prepared_at"
 """Key of a record's `timings_ms`: when it was prepared, milliseconds since 1970."""
 
 MOST_RECORDS = 4_000
-"""How many slots a start reads back at most; a window of more epochs begins there."""
+"""Most slots that a start reads back; a window of more epochs begins there."""
 
 _MOST_SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class DirtyLimits:
-    """How many dirty rows a route takes before it halts; None and nothing set no limit.
+    """How many dirty rows a route accepts before it halts; None and empty set no limit.
 
     Attributes:
         ratio: Greatest share of the rows read that may be dirty, 0 to 1.
-        ratio_window_ms: Over which time.
-        ratio_min_rows: The share of fewer rows says nothing yet.
+        ratio_window_ms: Time over which the share counts.
+        ratio_min_rows: The share of fewer rows is not judged.
         rows: Most dirty rows.
         reasons: (reason, most rows) of single reasons.
-        rows_window_ms: Over which time `rows` and `reasons` count.
+        rows_window_ms: Time over which `rows` and `reasons` count.
     """
 
     ratio: float | None = None
@@ -50,7 +50,7 @@ class DirtyLimits:
 
     @property
     def window_ms(self) -> int:
-        """How far back anything is looked at; 0 without limits."""
+        """How far back the limits count; 0 without limits."""
         counts = self.rows is not None or bool(self.reasons)
         windows = (self.ratio_window_ms * (self.ratio is not None), self.rows_window_ms * counts)
         return max(windows)
@@ -72,7 +72,7 @@ class _Epoch:
 
 @dataclass(frozen=True, slots=True)
 class _Breach:
-    """A limit that does not hold."""
+    """A limit that is exceeded."""
 
     rule: str
     dirty: int
@@ -93,9 +93,9 @@ class DirtyWatch:
     counts as one of now.
 
     Attributes:
-        limits: Those of the job file.
-        clock_ms: Milliseconds since 1970.
-        route: Its name, for commands.
+        limits: Limits of the job file.
+        clock_ms: Clock, milliseconds since 1970.
+        route: Name of the route, for commands.
     """
 
     limits: DirtyLimits
@@ -105,7 +105,7 @@ class DirtyWatch:
 
     @classmethod
     def recalled(cls, limits: DirtyLimits, log: "LedgerLog", next_seq: int) -> "DirtyWatch":
-        """A watch with the window that the ledger tells of. Called at START, after fencing.
+        """A watch with the window from the ledger. Called at START, after fencing.
 
         Raises:
             LedgerCorruptError: A slot holds something else.
@@ -119,8 +119,8 @@ class DirtyWatch:
         """Read the window back from the ledger.
 
         Args:
-            log: The route's.
-            next_seq: Slot behind its tail.
+            log: Log of the route.
+            next_seq: The first free slot.
 
         Raises:
             LedgerCorruptError: A slot holds something else.
@@ -135,21 +135,21 @@ class DirtyWatch:
                 return
             body = found[0].body
             if not isinstance(body, DataRecord) or not body.ranges:
-                # One that only closes prefixes has read nothing and tells no time.
+                # A record that only closes prefixes has read nothing and has no time.
                 continue
-            # One of an older version does not tell its time, and neither do those before it.
+            # A record of an older version has no time, and neither do those before it.
             if prepared_ms(body) < oldest:
                 return
             self._epochs.appendleft(_epoch(body))
 
     def count(self, record: DataRecord) -> None:
-        """Take in what was committed."""
+        """Add a committed epoch."""
         if self.limits.window_ms:
             self._drop_old(self.clock_ms())
             self._epochs.append(_epoch(record))
 
     def checked(self, record: DataRecord, results: Sequence[TaskResult], where: str) -> DataRecord:
-        """Refuse an epoch with which a limit is passed. Called in PREPARE, before its commit.
+        """Refuse an epoch that exceeds a limit. Called in PREPARE, before its commit.
 
         An epoch without dirty rows of the kind that a limit counts is never refused.
 
@@ -184,7 +184,7 @@ class DirtyWatch:
         ).with_report(_evidence(breach, own, samples), self._commands(breach, own))
 
     def _commands(self, breach: _Breach, own: _Epoch) -> tuple[str, ...]:
-        """Rows of the refused epoch are in the topic only; those committed before can be shown."""
+        """Commands that show the rows; those of the refused epoch are only in the topic."""
         again = ("sluiceway validate JOB", "sluiceway run JOB")
         if breach.dirty <= own.dirty:
             return again
@@ -219,7 +219,7 @@ class DirtyWatch:
 
 
 def prepared_ms(body: Body) -> int:
-    """When an epoch was prepared, by its driver's clock; 0 of what tells no time."""
+    """When an epoch was prepared, by its driver's clock; 0 when its record has no time."""
     return body.timings_ms.get(PREPARED_AT, 0) if isinstance(body, EpochRecord) else 0
 
 
@@ -245,7 +245,7 @@ def _evidence(breach: _Breach, own: _Epoch, samples: Sequence[DirtySample]) -> d
 
 
 def _mixed(samples: Sequence[DirtySample]) -> list[DirtySample]:
-    """A few rows; each reason before the second of any."""
+    """A few rows; each reason before the second row of any."""
     turns: dict[str, int] = {}
     placed = []
     for sample in samples:

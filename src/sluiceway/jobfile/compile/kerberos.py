@@ -1,4 +1,4 @@
-"""How a job's Kerberos login reaches the clients that need it."""
+"""A job's Kerberos login as options of the clients that need it."""
 
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.jobfile.blocks.models import RouteSpec
@@ -16,13 +16,13 @@ def job_login(spec: RouteSpec) -> KerberosLogin | None:
 
 
 def login_options(spec: RouteSpec) -> Options:
-    """The login as options of a client; none where the job has none."""
+    """The login as options of a client; empty where the job has none."""
     login = job_login(spec)
     return () if login is None else login.options()
 
 
 def with_login(spec: RouteSpec, metastore: Options) -> Options:
-    """Options of a metastore, with the login where it wants one."""
+    """Options of a metastore, with the login where it needs one."""
     if SERVICE_PRINCIPAL not in dict(metastore):
         return metastore
     return (*metastore, *login_options(spec))

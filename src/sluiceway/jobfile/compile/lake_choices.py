@@ -1,4 +1,4 @@
-"""What a job file says of a lake table and its catalog, as its driver takes it."""
+"""A job file's settings of a lake table and its catalog, as values for the driver."""
 
 from collections.abc import Mapping
 
@@ -66,7 +66,7 @@ def lake_options(spec: RouteSpec) -> LakeOptions | None:
 
 
 def key_rule(spec: RouteSpec) -> KeyRule | None:
-    """By what a route's changes find their rows; None for one that appends."""
+    """How a route's changes find their rows; None for a route that appends."""
     if not spec.table.keyed:
         return None
     kind = KeyForm.PREFIXED if spec.format.maxwell is not None else KeyForm.CONNECT
@@ -93,14 +93,14 @@ def _record_column(spec: RouteSpec, field: str) -> str:
 
 
 def _field(part: PartitionSpec) -> LakeField:
-    """What the route makes itself is a column of the files, and the field its own value."""
+    """A partition field; a value that the route computes is a column of the files."""
     if part.column is None:
         return LakeField(part.name, part.name)
     return LakeField(part.name, part.column, part.transform or IDENTITY)
 
 
 def lake_access(spec: RouteSpec) -> CatalogAccess:
-    """How a route's lake catalog is reached.
+    """How to reach a route's lake catalog.
 
     Args:
         spec: Route with a lake table.
@@ -115,14 +115,14 @@ def lake_access(spec: RouteSpec) -> CatalogAccess:
     texts = {name: revealed(value) for name, value in settings.items() if value is not None}
     stores = route_stores(spec)
     if FILE_ACCESS_PROPERTY not in texts and not any(name.startswith("s3.") for name in texts):
-        # Metadata files are reached as data files are.
+        # Metadata files are read in the same way as data files.
         texts |= {FILE_ACCESS_PROPERTY: FILE_ACCESS, STORES_PROPERTY: stores_setting(stores)}
     texts = {**_client_access(stores), **texts}
     return CatalogAccess(ICEBERG, tuple(sorted(texts.items())))
 
 
 def _client_access(stores: Stores) -> dict[str, str]:
-    """What the client's own file access needs for S3, where the connection has settings for it."""
+    """The client's options for its own file access to S3, where the connection has settings."""
     held = dict(stores.access(S3).options)
     found = {f"s3.{theirs}": held[ours] for ours, theirs in _S3_NAMES.items() if ours in held}
     if held.get("path_style") != "true" and "endpoint" in held:

@@ -1,4 +1,4 @@
-"""What a job file says of lineage, as values."""
+"""A job file's settings of lineage, as values."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from sluiceway.jobfile.blocks.lineage import LineageSpec
 
 @dataclass(frozen=True, slots=True)
 class LineageRule:
-    """Who is told of lineage.
+    """The receiver of lineage events.
 
     Attributes:
         namespace: Namespace of the job's routes at the receiver.
-        interval_s: Between two events of a route that goes on.
-        http: Who gets POSTs; None where `file` is given.
+        interval_s: Seconds between two events of a running route.
+        http: Receiver of POSTs; None where `file` is given.
         file: Absolute path of a file of the driver's machine; None where `http` is given.
     """
 

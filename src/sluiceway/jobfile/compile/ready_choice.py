@@ -19,7 +19,7 @@ def ready_rule(spec: RouteSpec) -> ReadyRule | None:
     """When partitions of a route are complete; None without the block.
 
     Args:
-        spec: Checked by the loader.
+        spec: A spec that the loader has checked.
 
     Raises:
         JobFileError: The spec was not made by the loader, and its columns do not fit.

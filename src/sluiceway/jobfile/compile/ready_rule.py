@@ -1,4 +1,4 @@
-"""What a job file says of readiness, as values."""
+"""A job file's settings of readiness, as values."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ from sluiceway.sources.side_topics import SideTopic
 
 @dataclass(frozen=True, slots=True)
 class CountsRule:
-    """Where audited counts come from.
+    """The source of audited counts.
 
     Attributes:
-        topic: With the connection's options, as the client takes them.
-        decide: Which prefixes need one.
+        topic: The topic, with the options of its client.
+        decide: Which prefixes need a count.
     """
 
     topic: SideTopic
@@ -24,19 +24,20 @@ class CountsRule:
 
 @dataclass(frozen=True, slots=True)
 class ReadyRule:
-    """When the prefixes of a route's table are complete, and what is done about it.
+    """When the prefixes of a route's table are complete, and what follows.
 
     Attributes:
         watermark: How the route's watermark is made.
         columns: Name and pattern of each leading time column.
-        timezone: That their texts are in.
-        whole_key: Whether there are no other partition columns.
-        lateness_us: How long behind its end a prefix stays open, in event time.
+        timezone: Time zone of their texts.
+        whole_key: Whether these are all partition columns.
+        lateness_us: How long after its end a prefix stays open, in event time, microseconds.
         on_ready: Whether partitions are in the metastore only once they are announced.
         success_file: Whether each announced folder has a file `_SUCCESS`.
-        table_property: Whether the table's property says how far it is complete.
-        webhook_body: What it is sent, as a template; None is the announcement as it is.
-        reopen_every_s: How often rows that came late are announced anew, at most.
+        table_property: Whether a table property says up to which time it is complete.
+        webhook_body: Template of the webhook's body; None sends the announcement itself.
+        reopen_every_s: Shortest time between two announcements of a prefix with late rows, in
+            seconds.
         counts: Audited counts that prefixes wait for; None without.
     """
 

@@ -1,4 +1,4 @@
-"""Which partitions are older than the job file keeps them. Decided from the ledger; no I/O."""
+"""Partitions that are older than the job file keeps them. Decided from the ledger; no I/O."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ class RetentionRule:
     """How long partitions are kept.
 
     Attributes:
-        keep_us: In event time, from the end of a partition's time on.
-        text: The same as it is written.
+        keep_us: How long, in event time from the end of a partition's time on, microseconds.
+        text: The same duration as it is written.
         drop: Whether the driver removes their files too.
         columns: Name and pattern of each leading time column.
-        timezone: That their texts are in.
-        announced: Whether times are announced: then none goes that is not.
+        timezone: Time zone of their texts.
+        announced: Whether times are announced: then only announced ones expire.
     """
 
     keep_us: int
@@ -30,16 +30,16 @@ class RetentionRule:
 
 
 def expired_by_age(fold: FoldState, rule: RetentionRule, now_us: int) -> list[str]:
-    """Partitions that are to go now, the oldest first, at most `MOST_AT_ONCE`.
+    """Partitions to remove now, the oldest first, at most `MOST_AT_ONCE`.
 
-    A partition that is open never goes, and none by the clock alone. Where times are announced,
-    its own has to be, with all rows that have come; elsewhere every source partition has to be
-    that far, or rows that are still to be read would begin it anew.
+    An open partition never expires, and no partition expires by the clock alone. Where times are
+    announced, its own must be, with all rows so far. Otherwise every source partition must be past
+    it, or rows that are still unread would create it again.
 
     Args:
         fold: State of the ledger now.
-        rule: What the route keeps, and for how long.
-        now_us: The clock, which event times never make later.
+        rule: Retention of the route.
+        now_us: The clock, an upper bound for event times.
     """
     reached_us = _reached_us(fold, announced=rule.announced)
     if reached_us is None:
@@ -68,8 +68,8 @@ def _is_announced(fold: FoldState, prefix: str, state: PartitionState) -> bool:
 def _reached_us(fold: FoldState, *, announced: bool) -> int | None:
     """Event time up to which the route is complete; None when that is not known.
 
-    Never beyond the newest row: where all are idle the watermark follows the clock alone, and one
-    that is wrong for a moment must not cost what was kept.
+    Never after the newest row. Where all source partitions are idle, the watermark follows the
+    clock alone; a clock that is wrong for a moment must not remove partitions.
     """
     if announced:
         newest = [known.max_event_time_us for known in fold.sources.values()]

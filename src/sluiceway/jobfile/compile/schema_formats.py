@@ -1,4 +1,4 @@
-"""Options of formats that read by schemas, as texts that reach the workers."""
+"""Options of formats with schemas, as texts that can be sent to the workers."""
 
 import base64
 from pathlib import Path
@@ -45,7 +45,7 @@ def avro_options(spec: RouteSpec, avro: AvroFormat) -> Options:
 
 
 def debezium_options(spec: RouteSpec, debezium: DebeziumFormat) -> Options:
-    """The options of the format debezium; with a registry, its payloads are of an encoding."""
+    """The options of the format debezium; with a registry, they name the payloads' encoding."""
     told: dict[str, str] = {
         "other_messages": debezium.other_messages,
         "tombstones": debezium.tombstones,
@@ -58,7 +58,7 @@ def debezium_options(spec: RouteSpec, debezium: DebeziumFormat) -> Options:
 
 
 def record_keys(spec: RouteSpec) -> FormatChoice | None:
-    """How records' own keys are read that a registry's schemas write; None for all others."""
+    """How to read records' own keys with a registry's schemas; None for all other keys."""
     debezium = spec.format.debezium
     if spec.format.rows_block is not None:
         return _keys_as_values(spec) if key_format(spec) == "registry" else None
@@ -70,18 +70,18 @@ def record_keys(spec: RouteSpec) -> FormatChoice | None:
 
 
 def key_format(spec: RouteSpec) -> KeyFormat:
-    """How the records' own keys are written beside payloads that are whole rows."""
+    """The format of records' own keys, for payloads that are whole rows."""
     return spec.table.key_format or ("json" if spec.format.registry is None else "registry")
 
 
 def key_registry(spec: RouteSpec) -> str | None:
-    """The connection of the registry whose schemas write the records' keys; None for none."""
+    """The connection of the registry for the records' keys; None for none."""
     plain = spec.format.rows_block is not None and key_format(spec) != "registry"
     return None if plain else spec.format.registry
 
 
 def _keys_as_values(spec: RouteSpec) -> FormatChoice:
-    """Keys in the format of the values, by the same registry."""
+    """Read keys in the values' format, with the same registry."""
     if spec.format.avro is not None:
         return FormatChoice("avro", avro_options(spec, spec.format.avro))
     if spec.format.protobuf is not None:
@@ -103,7 +103,7 @@ def json_options(spec: RouteSpec, json: JsonFormat) -> Options:
 
 
 def _json_frame(spec: RouteSpec, registry: str) -> Options:
-    """JSON behind a schema's id: what Kafka Connect means by values is in the schema."""
+    """JSON after a schema's id: only the schema has Kafka Connect's meaning of values."""
     return ("frame", "confluent"), *registry_options(spec, registry, _UNKNOWN_WAIT_MS).items()
 
 
@@ -145,11 +145,11 @@ def _descriptor_set(path: Path) -> bytes:
 
 
 class NamedRegistry(NamedTuple):
-    """The registry whose schemas a route's payloads are written by.
+    """The registry with the schemas of a route's payloads.
 
     Attributes:
-        format: The format's name.
-        connection: Connection to the registry, as the job file has it.
+        format: Name of the format.
+        connection: Connection to the registry, as in the job file.
     """
 
     format: str
@@ -157,7 +157,7 @@ class NamedRegistry(NamedTuple):
 
 
 def named_registry(spec: RouteSpec) -> NamedRegistry | None:
-    """The registry that a route's format names; None when it reads without one."""
+    """The registry that a route's format names; None without one."""
     formats = {
         "avro": spec.format.avro,
         "protobuf": spec.format.protobuf,
@@ -179,7 +179,7 @@ def registry_options(spec: RouteSpec, name: str, unknown_wait_ms: int) -> dict[s
 
 
 def registry_settings(spec: RouteSpec, name: str, unknown_wait_ms: int = 0) -> RegistrySettings:
-    """How a schema registry of the job file is reached.
+    """How to reach a schema registry of the job file.
 
     Raises:
         JobFileError: The spec was not made by the loader and names no such connection.

@@ -1,4 +1,4 @@
-"""From a topic that a job file names beside its source to the value that opens it. No I/O."""
+"""From another topic in a job file, which is no source, to its client's value. No I/O."""
 
 from sluiceway.errors import JobFileError
 from sluiceway.jobfile.blocks.models import RouteSpec
@@ -13,11 +13,11 @@ def side_topic(spec: RouteSpec, key: str, topic: str, connection: str | None) ->
     Args:
         spec: The route.
         key: Key of the job file, for the place of an error.
-        topic: The topic's name.
+        topic: Name of the topic.
         connection: Name of a connection in `connections`.
 
     Raises:
-        JobFileError: It is no Kafka connection, and the spec was not made by the loader.
+        JobFileError: The connection is not Kafka, and the spec was not made by the loader.
     """
     found = spec.connections.get(connection or spec.source.connection)
     kafka = None if found is None else found.kafka

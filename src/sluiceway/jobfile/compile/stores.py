@@ -1,4 +1,4 @@
-"""Which connections of a job file reach the stores of a route's tables."""
+"""The connections of a job file for the stores of a route's tables."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +12,7 @@ from sluiceway.storage.access import HDFS, S3, StoreAccess, Stores
 
 
 def route_stores(spec: RouteSpec) -> Stores:
-    """How a route reaches stores: by the connection it names, else the only one of its kind."""
+    """How a route reaches stores: by its named connection, else the only one of its kind."""
     found: dict[str, list[StoreAccess]] = {}
     named = None
     for name, connection in spec.connections.items():
@@ -22,7 +22,7 @@ def route_stores(spec: RouteSpec) -> Stores:
                 named = access
     login = login_options(spec)
     if login:
-        # Also of an HDFS that no connection tells of: it is where HADOOP_CONF_DIR says.
+        # An HDFS without a connection has an entry too: HADOOP_CONF_DIR says where it is.
         known = found.get(HDFS) or [StoreAccess(HDFS)]
         found[HDFS] = [_with(access, login) for access in known]
         named = named if named is None or named.kind != HDFS else _with(named, login)
@@ -42,7 +42,7 @@ def _with(access: StoreAccess, login: Options) -> StoreAccess:
 
 
 def _accesses(connection: ConnectionSpec) -> Iterator[StoreAccess]:
-    """That of a connection to a store; none of any other."""
+    """Access by a connection to a store; none for other connections."""
     for kind, block in ((S3, connection.s3), (HDFS, connection.hdfs)):
         if block is not None:
             yield StoreAccess(kind, _texts(_given(block)))

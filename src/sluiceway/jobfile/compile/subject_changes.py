@@ -1,4 +1,4 @@
-"""Fields of a registry's schema -> columns of a table, with what the job file has different."""
+"""Fields of a registry's schema -> columns of a table, with the job file's differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ _AS_IT_IS = FieldOverride()
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What the job file has different, and the schema does not allow.
+    """A difference in the job file that the schema does not allow.
 
     Attributes:
         path: Path of the wrong value in the job file.
@@ -37,13 +37,13 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class MadeColumns:
-    """The columns of a table that a schema says.
+    """The columns of a table from a schema.
 
     Attributes:
-        columns: As if they were declared, in their order.
-        written: Where the job file speaks of each; empty for one of which it says nothing.
-        refused: Fields that no column can hold as they are, each with its reason.
-        misfits: What is wrong with the job file's part.
+        columns: The columns as if they were declared, in order.
+        written: Paths in the job file of each column; empty for one that it does not mention.
+        refused: Fields that no column can hold unchanged, each with its reason.
+        misfits: Problems of the job file's part.
     """
 
     columns: list[ColumnSpec] = field(default_factory=list)
@@ -59,8 +59,8 @@ def made_columns(
 
     Args:
         fields: Fields of the schema, in their order.
-        changes: What the job file has different.
-        is_open: Payloads may have fields that the schema does not say.
+        changes: Differences in the job file.
+        is_open: Whether payloads may have fields that are not in the schema.
     """
     made = MadeColumns()
     by_name = {each.name: each for each in fields}
@@ -91,11 +91,11 @@ def gone_names(changes: SubjectColumns) -> frozenset[str]:
 
 
 def where_written(problem: ChoiceProblem, written: Sequence[Path]) -> ChoiceProblem:
-    """The problem of a column, told where the job file speaks of it.
+    """The problem of a column, at its place in the job file.
 
     Args:
-        problem: As of columns that are declared.
-        written: What the job file says of each of these, in their order; empty for nothing.
+        problem: The problem, with a path among declared columns.
+        written: Paths in the job file of each of these, in order; empty for none.
     """
     if problem.path[:2] != COLUMNS or len(problem.path) <= len(COLUMNS):
         return problem
@@ -125,7 +125,7 @@ def _nearest(name: str, fields: list[str]) -> str:
 
 
 def _misnamed(kept: Sequence[SchemaColumn], changes: SubjectColumns) -> Iterator[str]:
-    """Fields whose own names no column can have, or which Hive takes for each other's."""
+    """Fields whose names no column can have, or which are the same name for Hive."""
     renamed = {name for name, change in changes.override.items() if change.name is not None}
     plain = [each.name for each in kept if each.name not in renamed]
     for name, problem in name_problems(plain).items():
@@ -146,7 +146,7 @@ def _make(made: MadeColumns, of: SchemaColumn, change: FieldOverride | None) -> 
 
 
 def _clashes(made: MadeColumns) -> Iterator[Misfit]:
-    """Names of the job file that a field has too; those within it are told when it is read."""
+    """Names of the job file that a field has too; the loader reports clashes within the file."""
     plain = {
         column.name.lower()
         for column, place in zip(made.columns, made.written, strict=True)
@@ -159,7 +159,7 @@ def _clashes(made: MadeColumns) -> Iterator[Misfit]:
 
 
 def _astray(path: str, fields: Mapping[str, SchemaColumn], *, is_open: bool) -> str:
-    """Why a path leads to nothing that the schema has; empty when it may."""
+    """Why a path leads to nothing in the schema; empty when it may lead to something."""
     first, *further = keys_below(path)
     if first not in fields:
         return "" if is_open else f"the schema has no field {quoted(first)}"

@@ -1,6 +1,6 @@
-"""Checks of expressions and plain values by what the workers read them with.
+"""Checks of expressions and plain values, by the workers' own readers.
 
-Apart from `config/choices.py`, which imports this for columns that have one: it loads Arrow.
+Apart from `config/choices.py`, which imports this only when needed: it loads Arrow.
 """
 
 import json
@@ -22,10 +22,10 @@ def expression_problem(
 
     Args:
         text: The expression.
-        kind: Type of the value that the expression makes.
+        kind: Required type of the value.
         payload: Columns that it may refer to.
-        unread: Names, in lower case, of further ones whose types are not known: of an expression
-            that refers to one only the syntax is looked at. None when not all names are known.
+        unread: Names, in lower case, of further columns with unknown types: only the syntax of an
+            expression with one of them is checked. None when not all names are known.
     """
     return _why_not(partial(_check, text, unread, partial(compile_expression, text, payload, kind)))
 
@@ -36,12 +36,12 @@ def condition_problem(text: str, columns: Schema, unread: Set[str] | None) -> st
 
 
 def syntax_problem(text: str) -> str | None:
-    """Why a text cannot be read as an expression, whatever the columns are; None when it can."""
+    """Why a text is no expression, whatever the columns are; None when it is."""
     return _why_not(partial(parse_expression, text))
 
 
 def value_problem(field: Field, value: object) -> str | None:
-    """Why a constant or default is no value of its column; None when it is."""
+    """Why a constant or default does not fit its column; None when it does."""
     if isinstance(value, float) and not isinstance(field.type, FloatType):
         # The reader of the job file has it as a float; the digits that were written are gone.
         return "put the number into quotes, so that it stays exact"

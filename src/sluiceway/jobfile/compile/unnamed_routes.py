@@ -1,7 +1,7 @@
-"""Which routes need no further look: JSON in plain columns, dated and partitioned plainly.
+"""Routes that need no further check: JSON in plain columns, with plain dates and partitions.
 
-Most job files are such. `validate` and `status` answer for them without loading Arrow, decoders
-and expressions; of all others, those that would read the rows are asked (`why_no_rows`).
+Most job files are such. For them `validate` and `status` answer without loading Arrow, decoders and
+expressions. For all others the code that would read the rows decides (`why_no_rows`).
 """
 
 from sluiceway.jobfile.blocks.formats import JsonFormat
@@ -41,12 +41,12 @@ _OF_TEXTS = frozenset({None, "iso8601"})
 
 
 def surely_fits(spec: RouteSpec) -> bool:
-    """Whether decoder, rows, times, partitions and files of a route fit together, for sure.
+    """Whether decoder, rows, times, partitions and files of a route certainly fit together.
 
-    Called when a job file is checked, for routes that the checks before have nothing against.
+    Called when a job file is checked, for routes that passed the earlier checks.
 
     Returns:
-        False says nothing: `why_no_rows` and its neighbours have to be asked.
+        False is no answer: `why_no_rows` and its neighbours have to decide.
     """
     table, hive = spec.table, spec.table.hive
     if hive is not None and hive.file_format not in (None, PARQUET):
@@ -91,7 +91,7 @@ def _is_carried(kind: DataType) -> bool:
             return isinstance(key, StringType) and _is_carried(value)
         case StructType(fields):
             names = {field.name.lower() for field in fields}
-            # Any reader of any table reads such names.
+            # Every reader of every table can read such names.
             plain = all(name.isascii() and name.isidentifier() for name in names)
             carried = all(_is_carried(field.type) for field in fields)
             return plain and carried and len(names) == len(fields)
