@@ -24,6 +24,10 @@ _REPEATED = {
 }
 """Blocks whose keys are those of another."""
 _SHARED = frozenset({"install_completion", "show_completion"})
+_OF_COURSE = re.compile(
+    r"(?:;|\.) None (?:(?:\w+ )+(?:none|nothing|no [a-z ]+)|without(?: one)?|otherwise)(?=\.$)"
+)
+"""What a key that is not there does not do: a reader expects no less."""
 _WORTH = 6
 """With fewer words a text stands again where it counts; a longer one leads to its first place."""
 
@@ -254,7 +258,7 @@ def _keys(
         default = f"default {_word(value['default'])}" if "default" in value else ""
         form = "" if _form(value) == "block" else _form(value)
         facts = ", ".join(filter(None, [form, default]))
-        described = value.get("description", "")
+        described = _OF_COURSE.sub("", value.get("description", ""))
         line = f"{shown} ({facts}): {described}" if facts else f"{shown}: {described}"
         inner = [places[name] for name, _ in _references(value)]
         if key in inner and place and _form(value) == "block":

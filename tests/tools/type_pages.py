@@ -134,20 +134,6 @@ def policies_in_short() -> str:
     return _table(rows)
 
 
-def typed_rules_in_short() -> str:
-    """What becomes of values that JSON has not, whatever the unit and the way of rounding."""
-    rows = [["value", "policy", "type", "becomes", "else dirty"]]
-    found: dict[tuple[str, str, str], list[FormatCell]] = {}
-    for cell in sorted(TYPED_CELLS, key=lambda cell: cell.source):
-        key = (cell.source, _general(cell.variant.label), _general(cell.rule))
-        found.setdefault(key, []).append(cell)
-    for (source, label, rule), same in found.items():
-        targets = ", ".join(f"`{one}`" for one in dict.fromkeys(cell.target for cell in same))
-        codes = ", ".join(f"`{one}`" for one in dict.fromkeys(r for c in same for r in c.reasons))
-        rows.append([source, f"`{label}`" if label else "", targets, rule, codes])
-    return _table(rows)
-
-
 _FAMILIES = {
     "integers": ("tinyint", "smallint", "int", "bigint"),
     "floats": ("float", "double"),
@@ -176,7 +162,6 @@ BLOCKS = {
     "reference/types.md": {
         "rules": lambda: _families(matrix_rules()),
         "policies": lambda: _families(policies_in_short()),
-        "typed rules": lambda: _families(typed_rules_in_short()),
     },
     "guides/dirty-rows.md": {"reasons": reason_help},
     "contributors/faults.md": {"results": fault_results, "results of rocketmq": rocketmq_results},
