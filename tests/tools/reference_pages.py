@@ -181,7 +181,8 @@ def job_file() -> str:
         "guide](../guides/job-file.md) has examples. A value may "
         "be `${env:NAME}` or `${file:PATH}`. Durations are `500ms`, `10s`, `5m`, `1h`, `1d`; "
         "sizes `64MiB`, `2GiB`; rates `5000/s`; times "
-        "`2026-11-20T08:00:00Z`. **Bold** keys are required; a key without a form is a block.\n",
+        "`2026-11-20T08:00:00Z`. **Bold** keys are required, defaults come first. A key without "
+        "a form is a text, or a block that has a section.\n",
         "## The file\n",
     ]
     places = dict(_places(schema, definitions))
@@ -255,9 +256,7 @@ def _keys(
     required = set(block.get("required", ()))
     for key, value in block.get("properties", {}).items():
         shown = f"**`{key}`**" if key in required else f"`{key}`"
-        default = f"default {_word(value['default'])}" if "default" in value else ""
-        form = "" if _form(value) == "block" else _form(value)
-        facts = ", ".join(filter(None, [form, default]))
+        facts = _facts(value)
         described = _OF_COURSE.sub("", value.get("description", ""))
         line = f"{shown} ({facts}): {described}" if facts else f"{shown}: {described}"
         inner = [places[name] for name, _ in _references(value)]
@@ -271,6 +270,18 @@ def _keys(
         said.setdefault(described, place)
     lines += [f"- {', '.join(keys)}: as in {where}\n" for where, keys in elsewhere.items()]
     return "".join(lines)
+
+
+def _facts(value: Mapping[str, Any]) -> str:
+    """The form of a value and its default; a text and a block have the form of their key."""
+    form = _form(value)
+    if "default" not in value:
+        return "" if form in ("text", "block") else form
+    default = _word(value["default"])
+    words = [word for word in form.split(" ") if word != "or"]
+    if default in words and all(word.startswith("`") for word in words):
+        return " ".join([default, *(word for word in dict.fromkeys(words) if word != default)])
+    return ", ".join(filter(None, ["" if form == "text" else form, f"default {default}"]))
 
 
 _FORMS = {"(?:ms|s|m|h|d)": "duration", "iB)": "size", "/s)": "rate"}
@@ -387,7 +398,7 @@ def _option(param: Any) -> str:
     names = ", ".join(param.opts)
     if param.is_flag:
         return names
-    return f"{names} {param.metavar or (param.name or '').strip('_').upper()}"
+    return f"{names} {param.metavar}" if param.metavar else names
 
 
 PAGES = {
