@@ -28,6 +28,9 @@ from logical_types.readers import (
 from logical_types.tables import FORMATS, WAYS, WrittenTable, sources, types_of, write_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/logical-types.md"
+CELLS = Path(__file__).resolve().parents[1] / "golden/logical_types.md"
+"""Every case, those within arrays, structs and maps too: too many for a page."""
+_NESTED = ("array of ", "struct with ", "map of ")
 _MARK = "<!-- generated: logical types -->"
 _END = "<!-- end of generated -->"
 RIGHT, ASIDE, SILENT = "right", "dirty_with_reason", "silent"
@@ -95,15 +98,19 @@ def _common(texts: Mapping[str, str]) -> str:
     return "; ".join(f"{reader}: {text}" for reader, text in texts.items())
 
 
-def page_text(
-    of: Sequence[Case], shown: Mapping[tuple[str, str], list[str]], outcome: Mapping[str, int]
-) -> str:
-    """The generated part of the page: ways with one outcome are shown as one."""
-    lines = [_MARK, "", f"| type | {' | '.join(FORMATS)} |", "|---|---|---|---|"]
+def cells(of: Sequence[Case], shown: Mapping[tuple[str, str], list[str]]) -> list[str]:
+    """A table of all cases, a line each: ways with one outcome are shown as one."""
+    lines = [f"| type | {' | '.join(FORMATS)} |", "|---|---|---|---|"]
     for number, case in enumerate(of):
-        cells = [_of_ways({way: shown[way, name][number] for way in WAYS}) for name in FORMATS]
-        lines.append(f"| `{case.name}` | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", "```json", json.dumps(outcome), "```", _END])
+        found = [_of_ways({way: shown[way, name][number] for way in WAYS}) for name in FORMATS]
+        lines.append(f"| `{case.name}` | {' | '.join(found)} |")
+    return lines
+
+
+def page_text(lines: Sequence[str], outcome: Mapping[str, int]) -> str:
+    """The generated part of the page: types by themselves, and the outcome of all cases."""
+    flat = [line for line in lines if not line.startswith(tuple(f"| `{name}" for name in _NESTED))]
+    return "\n".join([_MARK, "", *flat, "", "```json", json.dumps(outcome), "```", _END])
 
 
 def _of_ways(texts: Mapping[str, str]) -> str:
@@ -144,9 +151,11 @@ def main() -> int:
             counts, shown = measure(of, folder, readers)
     outcome = with_outcome(counts)
     if not options.no_page:
+        lines = cells(of, shown)
+        CELLS.write_text("\n".join(lines) + "\n", "utf-8")
         text = PAGE.read_text(encoding="utf-8")
         begin, end = text.index(_MARK), text.index(_END) + len(_END)
-        PAGE.write_text(text[:begin] + page_text(of, shown, outcome) + text[end:], "utf-8")
+        PAGE.write_text(text[:begin] + page_text(lines, outcome) + text[end:], "utf-8")
     print(json.dumps(outcome))
     return 1 if outcome[SILENT] or outcome["unreadable_tables"] else 0
 

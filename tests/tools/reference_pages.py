@@ -24,6 +24,12 @@ _REPEATED = {
 }
 """Blocks whose keys are those of another."""
 _SHARED = frozenset({"install_completion", "show_completion"})
+_OF_COURSE = re.compile(
+    r"(?:;|\.) None (?:(?:\w+ )+(?:none|nothing|no [a-z ]+)|without(?: one)?|otherwise)(?=\.$)"
+)
+"""What a key that is not there does not do: a reader expects no less."""
+_WORTH = 6
+"""With fewer words a text stands again where it counts; a longer one leads to its first place."""
 
 
 def table(rows: list[list[str]]) -> str:
@@ -175,22 +181,33 @@ def job_file() -> str:
         "guide](../guides/job-file.md) has examples. A value may "
         "be `${env:NAME}` or `${file:PATH}`. Durations are `500ms`, `10s`, `5m`, `1h`, `1d`; "
         "sizes `64MiB`, `2GiB`; rates `5000/s`; times "
-        "`2026-11-20T08:00:00Z`. **Bold** keys are required.\n",
+        "`2026-11-20T08:00:00Z`. **Bold** keys are required, defaults come first. A key without "
+        "a form is a text, or a block that has a section.\n",
         "## The file\n",
-        _keys(schema),
     ]
-    for name, place in _places(schema, definitions):
+    places = dict(_places(schema, definitions))
+    said: dict[str, str] = {}
+    parts.append(_keys(schema, "", places, said))
+    for name, place in places.items():
         block = definitions[name]
         if name in _REPEATED:
             parts.append(f"## `{place}`\n\n{_REPEATED[name]}\n")
             continue
-        described = block.get("description", "")
-        choice = [one["required"][0] for one in block.get("oneOf", ())]
-        exactly = f" Exactly one of {', '.join(f'`{key}`' for key in choice)}." if choice else ""
-        head = f"## `{place}`\n\n{described}{exactly}\n"
-        keys = _keys(block)
-        parts.append(f"{head}\n{keys}" if keys else head)
+        choice = _choice(block)
+        keys = _keys(block, place, places, said)
+        intro = choice or ("" if keys else block.get("description", ""))
+        parts += [f"## `{place}`\n", *([f"{intro}\n"] if intro else []), *([keys] if keys else [])]
     return "\n".join(parts)
+
+
+def _choice(block: Mapping[str, Any]) -> str:
+    """Which keys of a block exclude each other; the key that leads to it says what it is."""
+    choice = [one["required"][0] for one in block.get("oneOf", ())]
+    if not choice:
+        found = re.search(r"[^.;]*\b[Ee]xactly one\b[^.;]*", block.get("description", ""))
+        return f"{_upper(found[0].strip())}." if found else ""
+    named = [] if len(choice) == len(block.get("properties", ())) else choice
+    return f"Exactly one of {', '.join(f'`{key}`' for key in named) or 'these keys'}."
 
 
 def _places(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -223,16 +240,48 @@ def _references(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((name, f".<name>{below}") for name, below in found)
 
 
-def _keys(block: Mapping[str, Any]) -> str:
-    """A line for each key: its form, its default and what it says."""
+def _keys(
+    block: Mapping[str, Any], place: str, places: Mapping[str, str], said: dict[str, str]
+) -> str:
+    """A line for each key: its form, its default and what it says; or where that stands.
+
+    Args:
+        block: Whose keys.
+        place: Of the block in the file, dotted.
+        places: Definition -> the place that its keys stand at.
+        said: Line or description -> the first place that said it; this block's are added.
+    """
     lines = []
+    elsewhere: dict[str, list[str]] = {}
     required = set(block.get("required", ()))
     for key, value in block.get("properties", {}).items():
         shown = f"**`{key}`**" if key in required else f"`{key}`"
-        default = f"default {_word(value['default'])}" if "default" in value else ""
-        facts = ", ".join(filter(None, [_form(value), default]))
-        lines.append(f"- {shown} ({facts}): {value.get('description', '')}\n")
+        facts = _facts(value)
+        described = _OF_COURSE.sub("", value.get("description", ""))
+        line = f"{shown} ({facts}): {described}" if facts else f"{shown}: {described}"
+        inner = [places[name] for name, _ in _references(value)]
+        if key in inner and place and _form(value) == "block":
+            elsewhere.setdefault("the file", []).append(shown)
+        elif line in said and len(line.split()) > _WORTH:
+            elsewhere.setdefault(f"`{said[line]}`", []).append(shown)
+        else:
+            lines.append(f"- {line}\n")
+        said.setdefault(line, place)
+        said.setdefault(described, place)
+    lines += [f"- {', '.join(keys)}: as in {where}\n" for where, keys in elsewhere.items()]
     return "".join(lines)
+
+
+def _facts(value: Mapping[str, Any]) -> str:
+    """The form of a value and its default; a text and a block have the form of their key."""
+    form = _form(value)
+    if "default" not in value:
+        return "" if form in ("text", "block") else form
+    default = _word(value["default"])
+    words = [word for word in form.split(" ") if word != "or"]
+    if default in words and all(word.startswith("`") for word in words):
+        return " ".join([default, *(word for word in dict.fromkeys(words) if word != default)])
+    return ", ".join(filter(None, ["" if form == "text" else form, f"default {default}"]))
 
 
 _FORMS = {"(?:ms|s|m|h|d)": "duration", "iB)": "size", "/s)": "rate"}
@@ -291,11 +340,12 @@ def commands() -> str:
         "[errors](errors.md).\n",
     ]
     verbs = {verb.name: verb for verb in VERBS}
+    said: dict[str, str] = {}
     for group, names in GROUPS:
         parts.append(f"## {group}\n")
         for name in names:
             command = typer.main.get_command(import_module(verbs[name].module).app)
-            parts += [_command(path, one) for path, one in _leaves(name, command)]
+            parts += [_command(path, one, said) for path, one in _leaves(name, command)]
     return "\n".join(parts)
 
 
@@ -308,7 +358,14 @@ def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield from _leaves(f"{path} {name}", one)
 
 
-def _command(path: str, command: Any) -> str:
+def _command(path: str, command: Any, said: dict[str, str]) -> str:
+    """A command's usage and options; an option that another one has too leads there.
+
+    Args:
+        path: The command's words.
+        command: What Typer made of it.
+        said: An option and its help -> the first command that has it.
+    """
     arguments = [
         param.metavar or (param.name or "").upper()
         for param in command.params
@@ -318,21 +375,30 @@ def _command(path: str, command: Any) -> str:
     usage = " ".join(["sluiceway", path, *arguments])
     lines = [f"### `{usage}`\n", f"{' '.join(summary.split())}\n"]
     options = [
-        f"- `{_option(param)}`: {param.help}"
+        param
         for param in command.params
         if param.param_type_name == "option"
         and param.name not in _SHARED
         and not {"--output", "--route"} & set(param.opts)
         and not param.hidden
     ]
-    return "\n".join([*lines, *options, ""] if options else lines)
+    elsewhere: dict[str, list[str]] = {}
+    for param in options:
+        line = f"- `{_option(param)}`: {param.help}"
+        first = said.setdefault(line, path)
+        if first == path or len(param.help.split()) < _WORTH:
+            lines.append(line)
+        else:
+            elsewhere.setdefault(first, []).append(f"`{param.opts[0]}`")
+    lines += [f"- {', '.join(names)}: as in `{first}`" for first, names in elsewhere.items()]
+    return "\n".join([*lines, ""] if options else lines)
 
 
 def _option(param: Any) -> str:
     names = ", ".join(param.opts)
     if param.is_flag:
         return names
-    return f"{names} {param.metavar or (param.name or '').strip('_').upper()}"
+    return f"{names} {param.metavar}" if param.metavar else names
 
 
 PAGES = {

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.dirty_pages import PAGES
-from sluiceway.types.matrix import MATRIX, Cell, CellOutcome, ColumnKind, JsonKind
+from sluiceway.types.matrix import MATRIX, Cell, CellOutcome, ColumnKind
 from sluiceway.types.policy import ROUNDING_MODES
 from sluiceway.types.typed_matrix import AVRO_MATRIX, PROTOBUF_MATRIX, TYPED_CELLS, FormatCell
 from tools.fault_page import fault_results, rocketmq_results
@@ -36,17 +36,6 @@ def generated(page: str, text: str) -> str:
             raise ValueError(f"{page} has {len(parts) - 1} blocks {name}")
         text = block.join(parts)
     return text
-
-
-def matrix_overview() -> str:
-    """Kinds of values against types, in columns that say nothing."""
-    plain = {(cell.target, cell.source): cell for cell in MATRIX if not cell.variant.label}
-    sources = [kind for kind in JsonKind if kind not in (JsonKind.NULL, JsonKind.MISSING)]
-    rows = [["type", *sources]]
-    for target in ColumnKind:
-        marks = [_mark(plain[target, source]) for source in sources]
-        rows.append([f"`{target}`", *marks])
-    return _table(rows)
 
 
 def format_overview(cells: tuple[FormatCell, ...]) -> str:
@@ -145,18 +134,19 @@ def policies_in_short() -> str:
     return _table(rows)
 
 
-def typed_rules_in_short() -> str:
-    """What becomes of values that JSON has not, whatever the unit and the way of rounding."""
-    rows = [["value", "policy", "type", "becomes", "else dirty"]]
-    found: dict[tuple[str, str, str], list[FormatCell]] = {}
-    for cell in sorted(TYPED_CELLS, key=lambda cell: cell.source):
-        key = (cell.source, _general(cell.variant.label), _general(cell.rule))
-        found.setdefault(key, []).append(cell)
-    for (source, label, rule), same in found.items():
-        targets = ", ".join(f"`{one}`" for one in dict.fromkeys(cell.target for cell in same))
-        codes = ", ".join(f"`{one}`" for one in dict.fromkeys(r for c in same for r in c.reasons))
-        rows.append([source, f"`{label}`" if label else "", targets, rule, codes])
-    return _table(rows)
+_FAMILIES = {
+    "integers": ("tinyint", "smallint", "int", "bigint"),
+    "floats": ("float", "double"),
+    "times": ("timestamp", "timestamp with local time zone"),
+    "texts": ("string", "varchar", "char"),
+}
+
+
+def _families(text: str) -> str:
+    """A table in which types that are always named together have one name."""
+    for name, types in _FAMILIES.items():
+        text = text.replace(", ".join(f"`{one}`" for one in types), name)
+    return text
 
 
 def _general(text: str) -> str:
@@ -170,10 +160,8 @@ def _general(text: str) -> str:
 
 BLOCKS = {
     "reference/types.md": {
-        "overview": matrix_overview,
-        "rules": matrix_rules,
-        "policies": policies_in_short,
-        "typed rules": typed_rules_in_short,
+        "rules": lambda: _families(matrix_rules()),
+        "policies": lambda: _families(policies_in_short()),
     },
     "guides/dirty-rows.md": {"reasons": reason_help},
     "contributors/faults.md": {"results": fault_results, "results of rocketmq": rocketmq_results},

@@ -29,9 +29,8 @@ OPERATORS: tuple[Function, ...] = (
         "compare",
         "`=` `!=` `<>` `<` `<=` `>` `>=`",
         "boolean",
-        "Both sides are of one kind: exact numbers, texts, dates, timestamps, booleans (`=`, "
-        "`!=` only) or floats of one width. Texts are ordered by code point. Null with anything "
-        "is null.",
+        "Both sides are of one kind: exact numbers, texts (by code point), dates, timestamps, "
+        "booleans (`=`, `!=` only) or floats of one width.",
         "2.50 = 2.5",
         "true",
     ),
@@ -64,8 +63,8 @@ OPERATORS: tuple[Function, ...] = (
         "like",
         "`a [NOT] LIKE 'pattern'`",
         "boolean",
-        "`%` stands for any text, `_` for one character, with a backslash before them for "
-        "themselves; the whole text has to match, in upper and lower case as written.",
+        "`%` is any text, `_` one character, after a backslash themselves. The whole text has to "
+        "match, in its case.",
         "'web-7' LIKE 'web-_'",
         "true",
     ),
@@ -73,8 +72,8 @@ OPERATORS: tuple[Function, ...] = (
         "calculate",
         "`a + b`, `a - b`, `a * b`, `-a`",
         "bigint, or decimal when one side is",
-        "Exact. Integers are calculated in 64 bits, decimals keep all their places; a result "
-        "that does not fit (64 bits, 38 digits) makes the row dirty. No floats, no division.",
+        "Exact; a result that does not fit (64 bits, 38 digits) makes the row dirty. No floats, "
+        "no division.",
         "0.1 + 0.2",
         "0.3",
     ),
@@ -82,7 +81,7 @@ OPERATORS: tuple[Function, ...] = (
         "||",
         "`a || b`",
         "string",
-        "Texts one after the other; null when one of them is null.",
+        "Texts one after the other.",
         "'a' || 'b'",
         "'ab'",
     ),
@@ -90,10 +89,9 @@ OPERATORS: tuple[Function, ...] = (
         "cast",
         "`cast(a AS type)`",
         "the type",
-        "The same value in another type; a value that has none there makes the row dirty. "
-        "Integer and decimal to integer, decimal and string; string to integer, decimal, "
-        "boolean (`true`, `false`), date (`yyyy-MM-dd`) and timestamp (ISO 8601 with `Z` or an "
-        "offset); boolean and date to string; float to double.",
+        "A value that the type has not makes the row dirty. Integer and decimal to integer, "
+        "decimal and string; string to integer, decimal, boolean, date (`yyyy-MM-dd`) and "
+        "timestamp (ISO 8601 with `Z` or an offset); boolean and date to string; float to double.",
         "cast('12.0' AS int)",
         "12",
     ),
@@ -136,8 +134,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "if",
         "`if(condition, a, b)`",
         "their common type",
-        "`a` where the condition is true, else `b`, also where it is null. The other one does no "
-        "harm.",
+        "`a` where the condition is true; `b` where it is false or null.",
         "if(1 < 2, 'yes', 'no')",
         "'yes'",
     ),
@@ -162,8 +159,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "replace",
         "`replace(a, 'search', 'by')`",
         "string",
-        "Every `search` in the text replaced, left to right. Both are literals; `search` is not "
-        "empty.",
+        "Every `search` replaced, left to right. Both are literals; `search` is not empty.",
         "replace('a-b-c', '-', '')",
         "'abc'",
     ),
@@ -171,8 +167,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "substring",
         "`substring(a, from, count)`",
         "string",
-        "At most `count` characters, the first one being number `from`. Both are literals; "
-        "`from` is 1 or more, `count` 0 or more.",
+        "At most `count` characters, counted from 1. Both are literals.",
         "substring('sluice', 2, 3)",
         "'lui'",
     ),

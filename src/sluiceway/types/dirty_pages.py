@@ -27,10 +27,9 @@ _FIX = "correct the producer"
 PAGES: dict[DirtyReason, ReasonPage] = {
     DirtyReason.BROKEN: ReasonPage(
         "decode",
-        "the payload is not of its format: not JSON, not Avro or Protobuf of the schema it names; "
-        "no line of delimited text, or several",
+        "the payload is not JSON, not Avro or Protobuf of its schema, or not one line of text",
         '`{"a":1`, `{"a":01}`, two objects in one payload; `a,"b` as CSV',
-        "look at the raw value in the dirty file: it was cut, or is of another format",
+        "look at the raw value: it was cut, or is of another format",
     ),
     DirtyReason.ENCODING: ReasonPage(
         "decode, convert",
@@ -47,10 +46,10 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.UNKNOWN_SCHEMA: ReasonPage(
         "decode",
-        "the schema that the payload names cannot be found: the registry does not know its id, "
-        "it is of another format or no schema, or the job file has none of its fingerprint",
+        "the registry or the job file does not have the schema that the payload names, or it is "
+        "of another format",
         "the id 7 in Confluent's wire format, while the registry ends at 5",
-        "register the schema, or check whether the topic belongs to another registry; then replay",
+        "register the schema, or name the right registry; then replay",
     ),
     DirtyReason.NOT_AN_OBJECT: ReasonPage(
         "decode",
@@ -62,7 +61,7 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "convert",
         "a key that a column, a map or a text of JSON reads came more than once",
         '`{"a":1,"a":2}`; `{"1":1,"01":2}` as `map<int,int>`',
-        f"{_FIX}: which of the two is meant is not known",
+        _FIX,
     ),
     DirtyReason.MISSING: ReasonPage(
         "convert",
@@ -80,8 +79,7 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "convert",
         "another kind of JSON value than the type takes",
         "`true` for `bigint`; `12` for `string`; a number for a time without `unit`",
-        "correct the column's type; `on_lossy: text` takes any value as text, `unit` and `format` "
-        "say how times are written",
+        "correct the column's type, say `on_lossy: text`, or give a time its `unit` or `format`",
     ),
     DirtyReason.NOT_INTEGRAL: ReasonPage(
         "convert",
@@ -93,8 +91,8 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "convert",
         "out of the type's range, or it would change",
         "`300` for `tinyint`; `9007199254740993` for `double`",
-        "make the column wider, or say `on_overflow`: null, clamp; floats beyond 2^53 (2^24) obey "
-        "`on_lossy`: null, round(half_even)",
+        "make the column wider, or say `on_overflow`: null, clamp; for floats `on_lossy`: null, "
+        "round(half_even)",
     ),
     DirtyReason.SCALE: ReasonPage(
         "convert",
@@ -124,39 +122,38 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "convert, event_time",
         "no such time, another shape, or out of range",
         '`"2026-02-29"`; `"2026-11-20T08:00:00"` without offset; `23:59:60`',
-        "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded; "
-        "`on_impossible_time: null` makes null of zero dates and infinity",
+        "say `format` and `timezone`, `on_lossy` for times finer than a microsecond, or "
+        "`on_impossible_time: null`",
     ),
     DirtyReason.NOT_A_CHANGE: ReasonPage(
         "decode",
-        "a message of a change log that changes no row, or is none that such a log has; or a "
-        "change of a keyed table without a value that the database did not log",
+        "a message of a change log that changes no row, or a change of a keyed table without a "
+        "value that the database did not log",
         '`{"type":"table-alter",...}` of Maxwell; `op: c` of Debezium without `after`',
-        "`other_messages: skip` skips and counts messages of known kinds: DDL, transactions; "
-        "`ALTER TABLE ... REPLICA IDENTITY FULL` has PostgreSQL log all values",
+        "`other_messages: skip` counts DDL and transactions; `ALTER TABLE ... REPLICA IDENTITY "
+        "FULL` has PostgreSQL log all values",
     ),
     DirtyReason.KEY_MISMATCH: ReasonPage(
         "decode",
         "a change of a keyed table whose record has another key than the row, or none",
         'the record key `{"id":8}` with `"after":{"id":7}`; no record key at all',
-        "have the producer write the primary key as the record's key (`message.key.columns` of "
-        "Debezium), or read a topic of one partition with `key_order: one_partition`; with Canal's "
-        "`pkNames` other than the table's key, have `key` name those columns",
+        "write the primary key as the record's key (`message.key.columns` of Debezium), or use "
+        "`key_order: one_partition`; for Canal name its `pkNames` in `key`",
     ),
     DirtyReason.KEY_CHANGED: ReasonPage(
         "decode",
         "an update of a keyed table's key, sent as one change, which cannot be kept in order",
         '`{"type":"update","data":{"id":8},"old":{"id":7}}` of Maxwell',
         "read a topic of one partition with `key_order: one_partition`, or delete and insert the "
-        "row in the database instead; Debezium sends such a change as both",
+        "row in the database",
     ),
     DirtyReason.ORDER_UNKNOWN: ReasonPage(
         "write",
         "a replayed change of a keyed table, and the table may have a later change of its key",
         "a row of a topic that `offsets reset` has moved since; a row after which files of changes "
         "were removed; a `TRUNCATE`",
-        "have the source send the row again (an update that changes nothing, or an incremental "
-        "snapshot), then `sluiceway dirty purge JOB`",
+        "have the source send the row again, by an update that changes nothing, then `sluiceway "
+        "dirty purge JOB`",
     ),
     DirtyReason.UNEXPECTED_FIELD: ReasonPage(
         "decode, convert",
@@ -174,10 +171,9 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.BAD_PARTITION_VALUE: ReasonPage(
         "partition",
-        "in a Hive table the value cannot be a folder: longer than 255 bytes when escaped, or 256 "
-        "characters; empty; Hive's own name for null. In any table: NUL; a local time that the "
-        "zone does not have within the years 0001 to 9999. In a lake table: a `truncate` below "
-        "the least number of the type",
+        "in Hive the value cannot be a folder: empty, over 255 bytes when escaped or 256 "
+        "characters, or Hive's name for null. In any table: NUL, a local time outside of the "
+        "years 0001 to 9999. In Iceberg: a `truncate` below the least number of the type",
         '`""` in a column that rows of a Hive table are partitioned by',
         "partition by a computed column that replaces odd values",
     ),
@@ -186,14 +182,13 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "the table's file format cannot hold the value so that readers find it again",
         "a null in CSV; NaN in JSON; a line break in text without `escape.delim`; a day before "
         "1582-10-15 in ORC, or one of the ten before it in text; microseconds in Avro",
-        "give the table an escape, the column a `default`, or take another file format; see "
-        "docs/guides/hive-tables.md",
+        "give the table an escape, the column a `default`, or take another file format",
     ),
     DirtyReason.FUTURE_TIME: ReasonPage(
         "event_time",
         "the event time is further ahead of the clock than `event_time.max_future`",
         "a time in the year 2106, or of a device whose clock is a day ahead",
-        f"{_FIX}, or raise `max_future`; rows whose time has come by then can be replayed",
+        f"{_FIX}, or raise `max_future`, then replay",
     ),
     DirtyReason.OLD_TIME: ReasonPage(
         "event_time",
@@ -203,9 +198,9 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.LATE: ReasonPage(
         "late",
-        "the row came after its partition was closed, or is much older than newer rows, and "
-        "`event_time.late` is `dirty`",
+        "the row came after its partition was closed, or is too old, and `event_time.late` is "
+        "`dirty`",
         "a row of last week from a phone that was switched off",
-        "replay puts it into its own partition; see docs/guides/complete-hours.md, Late rows",
+        "replay puts it into its own partition",
     ),
 }

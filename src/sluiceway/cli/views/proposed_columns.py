@@ -102,7 +102,7 @@ def propose(contents: "TopicContents", topics: Sequence[str]) -> Proposal:
         raise WrongUsageError(
             f"no record holds a JSON object: {survey.empty} empty, {survey.broken} other",
             hint=f"{READS}; CSV and other text tell no names: write the job file by hand, with "
-            "`format: {csv: {}}` and your columns, see docs/guides/formats.md",
+            "`format: {csv: {}}` and your columns, see docs/guides/sources.md",
         )
     if contents.change_log is not None:
         return _that_works(_changes(contents, named, contents.change_log))
