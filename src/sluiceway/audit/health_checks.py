@@ -169,7 +169,7 @@ def _master(spec: JobSpec) -> Finding:
 def _memory(spec: JobSpec) -> Finding:
     slots, free = local_slots(spec.run.master), free_memory_bytes()
     if slots is None or free is None:
-        return Finding("memory", "tasks", Health.SKIPPED, "tasks run elsewhere, or it is not told")
+        return Finding("memory", "tasks", Health.SKIPPED, "tasks run elsewhere, or it is not known")
     each = spec.run.memory_per_task_bytes
     wanted = slots * each + _DRIVER_BYTES
     found = (

@@ -124,7 +124,7 @@ def _changes(route: PlannedRoute, source: PlannedSource, sample: Preview) -> tup
         more = f" and {len(sample.added) - _SHOWN} more" if len(sample.added) > _SHOWN else ""
         changes.append(Change(f"add columns for fields of the records looked at: {shown}{more}"))
     if not route.fold.sources:
-        place = route.ledger_place or "a folder beside the table"
+        place = route.ledger_place or "a folder next to the table"
         changes.append(Change(f"begin a ledger in {place}"))
     new = [each for each in source.starts if each.how != COMMITTED]
     if new:

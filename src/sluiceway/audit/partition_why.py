@@ -169,7 +169,7 @@ def _explained(
         looked_at_us=fold.watermark.read_at_us,
     )
     if seen is not None and seen.state is PartitionProgress.EXPIRED:
-        text = "its owner has dropped it; rows that come for it begin anew in another folder"
+        text = "its owner has dropped it; rows that come for it go to another folder"
         return replace(why, reason=Reason.EXPIRED, text=text)
     if seen is not None and seen.version:
         return _announced(fold, why, fold.closed[prefix])
@@ -196,8 +196,8 @@ def _announced(fold: FoldState, why: WaitExplanation, closed: ClosedPrefix) -> W
     shown = fold.effects_through > closed.ready_seq
     if not shown:
         text += (
-            "; the ledger does not say yet that the metastore shows it: the driver tells with its "
-            "next record"
+            "; the ledger does not say yet that the metastore shows it: the driver's next record "
+            "will"
         )
     if why.state is PartitionProgress.LATE:
         text += ". Rows have come since; it will be announced again with them"

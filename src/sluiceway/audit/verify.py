@@ -394,7 +394,9 @@ class Verifier:
         else:
             stray = path != layout.owner
         if stray:
-            self.report.add("file_unknown", path, "no record names it, and nobody else writes here")
+            self.report.add(
+                "file_unknown", path, "no record names it, and no other program writes here"
+            )
 
     def _list_foreign(self, place: str) -> None:
         if len(self.report.foreign) < _MAX_FOREIGN:
@@ -424,7 +426,7 @@ class Verifier:
                 self.report.add("source", where, "the cluster does not have it any more")
                 continue
             if (identity.cluster_id, identity.topic_id) != (known.cluster_id, known.topic_id):
-                self.report.add("source", where, "the topic was created anew since it was read")
+                self.report.add("source", where, "the topic was created again since it was read")
                 continue
             place = bounds.get(partition)
             if place is None:

@@ -49,7 +49,7 @@ exec /opt/sluiceway/bin/sluiceway run {_JOB_FOLDER}/{{job_file}} --standby --log
 --health-port {_HEALTH_PORT}
 """
 _RECIPE = f"""\
-# Beside it: the archive of `sluiceway pack --out sluiceway-env.tar.gz`, made on a machine whose C
+# Next to it: the archive of `sluiceway pack --out sluiceway-env.tar.gz`, made on a machine whose C
 # library is not newer than that of this image.
 FROM apache/spark:{SPARK_VERSION}-scala2.13-java17-ubuntu
 USER root

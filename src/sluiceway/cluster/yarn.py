@@ -162,7 +162,7 @@ def submit_to_yarn(
     found: list[str] = _APPLICATION_ID.findall(said)
     if not found:
         raise SubmissionError(
-            f"spark-submit told no application:\n{_tail(said)}",
+            f"spark-submit reported no application:\n{_tail(said)}",
             hint="look at HADOOP_CONF_DIR and at the resource manager",
         )
     return found[-1]

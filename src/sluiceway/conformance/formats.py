@@ -219,7 +219,7 @@ class FormatConformance:
         for payload in (*self.hostile(), None, b""):
             decoded = self._checked(decoder.decode([before, payload, after]), 3)
             rows = dict(zip(decoded.indices.to_pylist(), decoded.rows.to_pylist(), strict=True))
-            assert [rows.get(0), rows.get(2)] == good, f"beside {payload!r:.80}"
+            assert [rows.get(0), rows.get(2)] == good, f"next to {payload!r:.80}"
 
     def test_outcome_of_a_payload_does_not_depend_on_its_batch(self) -> None:
         payloads = self._mixed()

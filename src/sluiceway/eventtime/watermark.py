@@ -175,7 +175,7 @@ def _verdict(rule: WatermarkRule, seen: ObservedSource, read_at_us: int) -> Sour
 def _status(rule: WatermarkRule, seen: ObservedSource, read_at_us: int) -> tuple[SourceStatus, str]:
     """Decide by position: what unread records may still bring; only then by time."""
     if seen.log_end is None or seen.high_watermark is None:
-        return SourceStatus.STALLED, "no leader tells where its log ends"
+        return SourceStatus.STALLED, "no leader reports where its log ends"
     if seen.committed_end < seen.log_end:
         return SourceStatus.STALLED, f"{seen.log_end - seen.committed_end} offsets are not read yet"
     if seen.committed_end > seen.log_end:

@@ -201,7 +201,7 @@ class Announcer(Follower):
             raise
         except Exception as error:  # noqa: BLE001 - a library's own words may hold an address
             # with a secret: neither they nor the stack are logged.
-            raise Retriable(f"{type(error).__name__} while it was told") from None
+            raise Retriable(f"{type(error).__name__} while it was sent") from None
         return self.place()
 
     def close(self) -> None:

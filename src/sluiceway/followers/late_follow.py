@@ -247,7 +247,7 @@ class LateTableFollower(Follower):
             raise TableMismatchError(
                 "the table was dropped",
                 where=str(self._table),
-                hint="all that came late is shown anew; take `late_table` out of the job file to "
+                hint="all that came late is shown again; take `late_table` out of the job file to "
                 "be rid of the table",
             )
         self._table.follow()

@@ -210,7 +210,7 @@ class LineageFollower(Follower):
                 self._receiver.send(event)
         except OSError as error:
             raise Retriable(
-                f"was not told: {error.strerror or type(error).__name__}",
+                f"was not sent: {error.strerror or type(error).__name__}",
                 where=self._receiver.place,
                 hint="see `lineage` in the job file",
             ) from None

@@ -25,8 +25,8 @@ _TODO = {
     "Unsupported key table format": "the file is no keytab: correct `kerberos.keytab`",
     "Permission denied": "let the user of the process read the keytab",
     "credentials have been revoked": "the KDC has locked or ended the principal: have it opened",
-    "Ticket expired": "log in anew: `kinit`, or let the job do it by its block `kerberos`",
-    "ticket expired": "log in anew: `kinit`, or let the job do it by its block `kerberos`",
+    "Ticket expired": "log in again: `kinit`, or let the job do it by its block `kerberos`",
+    "ticket expired": "log in again: `kinit`, or let the job do it by its block `kerberos`",
     "No Kerberos credentials available": "log in: `kinit`, or let the job do it by its block "
     "`kerberos`",
     "No credentials cache found": "log in: `kinit`, or let the job do it by its block `kerberos`",

@@ -35,7 +35,7 @@ def why_not_started(error: str, log: str) -> str:
     logged = any(_LOGGED.match(line) for line in lines)
     # Before its logger starts, each line may be the reason.
     found = list(_errors(lines)) if logged else lines
-    return _joined(found) or _joined(without_stack(error)) or "nothing was told"
+    return _joined(found) or _joined(without_stack(error)) or "no reason was given"
 
 
 def _errors(lines: Iterable[str]) -> Iterable[str]:

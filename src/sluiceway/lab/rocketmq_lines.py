@@ -117,7 +117,7 @@ def _ensured(
         # Each broker registers it with the name server a moment later.
         while {name for name, _ in found} != wires.keys():
             if time.monotonic() > until_s:
-                raise SourceUnavailableError("not all brokers have told of it", where=topic)
+                raise SourceUnavailableError("not all brokers have registered it", where=topic)
             time.sleep(_LOOK_EVERY_S)
             found = _queues(brokers, topic)
     return found

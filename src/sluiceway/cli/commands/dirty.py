@@ -335,7 +335,7 @@ def _lane(  # noqa: PLR0913 - what both commands have
     if choice.rows and not yes:
         if not sys.stdin.isatty():
             raise typer.BadParameter(
-                "nobody can be asked here; repeat it with --yes, or look with --dry-run",
+                "no person can be asked here; repeat it with --yes, or look with --dry-run",
                 param_hint="--yes",
             )
         typer.confirm(f"give up {_rows(choice.rows)}?", abort=True)
@@ -384,7 +384,7 @@ def _slots(text: str) -> tuple[int, int | None]:
     found = re.fullmatch(r"([0-9]{1,18})(-([0-9]{1,18})?)?", text)
     if found is None:
         raise typer.BadParameter(
-            "expected a slot, A-B, or A- for all behind it", param_hint="--slots"
+            "expected a slot, A-B, or A- for all after it", param_hint="--slots"
         )
     first = int(found[1])
     if found[2] is None:

@@ -282,7 +282,7 @@ class _Asker:
         if default:
             return default
         raise WrongUsageError(
-            f"{option} is missing, and nobody can be asked here",
+            f"{option} is missing, and no person can be asked here",
             hint="`sluiceway init --help` lists what it takes",
         )
 
@@ -412,7 +412,7 @@ def _check_sure(proposed: "Sequence[EventTime]", mixed: "Sequence[EventTime]") -
     if like:
         raise WrongUsageError(
             f"what says when a row happened? {', '.join(like)} may be times, and the queue has "
-            "its own time of a record; nobody can be asked here",
+            "its own time of a record; no person can be asked here",
             hint=f"say it: --event-time {like[0]}, or --event-time '{RECORD_TIME.field}'",
         )
 
@@ -432,7 +432,7 @@ def _of_table(
             partitions.append(f"{{name: {column}, column: {column}}}")
         else:
             raise WrongUsageError(
-                f"nothing tells how the partition column {column} of {job.table} is made",
+                f"nothing shows how the partition column {column} of {job.table} is made",
                 hint="write the job file by hand, docs/guides/job-file.md, or name another table",
             )
     meta = [name for name in ("_topic", "_partition", "_offset", "_timestamp") if name in held]

@@ -254,7 +254,7 @@ def _print_planned(found: "Sequence[PlannedForget]", *, drop: bool) -> None:
         rows, files = counted(each.rows, "row"), counted(each.files, "file")
         counts = f"{rows} in {files}, {each.size_bytes:,} bytes"
         what = each.problem or f"{'are removed' if drop else 'stay'} in {each.location}"
-        note = "; it is open: rows that still come begin it anew" if each.open else ""
+        note = "; it is open: rows that still come create it again" if each.open else ""
         sys.stdout.write(f"{printable(each.partition)}: {counts}, {printable(what)}{note}\n")
 
 
@@ -349,8 +349,8 @@ def _print_route(name: str, listed: "ListedPartitions | SluicewayError", job_fil
     if listed.forgotten_up_to:
         verify = typed("sluiceway verify JOB", str(job_file))
         write(
-            f"note: of partitions up to {listed.forgotten_up_to}, those that were touched long ago "
-            f"are in the log only; `{verify}` looks at them too\n"
+            f"note: of partitions up to {listed.forgotten_up_to}, the ones that were changed long "
+            f"ago are in the log only; `{verify}` checks them too\n"
         )
 
 

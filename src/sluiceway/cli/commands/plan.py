@@ -136,7 +136,7 @@ def _bounds(routes: "Sequence[RouteConfig]", settings: dict[str, Any]) -> "Drive
 
 
 def _driver_line(bounds: "DriverBounds") -> str:
-    overhead = f" and {bounds.overhead} beside it" if bounds.overhead else ""
+    overhead = f" and {bounds.overhead} on top of it" if bounds.overhead else ""
     return (
         f"driver      {bounds.heap_mib} MiB of heap{overhead}, at most {bounds.threads} threads "
         "of its own, one more for each route whose store or server hangs"

@@ -85,7 +85,7 @@ def _route_of(spec: "JobSpec", test: "RowTest") -> "RouteConfig":
     if job.templates and not (job.routes or made):
         raise WrongUsageError(
             f"{test.name}: the job reads topics of a pattern, and no record's topic matches it",
-            hint="say it beside the value: `{json: {...}, topic: app_a}`",
+            hint="write it next to the value: `{json: {...}, topic: app_a}`",
         )
     return pick_route((*job.routes, *made), test.route or None)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LATE_WORDS = {
     "side": "put aside",
     "redirect": "written to the current partition",
-    "reopen": "written to their partition, which is announced anew",
+    "reopen": "written to their partition, which is announced again",
     "dirty": "dirty",
 }
 

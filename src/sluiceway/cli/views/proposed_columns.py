@@ -150,7 +150,7 @@ def _survey_doubts(survey: "JsonSurvey") -> list[str]:
     if survey.empty or survey.broken:
         doubts.append(f"DOUBT: {survey.empty:,} records were empty, {survey.broken:,} no object")
     if survey.keys_are_data:
-        doubts.append("DOUBT: more keys than are told here; are they data?")
+        doubts.append("DOUBT: more keys than are shown here; are they data?")
     return doubts
 
 
@@ -163,7 +163,7 @@ def _framed(contents: "TopicContents") -> str:
 
 def _binary(contents: "TopicContents", topics: Sequence[str]) -> WrongUsageError:
     return WrongUsageError(
-        f"these are Avro or Protobuf, which only their schema tells: {_framed(contents)}",
+        f"these are Avro or Protobuf, whose columns only a schema has: {_framed(contents)}",
         hint=f"`sluiceway infer {topics[0]}-value --registry URL` proposes their columns; the job "
         "file reads them by `format: {avro: {registry: REGISTRY}}`, or `protobuf`",
     )

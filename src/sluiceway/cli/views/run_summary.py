@@ -39,7 +39,7 @@ def log_unannounced(board: StatusBoard, log: Log, job_file: Path) -> None:
             log.debug("hours_not_looked_at", route=route, code=error.code, error=str(error))
     if lines and sys.stderr.isatty():
         run, why = (typed(f"sluiceway {words} JOB", str(job_file)) for words in ("run", "status"))
-        lines.append(f"a driver that lives announces them: `{run}`; `{why}` tells how far it is")
+        lines.append(f"a driver that lives announces them: `{run}`; `{why}` shows how far it is")
         sys.stderr.write("\n".join([*lines, ""]))
 
 

@@ -93,7 +93,7 @@ class OtherMessages:
         """
         if kind == TRUNCATE and self._keyed:
             raise SourceEmptiedError(
-                "the source's table was emptied by a TRUNCATE, which tells no keys",
+                "the source's table was emptied by a TRUNCATE, which has no keys",
                 hint="write table.on_truncate: apply where the topic has one partition, else fill "
                 "a new table from a new snapshot: docs/guides/keyed-tables.md, A table that was "
                 "truncated",

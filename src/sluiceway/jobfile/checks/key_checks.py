@@ -179,9 +179,7 @@ def _check_meta(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
     if lacking:
         text = f"expected `meta` with {', '.join(needed)} beside `key`, {lacking[0]} is missing"
         at = positions.key(("table", "meta")) if "meta" in mapping(data, "table") else None
-        yield JobFileProblem(
-            at or positions.key(_KEY), text, "a row tells by them which change it is from"
-        )
+        yield JobFileProblem(at or positions.key(_KEY), text, "they say which change a row is from")
 
 
 def _check_columns(table: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
