@@ -44,11 +44,9 @@ def results_block(cells: Sequence[Cell], known: Mapping[str, Kept]) -> str:
         ("red", red),
         ("whose failpoint was not met", missed),
         ("not run since they were added", missing),
+        ("failpoints that no cell has met", sorted(points)),
     ):
-        lines.append(f"| {what} | {len(names):,} | {_named(names)} |")
-    lines.append(
-        f"| failpoints that no cell has met | {len(points):,} | {_named(sorted(points))} |"
-    )
+        lines += [f"| {what} | {len(names):,} | {_named(names)} |"] if names else []
     lines += ["", f"Found at these commits (`+`: changed since): {_commits(found)}.", ""]
     return "\n".join(lines)
 

@@ -54,7 +54,8 @@ def errors() -> str:
         _MADE,
         "Errors go to stderr as `error[CODE] place: message`, with a hint below. `sluiceway "
         "explain CODE` prints "
-        "these texts offline, and `SLUICEWAY_DEBUG=1` adds the traceback.\n",
+        "these texts offline, and `SLUICEWAY_DEBUG=1` adds the traceback. The exit code is 1 where "
+        "none is named.\n",
         "**Keep the folder `_sluiceway` of a table as it is.** Never remove, rename or edit "
         "anything in it to end an "
         "error. To start the same job again is always safe.\n",
@@ -69,7 +70,8 @@ def errors() -> str:
     for page in _of("errors"):
         code = page.names[0]
         title = page.title.partition(": ")[2]
-        parts.append(f"## {code}\n\n**{_upper(title)}.** Exit {exits[code]}.\n\n{page.text}\n")
+        ends = "" if exits[code] == 1 else f" Exit {exits[code]}."
+        parts.append(f"## {code}\n\n**{_upper(title)}.**{ends}\n\n{page.text}\n")
     parts.append("## States\n\n`status`, `partitions list` and `dirty list` show them.\n")
     rows = [["state", "of", "meaning"]]
     for page in _of("states"):

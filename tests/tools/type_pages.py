@@ -5,7 +5,7 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -158,7 +158,7 @@ def _general(text: str) -> str:
     return re.sub(rf", (?:{'|'.join(ROUNDING_MODES)})\b", " by MODE", text)
 
 
-BLOCKS = {
+BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "reference/types.md": {
         "rules": lambda: _families(matrix_rules()),
         "policies": lambda: _families(policies_in_short()),
