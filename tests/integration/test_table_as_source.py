@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.ledger.records import RecordType
+from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord
+from sluiceway.ledger.records import DataRecord, RecordType
 from sluiceway.observe.steps import Step
 from tools.job_files import JobFile, event
 from tools.route_faults import Crash, CrashAt, NewRun
@@ -25,6 +26,7 @@ COLUMNS = """\
     - {name: raw_place, path: _offset, type: int}
 """
 
+TIMES = "{field: ts, unit: ms, out_of_orderness: 0s, idle_after: 30d}"
 Chain = Callable[..., tuple[RouteRun, RouteRun, str]]
 
 
@@ -35,7 +37,7 @@ def chain(new_run: NewRun, tmp_path: Path, metastore_uri: str) -> Chain:
     def make(
         *, columns: str = COLUMNS, where: str = "", ready: str = ""
     ) -> tuple[RouteRun, RouteRun, str]:
-        run, topic = new_run(1, ready=ready)
+        run, topic = new_run(1, ready=ready, event_time=TIMES)
         path = tmp_path / f"{topic}-refined.yaml"
         path.write_text(f"""\
 version: 1
@@ -49,7 +51,7 @@ table:
   partition_by: [{{name: dt, event_time: "yyyyMMdd"}}, {{name: hr, event_time: "HH"}}]
   meta: [offset]
 {where}
-event_time: {{field: ts, unit: ms}}
+event_time: {TIMES}
 {f"ready: {ready}" if ready else ""}
 run: {{interval: 0.5s, master: "local[2]"}}
 """)
@@ -82,3 +84,30 @@ def test_every_row_of_the_table_comes_once_whatever_step_the_driver_dies_at(
     assert [(*row[:4], str(row[4])) for row in rows] == wanted
     refined.assert_verified()
     raw.assert_verified()
+
+
+def test_hours_of_the_table_are_complete_when_those_that_it_reads_are(
+    chain: Chain, writer: TopicWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, refined, topic = chain(ready="{}")
+    _fill(raw, writer, topic, range(10))
+    refined.catch_up()
+    assert _announced(refined) == []
+    _fill(raw, writer, topic, range(10, 20), hour=1)
+    refined.catch_up()
+    assert _announced(raw) == ["dt=20261120/hr=08"]
+    (ready,) = [each.body for each in refined.records() if isinstance(each.body, ReadyRecord)]
+    fence = raw.log().fold().first_fence
+    ledger = "" if fence is None else fence.ledger
+    assert (ready.prefix, ready.because) == (
+        "dt=20261120/hr=08",
+        ReadyCause(ledger, "dt=20261120/hr=08", 1),
+    )
+    marks = [each.body.watermark for each in refined.records() if isinstance(each.body, DataRecord)]
+    raw_us = raw.log().fold().watermark.us
+    assert max(int(mark.us) for mark in marks if mark is not None and mark.us) == raw_us
+    refined.assert_verified()
+
+
+def _announced(run: RouteRun) -> list[str]:
+    return [each.body.prefix for each in run.records() if isinstance(each.body, ReadyRecord)]

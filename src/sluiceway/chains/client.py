@@ -35,6 +35,8 @@ class TableClient(SourceClient):
         options: Of the table.
     """
 
+    inherits = True
+
     def __init__(self, options: UpstreamOptions) -> None:
         self._options = options
         self._partition = SourcePartition(options.topic, 0)

@@ -123,7 +123,13 @@ class Inheritance:
 
 
 class SourceClient(ABC):
-    """The driver's view of a source. Calls block at most `request_timeout_s`."""
+    """The driver's view of a source. Calls block at most `request_timeout_s`.
+
+    Attributes:
+        inherits: Whether the source says itself what of its records is complete.
+    """
+
+    inherits: bool = False
 
     @abstractmethod
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
