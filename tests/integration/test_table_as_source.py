@@ -1,11 +1,13 @@
 """A table that one job fills is the source of another: exact after kills and compaction."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sluiceway.cli.app import run_command
+from sluiceway.errors import TableMismatchError
 from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord
 from sluiceway.ledger.records import DataRecord, RecordType
 from sluiceway.observe.steps import Step
@@ -111,3 +113,30 @@ def test_hours_of_the_table_are_complete_when_those_that_it_reads_are(
 
 def _announced(run: RouteRun) -> list[str]:
     return [each.body.prefix for each in run.records() if isinstance(each.body, ReadyRecord)]
+
+
+def test_commands_say_what_the_route_reads_and_what_its_hours_wait_for(
+    chain: Chain, writer: TopicWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, refined, topic = chain(ready="{}")
+    _fill(raw, writer, topic, range(10))
+    refined.catch_up()
+    job = str(refined.job.path)
+    capsys.readouterr()
+    assert run_command(["partitions", "why", job, "dt=20261120/hr=08"]) == 0
+    told = capsys.readouterr().out
+    assert f"it waits for {raw.job.table}, which has not announced it: its watermark is" in told
+    run_command(["status", job, "-o", "json"])
+    (route,) = json.loads(capsys.readouterr().out)["routes"]
+    assert route["upstream"]["table"] == raw.job.table
+    assert 0 <= route["upstream"]["read_slot"] <= route["upstream"]["published_slot"]
+
+
+def test_column_that_the_table_does_not_have_is_named(chain: Chain, writer: TopicWriter) -> None:
+    raw, refined, topic = chain(
+        columns="    - {name: ts, type: bigint}\n    - {name: citty, type: string}"
+    )
+    _fill(raw, writer, topic, range(3))
+    with pytest.raises(TableMismatchError, match="no column citty") as told:
+        refined.catch_up()
+    assert "city" in told.value.hint

@@ -51,6 +51,7 @@ class TableClient(SourceClient):
         Raises:
             SourceUnavailableError: The table, or its ledger, is not there yet.
             TopicNotFoundError: It was there, and was dropped.
+            TableMismatchError: It lacks a column that is read.
         """
         if not topics:
             return ()
@@ -167,6 +168,7 @@ class TableClient(SourceClient):
             ) from error
         if known is not None and known.is_same():
             return known
+        self._options.check_columns()
         return UpstreamLedger(root, self._options.stores, RowBook(COUNTED_ONLY))
 
 

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluiceway.sinks.registry import CatalogAccess, find_table
+from sluiceway.errors import TableMismatchError
+from sluiceway.sinks.registry import CatalogAccess, column_names, find_table
 from sluiceway.sinks.table_options import TableOptions
 from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.storage.access import NO_STORES, StoreAccess, Stores
@@ -72,8 +73,27 @@ class UpstreamOptions:
             TableNotFoundError: The catalog does not have it.
             MetastoreUnavailableError: It does not answer.
         """
-        if self.root:
-            return self.root
+        return self.root or find_table(CatalogAccess(), self._table()).home
+
+    def check_columns(self) -> None:
+        """See that the table has what is read of it: a misspelt column would be null for ever.
+
+        Raises:
+            TableMismatchError: It lacks a column.
+            MetastoreUnavailableError: Its catalog does not answer.
+        """
+        if self.root or not self.columns:
+            return
+        held = column_names(self._table())
+        missing = sorted(set(self.columns) - {name.lower() for name in held})
+        if missing:
+            raise TableMismatchError(
+                f"the table that is read has no column {', '.join(missing)}",
+                where=self.topic,
+                hint=f"its columns: {', '.join(held)}; correct name or path of the column",
+            )
+
+    def _table(self) -> TableOptions:
         options = TableOptions(
             metastore=self.metastore,
             metastore_options=self.metastore_options,
@@ -84,7 +104,7 @@ class UpstreamOptions:
             create=False,
             stores=self.stores,
         )
-        return find_table(CatalogAccess(), options.named(self.name)).home
+        return options.named(self.name)
 
 
 def _pairs(listed: list[list[str]]) -> Pairs:

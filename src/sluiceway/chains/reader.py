@@ -229,7 +229,7 @@ class TableReader(SplitReader):
                     f"before it was read ({let_go.reason})",
                     where=str(place.split.partition),
                     hint="rows that were read are safe; `sluiceway offsets reset JOB` goes on "
-                    "behind the gap",
+                    "after the gap",
                 )
         return book.spans(arrivals)
 

@@ -25,7 +25,7 @@ class _Step:
     """A DATA record of the table.
 
     Attributes:
-        end: Place behind its last row.
+        end: Place after its last row.
         at_ms: When it was prepared, by its driver's clock; 0 unknown.
         watermark_us: Of the table's route then; None before the first.
     """

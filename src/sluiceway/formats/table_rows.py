@@ -87,7 +87,7 @@ class TableDecoder(RowDecoder):
             array = pa.nulls(rows.num_rows) if place is None else rows.column(place)
             converted, wrong = column.read(array)
             arrays.append(converted)
-            # Of several values of a row that do not fit, the first column's is told.
+            # Of several values of a row that do not fit, the first column's counts.
             errors = {**wrong, **errors}
         collected.dirty += [error.row(begin + at) for at, error in errors.items()]
         clean = np.ones(rows.num_rows, np.bool_)

@@ -181,7 +181,7 @@ class RowBook:
 
         Args:
             start: Place of the first row.
-            stop: Place behind the last one; at most `rows`.
+            stop: Place after the last one; at most `rows`.
 
         Raises:
             InvariantError: Arrivals of some of these rows were dropped.

@@ -98,7 +98,7 @@ class InheritedReady:
         prefix: As of `ReadyRecord.prefix`.
         version: Of the announcement.
         slot: Of the announcement.
-        end: Offset behind the last record that came before it.
+        end: Offset after the last record that came before it.
     """
 
     ledger: str
