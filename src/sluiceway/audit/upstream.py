@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sluiceway.audit.format_times import moment
+from sluiceway.audit.open_table import OpenLedger
 from sluiceway.audit.partition_why import Reason, WaitExplanation
+from sluiceway.audit.table_files import published_records
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.upstream import read_owner
 from sluiceway.errors import SluicewayError
@@ -66,11 +68,15 @@ def observed_upstream(config: RouteConfig) -> ObservedUpstream:
     above = _opened(UpstreamOptions.of(dict(config.source.options)))
     layout = above.log.layout
     lease = read_reader_lease(above.log.storage, layout.reader(lease_name(config.group)))
+    published = above.fold.published_through - 1
+    ledger = OpenLedger(above.log, above.fold)
+    for record, _ in published_records(ledger, above.fold.published_through):
+        published = record.seq
     known = lease is not None and lease.ledger == above.owner.ledger
     return ObservedUpstream(
         table=above.options.name,
         read_slot=lease.slot if known and lease is not None else None,
-        published_slot=above.fold.published_through - 1,
+        published_slot=published,
     )
 
 

@@ -25,7 +25,7 @@ _HOST_PORT = re.compile(
 )
 HIDDEN_KEYS = (
     r"(?i)password|passphrase|secret|token|credential|key\.pem|access\.key|api-key"
-    r"|authorization|cookie|account\.key\.|private\.key$|encryption\.key$|jaas\.config"
+    r"|authorization|cookie|account\.key\.|private\.key$|encryption\.key$|jaas\.config|^salt$"
 )
 """Found in the keys of options that hold secrets; as Python and Java write a pattern."""
 _SECRET_KEY = re.compile(HIDDEN_KEYS)
