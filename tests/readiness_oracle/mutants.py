@@ -176,7 +176,7 @@ def _rows_do_not_wake() -> tuple[Patch, ...]:
 
 
 def _only_what_was_read() -> tuple[Patch, ...]:
-    right = route_readiness._with
+    right = route_readiness.with_ranges
 
     def with_ranges(fold: Any, ranges: Any, read_at_us: int) -> Any:
         spans = list(ranges)
@@ -184,17 +184,20 @@ def _only_what_was_read() -> tuple[Patch, ...]:
         found = right(fold, spans, read_at_us)
         return {key: each for key, each in found.items() if key in read} or found
 
-    return ((route_readiness, "_with", with_ranges),)
+    return ((route_readiness, "with_ranges", with_ranges),)
 
 
 def _retired_holds() -> tuple[Patch, ...]:
-    right = route_readiness._with
+    right = route_readiness.with_ranges
 
     def with_retired(fold: Any, ranges: Any, read_at_us: int) -> Any:
         retired = {key: each for key, each in fold.sources.items() if each.retired}
         return retired | right(fold, ranges, read_at_us)
 
-    return ((route_readiness, "_with", with_retired), (fold_watermark, "_idle_after", _no_idle))
+    return (
+        (route_readiness, "with_ranges", with_retired),
+        (fold_watermark, "_idle_after", _no_idle),
+    )
 
 
 def _coming_back(change: Callable[[SourceState], None]) -> tuple[Patch, ...]:

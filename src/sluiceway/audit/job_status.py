@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sluiceway.audit.format_times import span
 from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
 from sluiceway.audit.pick_route import FoundRoutes, found_routes, pick_route
+from sluiceway.audit.upstream import ObservedUpstream, observed_upstream, reads_table
 from sluiceway.errors import (
     Fatal,
     LedgerMismatchError,
@@ -115,6 +116,8 @@ class ObservedRoute:
         driver: Process that runs the route now; None when none does.
         fold: Its ledger, when that was read.
         lag_error: Why the brokers did not give the lag of a route that no driver measures.
+        upstream: The table that the route reads; None where it reads topics, or that cannot be
+            looked at.
     """
 
     config: RouteConfig
@@ -122,6 +125,7 @@ class ObservedRoute:
     driver: str | None = None
     fold: Fold | None = None
     lag_error: str = ""
+    upstream: ObservedUpstream | None = None
 
     @property
     def is_well(self) -> bool:
@@ -201,7 +205,18 @@ def job_status(spec: JobSpec, log: Log, route: str | None = None) -> ObservedJob
         found = list(pool.map(_find, routes))
         alive = _alive([one for one in found if isinstance(one, _Found)])
         seen = list(pool.map(_see, found, routes, repeat(alive)))
-    return ObservedJob(tuple(_with_lags(seen, log)), problem, job.refused, job.shared)
+    found_lags = map(_with_upstream, _with_lags(seen, log))
+    return ObservedJob(tuple(found_lags), problem, job.refused, job.shared)
+
+
+def _with_upstream(route: ObservedRoute) -> ObservedRoute:
+    if not reads_table(route.config):
+        return route
+    try:
+        return replace(route, upstream=observed_upstream(route.config))
+    except SluicewayError:
+        # The driver, or the lag, says what is wrong with it.
+        return route
 
 
 def _find(config: RouteConfig) -> _Found | SluicewayError:

@@ -16,6 +16,7 @@ from sluiceway.audit.partition_why import (
     with_driver,
     with_told,
 )
+from sluiceway.audit.upstream import with_upstream
 from sluiceway.errors import (
     LedgerCorruptError,
     RequestRefusedError,
@@ -164,6 +165,7 @@ class PartitionWatch:
         why = explain(ledger.fold, ready, self._rule, self._requested, self._clock_us())
         if ledger.fold.sealed.get(why.prefix, NEVER_CLOSED) != NEVER_CLOSED:
             why = replace(why, version=_facts(ledger, why.prefix).version)
+        why = with_upstream(self._config, ledger.fold, why)
         why = with_told(ledger.fold, why, told)
         if self._lease is None:
             self._lease = LeaseWatch(ledger.log.storage, ledger.log.layout.lease)

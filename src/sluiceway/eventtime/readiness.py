@@ -146,6 +146,33 @@ class OpenPrefixes:
         ordered = tuple(sorted(due.values()))
         return DuePrefixes(ordered, self.bound_us(ordered[-1]), skipped)
 
+    def due_announced(
+        self, prefixes: Iterable[str], watermark_us: int | None
+    ) -> DuePrefixes | None:
+        """What is closed because another table has announced it; None when that is nothing.
+
+        Args:
+            prefixes: That the other table has announced, all of them.
+            watermark_us: Of the route, as the ledger has it; None without any.
+        """
+        first = self._last if self._last is not None else min(self._open.values(), default=None)
+        found = {
+            each.prefix: each
+            for prefix in prefixes
+            if prefix not in self._closed and (each := self.periods.of(prefix)) is not None
+        }
+        due = [
+            each
+            for each in found.values()
+            if each.prefix in self._open or (first is not None and each > first)
+        ]
+        if not due:
+            return None
+        ordered = tuple(sorted(due))
+        # The ledger wants a bound that its own watermark has reached.
+        bound_us = None if watermark_us is None else min(watermark_us, self.bound_us(ordered[-1]))
+        return DuePrefixes(ordered, bound_us)
+
     def due_counted(
         self,
         watermark_us: int | None,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.masks import desugared
 from sluiceway.expressions.steps import REASONS, Codes, Evaluated, Step, evaluate
 from sluiceway.expressions.syntax import parse_expression
 from sluiceway.expressions.type_check import check_types
@@ -79,7 +80,9 @@ def dirty_row(index: int, code: int, path: str) -> DirtyRow:
     return DirtyRow(index, "convert", reason, path, message[:MESSAGE_LIMIT_CHARS])
 
 
-def compile_expression(text: str, schema: Schema, expected: DataType | None = None) -> Expression:
+def compile_expression(
+    text: str, schema: Schema, expected: DataType | None = None, *, salt: str | None = None
+) -> Expression:
     """Parse an expression and check it against a schema.
 
     Called on the driver for checks, and in each task once per expression.
@@ -88,11 +91,12 @@ def compile_expression(text: str, schema: Schema, expected: DataType | None = No
         text: The expression.
         schema: Columns that it may refer to: those of the batches, in their order.
         expected: Required type of its values; None takes the expression's own.
+        salt: What `sha256` hashes before a text; no error shows it.
 
     Raises:
         ExpressionError: The text is no expression, or its types do not fit; says where.
     """
-    node = parse_expression(text)
+    node = desugared(parse_expression(text), salt)
     step = check_types(node, schema)
     if expected is not None:
         step = widened(step, expected, node.at)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.logic import choose, first_not_null
+from sluiceway.expressions.masks import cover_text, hash_text
 from sluiceway.expressions.steps import (
     Constant,
     Evaluated,
@@ -190,6 +191,24 @@ def _substring(call: Call, arguments: Steps) -> Step:
     return operation(_TEXT, partial(cut_text, first - 1, count), text)
 
 
+def _mask(call: Call, arguments: Steps) -> Step:
+    _count(call, arguments, 2)
+    text = typed_step(arguments[0], _TEXT, call.arguments[0].at, "mask")
+    return operation(_TEXT, partial(cover_text, _literal_number(call, arguments, 1, 0)), text)
+
+
+def _sha256(call: Call, arguments: Steps) -> Step:
+    _count(call, arguments, 2)
+    text = typed_step(arguments[0], _TEXT, call.arguments[0].at, "sha256")
+    return operation(_TEXT, partial(hash_text, _literal_text(call, arguments, 1)), text)
+
+
+def _null_if(call: Call, arguments: Steps) -> Step:
+    """Of two arguments it is an `if` by now."""
+    _count(call, arguments, 2)
+    return arguments[0]
+
+
 def _literal_text(call: Call, arguments: Steps, place: int) -> str:
     step = arguments[place]
     value = step.value.as_py() if isinstance(step, Constant) else None
@@ -224,6 +243,9 @@ RULES: dict[str, Rule] = {
     "coalesce": _coalesce,
     "concat": _concat,
     "if": _if,
+    "mask": _mask,
+    "null_if": _null_if,
+    "sha256": _sha256,
     "length": _text_rule(_INT32, per_row(pc.utf8_length)),
     "lower": _text_rule(_TEXT, per_row(pc.utf8_lower)),
     "replace": _replace,

@@ -148,6 +148,15 @@ FUNCTIONS: tuple[Function, ...] = (
         "'abé'",
     ),
     Function(
+        "mask",
+        "`mask(a, keep)`",
+        "string",
+        "The text with `*` for each character but the last `keep`, a literal from 0. A text of "
+        "at most so many characters is covered whole.",
+        "mask('13800001234', 4)",
+        "'*******1234'",
+    ),
+    Function(
         "month",
         "`month(timestamp, 'zone')`",
         "int",
@@ -156,12 +165,29 @@ FUNCTIONS: tuple[Function, ...] = (
         "1",
     ),
     Function(
+        "null_if",
+        "`null_if(a, b)`",
+        "the type of `a`",
+        "Null where `a = b`, else `a`.",
+        "null_if('-', 'n/a')",
+        "'-'",
+    ),
+    Function(
         "replace",
         "`replace(a, 'search', 'by')`",
         "string",
         "Every `search` replaced, left to right. Both are literals; `search` is not empty.",
         "replace('a-b-c', '-', '')",
         "'abc'",
+    ),
+    Function(
+        "sha256",
+        "`sha256(a, salt)`",
+        "string",
+        "SHA-256 of the salt and the text after it, both in UTF-8, as 64 hex digits. The column's "
+        "key `salt` has the salt, from a reference; here it is `pepper`.",
+        "sha256('a', salt)",
+        "'fb8da7c36f20f5b8ba6d0bc9a48de23ded12995435364e39efb226ed8e81cce6'",
     ),
     Function(
         "substring",

@@ -16,6 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from sluiceway.followers.lineage_columns import NO_ORIGINS, ColumnOrigins, Origin
 from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.sources.registry import SourceAccess, first_server
 from sluiceway.storage.locations import normalise_location
 from sluiceway.types.hive_types import format_hive_type
@@ -105,7 +106,12 @@ class LineageRoute:
 
 
 def source_namespace(access: SourceAccess) -> str:
-    """Namespace of a source's topics: kind of the connection, `://`, and its first server."""
+    """Namespace of a source's topics: kind of the connection, `://`, and its first server.
+
+    Of a table that is read: that of the name that its catalog gives it, as who fills it says.
+    """
+    if access.kind == "table":
+        return _of_catalog(first_server(access))
     return f"{access.kind}://{first_server(access)}"
 
 
@@ -126,7 +132,10 @@ def table_name(location: str) -> tuple[str, str]:
 
 def catalog_namespace(identity: TableIdentity) -> str:
     """Namespace of the table's name in its catalog."""
-    first = identity.catalog.split(",")[0]
+    return _of_catalog(identity.catalog.split(",")[0])
+
+
+def _of_catalog(first: str) -> str:
     return f"hive://{first.removeprefix('thrift://')}" if first.startswith("thrift:") else first
 
 
@@ -171,7 +180,7 @@ def run_event(route: LineageRoute, state: RunState, term: int, at_ms: int, total
 def _input(source: str, topic: str, rows: int) -> dict[str, Any]:
     return {
         "namespace": source,
-        "name": topic,
+        "name": topic.removeprefix(TABLE_TOPIC),
         "inputFacets": _facet("inputStatistics", {"rowCount": rows}),
     }
 
@@ -237,8 +246,8 @@ def _input_fields(
     if origin.made_by:
         made["description"] = origin.made_by
     return [
-        {"namespace": source, "name": topic, "field": field, "transformations": [made]}
-        for topic in topics
+        {"namespace": source, "name": name, "field": field, "transformations": [made]}
+        for name in (topic.removeprefix(TABLE_TOPIC) for topic in topics)
         for field in origin.fields
     ]
 

@@ -46,6 +46,7 @@ _BUILT_IN = {
     "protobuf": "sluiceway.formats.protobuf.decoder:open_protobuf",
     "json": "sluiceway.formats.json.choice:open_json",
     "raw": "sluiceway.formats.raw.decoder:RawDecoder",
+    "table": "sluiceway.formats.table_rows:TableDecoder",
     "csv": "sluiceway.formats.csv.decoder:CsvDecoder",
     "debezium": "sluiceway.formats.changes.decoder:open_debezium",
     "canal": "sluiceway.formats.changes.decoder:open_canal",

@@ -132,7 +132,7 @@ class _Schemas:
         required, properties = [], {}
         for name, info in block.model_fields.items():
             key = info.alias or name
-            if info.is_required():
+            if info.is_required() and (block.__name__, name) not in _MADE:
                 required.append(key)
             inner = _single(info.annotation)
             if inner is not None and not _replaces(inner):
@@ -141,6 +141,8 @@ class _Schemas:
                     properties[key] = below
         if required:
             schema["required"] = required
+        if block.__name__ in _OR_ELSE:
+            schema["anyOf"] = _OR_ELSE[block.__name__]
         if properties:
             schema["properties"] = properties
         if block.ONE_OF:
@@ -338,8 +340,22 @@ def _store(schemas: _Schemas) -> Schema:
     return {"anyOf": [{"const": "beside"}, schemas.reference(DirtyStoreSpec)]}
 
 
-_MADE = {("PartitionSpec", "name")}
-"""(block, key) of optional keys that others require: a transform of a lake table has a name."""
+_MADE = {
+    ("PartitionSpec", "name"),
+    ("SourceSpec", "connection"),
+    ("SourceSpec", "topics"),
+    ("JobFileBlocks", "format"),
+}
+"""(block, key) of what need not be written everywhere: a transform of a lake table has a name, and
+a table that is read goes without topics and a format."""
+_OR_ELSE: Mapping[str, list[Schema]] = {
+    "SourceSpec": [{"required": ["connection", "topics"]}, {"required": ["table"]}],
+    "JobFileBlocks": [
+        {"required": ["format"]},
+        {"properties": {"source": {"type": "object", "required": ["table"]}}},
+    ],
+}
+"""Block -> what it must have of that."""
 _SPECIAL: Mapping[tuple[str, str], Callable[[_Schemas], Schema]] = {
     ("SourceSpec", "topics"): lambda _: dict(_TOPICS),
     ("SourceSpec", "start"): _start,

@@ -21,6 +21,7 @@ from sluiceway.jobfile.blocks.routes import (
     has_routes,
     is_route_name,
     route_trees,
+    with_table_source,
 )
 from sluiceway.jobfile.blocks.table_names import check_table_names
 from sluiceway.jobfile.blocks.topic_pattern import groups_in
@@ -28,6 +29,7 @@ from sluiceway.jobfile.blocks.values import NOT_YET, is_lake_name
 from sluiceway.jobfile.checks.checks import cross_check
 from sluiceway.jobfile.checks.shape import Shape, check_shape
 from sluiceway.jobfile.checks.table_paths import table_path
+from sluiceway.jobfile.checks.table_source_checks import check_chains
 from sluiceway.jobfile.document import MAX_BYTES, Node, Scalar, read_document
 from sluiceway.jobfile.document import Mapping as MappingNode
 from sluiceway.jobfile.positions import Path, Positions, places_in
@@ -244,6 +246,8 @@ def inspect_job(
         return InspectedJob(None, document.problems)
     root, unresolved = resolve_references(document.root, environ)
     listed = has_routes(root)
+    if isinstance(root, MappingNode) and not listed:
+        root = with_table_source(root)
     whole = check_shape(root, JobFileBlocks, given_later=GIVEN_BY_ROUTES if listed else frozenset())
     if isinstance(root, MappingNode) and listed:
         routes, found = _read_routes(root, whole, more_checks)
@@ -319,6 +323,7 @@ def _read_routes(
         if spec is not None and _names_table(spec):
             routes.append(_ReadRoute(_named(spec, tree), positions))
     found.extend(check_routes(trees))
+    found.extend(check_chains([(route.spec, route.positions) for route in routes]))
     found.extend(check_table_names([Positions(tree.root) for tree in trees]))
     return routes, found
 

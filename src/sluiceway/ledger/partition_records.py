@@ -81,6 +81,19 @@ class ReadyPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadyCause:
+    """An announcement of another table that an announcement follows from.
+
+    Attributes:
+        ledger: Uuid of the ledger that made it.
+    """
+
+    ledger: str
+    prefix: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadyRecord:
     """All partitions below a prefix are complete (commit rule 30a).
 
@@ -92,9 +105,10 @@ class ReadyRecord:
             may have been forgotten before it came again.
         partitions: Partitions in name order; none when the time has no rows.
         at_us: When it was put, by the driver's clock; nothing is decided by it.
+        because: What it follows from, where the route reads a table; left out elsewhere.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"at_us"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"at_us", "because"})
     prefix: str
     version: int
     as_of_seq: int
@@ -103,6 +117,7 @@ class ReadyRecord:
     whole: bool
     partitions: tuple[ReadyPartition, ...]
     at_us: BigInt | None = None
+    because: ReadyCause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ lease is younger than a day, files that rows of later slots may be read from sta
 rests on it: a query whose files are gone stops, and says so.
 """
 
+import hashlib
 import re
 import threading
 import time
@@ -33,6 +34,16 @@ _WATCH_INTERVAL_S = 0.5
 _LAST_WAIT_S = 5.0
 _VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+_MOST, _HEAD = 100, 80
+
+
+def lease_name(text: str) -> str:
+    """A name that a lease can have: the text itself, where it is not too long."""
+    if len(text) <= _MOST:
+        return text
+    return f"{text[:_HEAD]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ hold them. No replaced file is needed to read them.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.file_records import FileRecord
@@ -77,6 +77,7 @@ class PartitionRows:
 class _Partition:
     life: int = 0
     rows: int = 0
+    end: int = 0
     live: list[FileRecord] = field(default_factory=list)
     starts: list[int] | None = None
 
@@ -89,16 +90,23 @@ class RowBook:
 
     Attributes:
         slot: Last one that was taken in; -1 before the first.
+        whole_from: Place from which on nothing was let go of.
     """
 
     def __init__(self, after: int = -1) -> None:
         self.slot = -1
+        self.whole_from = 0
         self._after = after
         self._rows = 0
         self._partitions: dict[str, _Partition] = {}
         self._names: dict[str, str] = {}
         self._arrivals: list[Arrival] = []
         self._let_go: dict[tuple[str, int], LetGo] = {}
+
+    @property
+    def rows(self) -> int:
+        """All rows that the table ever got: the place of the next one."""
+        return self._rows
 
     @property
     def after(self) -> int:
@@ -122,6 +130,7 @@ class RowBook:
                 gone = self._partitions.setdefault(each.partition, _Partition())
                 key = each.partition, gone.life
                 self._let_go[key] = LetGo(each.partition, record.seq, body.reason)
+                self.whole_from = max(self.whole_from, gone.end)
                 self._partitions[each.partition] = _Partition(gone.life + 1)
                 self._names[each.next_folder] = each.partition
         self.slot = record.seq
@@ -138,6 +147,7 @@ class RowBook:
         partition.live.append(file)
         partition.starts = None
         self._rows += rows
+        partition.end = self._rows
 
     def _replace(self, slot: int, body: ReplaceRecord) -> None:
         partition = self._partitions.setdefault(body.partition, _Partition())
@@ -165,6 +175,30 @@ class RowBook:
         if after < self._after:
             raise InvariantError(f"arrivals up to slot {self._after} are not known any more")
         return [each for each in self._arrivals if after < each.slot <= through]
+
+    def between(self, start: int, stop: int) -> list[Arrival]:
+        """The rows with the places `[start, stop)`, in the order of the log.
+
+        Args:
+            start: Place of the first row.
+            stop: Place after the last one; at most `rows`.
+
+        Raises:
+            InvariantError: Arrivals of some of these rows were dropped.
+        """
+        at = bisect_right(self._arrivals, start, key=lambda each: each.place) - 1
+        if start < stop and at < 0:
+            raise InvariantError(f"arrivals of row {start} are not known any more")
+        found = []
+        for each in islice(self._arrivals, max(at, 0), None):
+            if each.place >= stop:
+                break
+            skipped = max(start - each.place, 0)
+            rows = min(each.rows, stop - each.place) - skipped
+            if rows > 0:
+                first, place = each.first + skipped, each.place + skipped
+                found.append(replace(each, first=first, rows=rows, place=place))
+        return found
 
     def counts(self) -> dict[str, PartitionRows]:
         """Rows of each partition now; the rows up to this slot are the first ones for ever."""

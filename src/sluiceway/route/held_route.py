@@ -20,12 +20,14 @@ from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log
+from sluiceway.route.inherited_readiness import InheritedReadiness
 from sluiceway.route.route_readiness import RouteReadiness
 from sluiceway.route.schema_follow import SchemaFollower
 from sluiceway.route.takeover import OwnedTable
 from sluiceway.schedule.epoch_times import EpochClock
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.told_closed import ClosedHint
+from sluiceway.sources.contract import SourceClient
 from sluiceway.upkeep.counts_feed import CountsFeed
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import Lanes
@@ -83,11 +85,16 @@ class OwnedRoute:
     unshown: int | None = None
     max_unpublished: int = 100
 
-    def begin_readiness(self, rule: ReadyRule | None, log: Log) -> None:
+    def begin_readiness(self, rule: ReadyRule | None, log: Log, source: SourceClient) -> None:
         """Go on closing and announcing where the ledger is. Called once, at START."""
-        if rule is not None:
-            self.readiness = RouteReadiness(rule, self.record_queue, self.owned.fold, log)
-            self.readiness.close_due(self.owned.fold)
+        if rule is None:
+            return
+        queue, fold = self.record_queue, self.owned.fold
+        if source.inherits:
+            self.readiness = InheritedReadiness(rule, queue, fold, log, source.inheritance)
+        else:
+            self.readiness = RouteReadiness(rule, queue, fold, log)
+        self.readiness.close_due(fold)
 
     def mark_planned(self, planned: PlannedEpoch, fold: Fold) -> None:
         """Say what is closed and what is late for an epoch that is planned now.
@@ -109,7 +116,9 @@ class OwnedRoute:
         if self.readiness is None:
             return False
         # Closing is a record too, and may have had to wait for others to be published.
-        return self.readiness.waits or self.record_queue.owes_closing(self.owned.fold)
+        fold = self.owned.fold
+        owes = self.record_queue.owes_closing(fold) or self.readiness.inherits_due(fold)
+        return self.readiness.waits or owes
 
     def close_passed(self, record: EpochRecord | ReplaceRecord) -> None:
         """An epoch is committed and published: close what its watermark has passed."""

@@ -30,6 +30,7 @@ from sluiceway.schedule.run_targets import RunTargets
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.schedule.task_failures import RetryPause
+from sluiceway.sources.registry import reader_access
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 
 
@@ -177,6 +178,8 @@ class RoutePlanner:
         if not splits:
             return None
         epoch = self._context.next_epoch()
+        source = reader_access(route.source, self._context.parts.source)
+        route = route if source is route.source else replace(route, source=source)
         planned = PlannedEpoch(epoch, splits, route, ahead=ahead is not None)
         held.mark_planned(planned, fold)
         self._context.observe(Step.PLANNED)

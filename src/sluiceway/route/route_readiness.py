@@ -21,6 +21,7 @@ from sluiceway.eventtime.watermark import (
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import FoldState, PartitionKey, SourceState
+from sluiceway.ledger.partition_records import ReadyCause
 from sluiceway.ledger.records import RangeRecord
 from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.ledger.watermark_records import (
@@ -143,7 +144,7 @@ class RouteReadiness:
         """
         before = fold.watermark
         read_at_us = max(view.read_at_us, before.read_at_us or 0)
-        sources = _with(fold, ranges, read_at_us)
+        sources = with_ranges(fold, ranges, read_at_us)
         for key in self._first_looks.keys() - sources.keys():
             del self._first_looks[key]
         seen = [
@@ -217,8 +218,20 @@ class RouteReadiness:
             return
         self._see(fold)
         due = self._due(fold)
-        if due is None:
-            return
+        if due is not None:
+            self._close(due)
+
+    def inherits_due(self, fold: Fold) -> bool:
+        """Whether something is to be closed for which no record of this route is awaited."""
+        del fold
+        return False
+
+    def cause(self, fold: Fold, prefix: str) -> ReadyCause | None:
+        """The announcement of another table that a prefix is announced for; None for none."""
+        del fold, prefix
+        return None
+
+    def _close(self, due: DuePrefixes) -> None:
         if due.skipped:
             self._log.warning("empty_prefixes_skipped", prefixes=due.skipped)
         prefixes = [period.prefix for period in due.periods]
@@ -356,7 +369,7 @@ class RouteReadiness:
         return None
 
 
-def _with(
+def with_ranges(
     fold: Fold, ranges: Iterable[RangeRecord], read_at_us: int
 ) -> dict[PartitionKey, SourceState]:
     """Source partitions that are read, as they will be with these ranges."""

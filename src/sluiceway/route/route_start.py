@@ -69,7 +69,7 @@ def start_route(context: RouteContext, committer: EpochCommitter, owned: OwnedTa
     composed = compose(context.config, owned, context.parts, ready, context.log)
     try:
         context.held = _owned_route(context, committer, owned, composed, ready)
-        context.held.begin_readiness(context.config.ready, context.log)
+        context.held.begin_readiness(context.config.ready, context.log, context.parts.source)
         context.meter.followers = composed.runner.states
         recover(context, committer)
     except BaseException:

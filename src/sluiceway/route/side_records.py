@@ -35,6 +35,8 @@ def is_due(held: OwnedRoute, view: SourceView | None) -> bool:
         return True
     if readiness is None or view is None:
         return False
+    if readiness.inherits_due(fold):
+        return True
     return readiness.to_announce(fold) is not None or readiness.idle_mark(fold, view) is not None
 
 
@@ -103,7 +105,8 @@ def put_announcements(held: OwnedRoute) -> None:
         return
     slots, until = list[int](), time.monotonic() + _ANNOUNCE_S
     while (prefix := readiness.to_announce(fold)) is not None:
-        made = partial(ready_body, prefix=prefix, at_us=time.time_ns() // 1000)
+        because = readiness.cause(fold, prefix)
+        made = partial(ready_body, prefix=prefix, at_us=time.time_ns() // 1000, because=because)
         committed = writer.commit_made(made)
         if committed is not None:
             held.update_followers()

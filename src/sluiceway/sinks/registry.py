@@ -91,6 +91,19 @@ def read_metastore(table: TableOptions) -> "ObservedMetastore | None":
     return found_table.read_metastore(table)
 
 
+def column_names(table: TableOptions) -> tuple[str, ...]:
+    """Columns of a Hive table that is read, its partition columns last.
+
+    Raises:
+        TableNotFoundError: It does not exist.
+        MetastoreUnavailableError: Its catalog does not answer.
+    """
+    # Likewise.
+    from sluiceway.sinks.hive import found_table  # noqa: PLC0415
+
+    return found_table.column_names(table)
+
+
 def open_late_table(
     table: TableOptions, name: str, *, ledger: str, place: str, stores: Stores
 ) -> LateRowsTable:

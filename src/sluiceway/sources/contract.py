@@ -85,8 +85,51 @@ class DiscoveredPartition:
     leader_epoch: int | None
 
 
+TABLE_TOPIC = "table:"
+"""How the name begins that stands for a topic where a route reads a table: `table:ods.raw`."""
+
+
+@dataclass(frozen=True, slots=True)
+class InheritedReady:
+    """What a source announces as complete.
+
+    Attributes:
+        ledger: Uuid of the ledger that does.
+        prefix: As of `ReadyRecord.prefix`.
+        version: Of the announcement.
+        slot: Of the announcement.
+        end: Offset after the last record that came before it.
+    """
+
+    ledger: str
+    prefix: str
+    version: int
+    slot: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """How far records are complete that a route has read, as their source says.
+
+    Attributes:
+        watermark_us: Of the source, at the last record that was read; None before any.
+        ready: All that the source had announced when it got the last of these records, and before
+            it got another one; in the order of the announcements.
+    """
+
+    watermark_us: int | None
+    ready: tuple[InheritedReady, ...]
+
+
 class SourceClient(ABC):
-    """The driver's view of a source. Calls block at most `request_timeout_s`."""
+    """The driver's view of a source. Calls block at most `request_timeout_s`.
+
+    Attributes:
+        inherits: Whether the source says itself what of its records is complete.
+    """
+
+    inherits: bool = False
 
     @abstractmethod
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
@@ -184,6 +227,27 @@ class SourceClient(ABC):
         Raises:
             SourceUnavailableError: The group's coordinator does not answer.
         """
+
+    def reader_options(self) -> Mapping[str, str]:
+        """Options that a task's readers get besides those of the connection.
+
+        Called before each epoch: what only the driver may ask others for.
+
+        Raises:
+            SourceUnavailableError: It is not known now.
+        """
+        return {}
+
+    def inheritance(self, ends: Mapping[SourcePartition, int]) -> Inheritance | None:
+        """How far the records before these ends are complete, as of the last `bounds`.
+
+        Called before each record and after it; without I/O.
+
+        Returns:
+            None where a source does not say: rows and their times decide.
+        """
+        del ends
+        return None
 
     @abstractmethod
     def close(self) -> None:

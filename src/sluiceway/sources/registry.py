@@ -9,6 +9,7 @@ from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
 _BUILT_IN = {
     "kafka": "sluiceway.sources.kafka.source:KafkaSource",
     "rocketmq": "sluiceway.sources.rocketmq.source:RocketMqSource",
+    "table": "sluiceway.chains.source:TableSource",
 }
 _USUAL_READER = "sluiceway.sources.kafka.reader"
 
@@ -72,6 +73,18 @@ def open_client(access: SourceAccess, request_timeout_s: float) -> SourceClient:
         SourceClient,  # type: ignore[type-abstract]
         lambda: source.open_client(options, request_timeout_s=request_timeout_s),
     )
+
+
+def reader_access(access: SourceAccess, client: SourceClient) -> SourceAccess:
+    """The same with what only the driver finds out. Called before each epoch.
+
+    Raises:
+        SourceUnavailableError: It is not known now.
+    """
+    found = client.reader_options()
+    if not found:
+        return access
+    return SourceAccess(access.kind, tuple(sorted({**dict(access.options), **found}.items())))
 
 
 def open_reader(access: SourceAccess, splits: list[Split], *, owner: str) -> SplitReader:

@@ -17,6 +17,7 @@ from sluiceway.ledger.partition_records import (
     ExpiredPartition,
     ExpireRecord,
     IntentRecord,
+    ReadyCause,
     ReadyPartition,
     ReadyRecord,
     ReplaceRecord,
@@ -75,13 +76,16 @@ def replace_body(
     )
 
 
-def ready_body(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord | None:
+def ready_body(
+    fold: Fold, prefix: str, at_us: int | None = None, because: ReadyCause | None = None
+) -> ReadyRecord | None:
     """The announcement of all below a prefix; None while it is open or as it was announced.
 
     Args:
         fold: Fold up to the record's slot.
         prefix: Closed in the ledger.
         at_us: The clock now.
+        because: The announcement of another table that it follows from.
     """
     closed = fold.closed.get(prefix)
     if closed is None:
@@ -102,6 +106,7 @@ def ready_body(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord
             for state in below
         ),
         at_us=None if at_us is None else BigInt(at_us),
+        because=because,
     )
 
 

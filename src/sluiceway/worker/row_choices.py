@@ -68,7 +68,9 @@ class RowChooser:
             if column.constant is not None
         }
         self._computed = {
-            index: compile_expression(column.expression, schema, column.field.type)
+            index: compile_expression(
+                column.expression, schema, column.field.type, salt=column.salt
+            )
             for index, column in enumerate(self._columns)
             if column.expression is not None
         }

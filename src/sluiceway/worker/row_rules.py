@@ -1,5 +1,6 @@
 """What the rows of a table are made of, as values: no Arrow here, checks of job files read it."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ class RowColumn:
         default: JSON of the value that stands for a missing one.
         expression: What it is computed from.
         written: False for a column that is only there for others to be made from.
+        salt: Secret that the expression hashes with; never shown.
     """
 
     field: Field
@@ -23,6 +25,7 @@ class RowColumn:
     default: str | None = None
     expression: str | None = None
     written: bool = True
+    salt: str | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

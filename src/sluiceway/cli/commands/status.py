@@ -89,6 +89,8 @@ def _route_as_json(route: "ObservedRoute", fill: "Fill") -> dict[str, Any]:
     left_out = route.status.left_out.items()
     told["left_out"] = {name: fill({"message": why})["message"] for name, why in left_out}
     told["attention"] = [fill({"message": each})["message"] for each in route.attention]
+    if route.upstream is not None:
+        told["upstream"] = asdict(route.upstream)
     return {**first, **told, "driver": route.driver, "ok": route.is_well}
 
 
@@ -102,6 +104,7 @@ def _table(seen: "ObservedJob", job_file: str) -> str:
             message = _printable(typed_text(route.status.message, job_file))
             lines.append(f"  {code}{message}{_next_try(route)}")
         lines += [f"  look: {_printable(typed_text(t, job_file))}" for t in route.attention]
+        lines += _upstream_lines(route)
         lines += _left_out_lines(route, job_file)
         lines += _late_lines(route)
         lines += _unfilled_lines(route)
@@ -142,6 +145,15 @@ def _how(each: "FollowerState") -> str:
         return f"waits: {why}"
     behind = f"is {each.behind_slots:,} records ({each.behind_s:,.0f} s) behind"
     return f"{behind}: {why}" if why else behind
+
+
+def _upstream_lines(route: "ObservedRoute") -> list[str]:
+    """The table that a route reads, and how far."""
+    above = route.upstream
+    if above is None:
+        return []
+    read = "not known" if above.read_slot is None else above.read_slot
+    return [f"  reads {above.table}: slot {read} of {above.published_slot}"]
 
 
 def _left_out_lines(route: "ObservedRoute", job_file: str) -> list[str]:

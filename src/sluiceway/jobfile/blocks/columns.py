@@ -12,6 +12,7 @@ from sluiceway.jobfile.blocks.values import (
     ExpressionText,
     Line,
     LossyRule,
+    Option,
     PlainValue,
     TimeZone,
     TypeText,
@@ -64,6 +65,7 @@ class ColumnSpec(ColumnRules):
         path: Dotted keys to the value in the payload; None is the name of the column.
         constant: One value for all rows; None reads the payload.
         expression: Expression that computes the value; None reads the payload.
+        salt: Secret that `sha256(a, salt)` in the expression hashes with, as `${env:NAME}`.
     """
 
     name: ColumnName
@@ -71,6 +73,7 @@ class ColumnSpec(ColumnRules):
     path: DottedPath | None = None
     constant: PlainValue | None = None
     expression: ExpressionText | None = None
+    salt: Option | None = None
 
 
 class FieldOverride(ColumnRules):

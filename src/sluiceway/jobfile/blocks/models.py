@@ -39,6 +39,7 @@ from sluiceway.jobfile.blocks.values import (
     Line,
     Master,
     Option,
+    PlainTableName,
     Port,
     Rate,
     SourceTopicName,
@@ -48,6 +49,7 @@ from sluiceway.jobfile.blocks.values import (
 )
 from sluiceway.jobfile.positions import Places
 from sluiceway.ledger.file_names import PREFIX, SUFFIX
+from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.types.log_key import LogKey
 
 _MOST_OPEN = 4096
@@ -155,8 +157,10 @@ class SourceSpec(Block):
     """What is read.
 
     Attributes:
-        connection: Name of a Kafka or RocketMQ connection.
+        connection: Name of a Kafka or RocketMQ connection. With `table` it is a catalog's, and
+            without the key that of the route's own table.
         topics: List of topic names, or one pattern that must match a whole name.
+        table: `database.table` that a job of ours fills, in place of topics: its rows are read.
         start: Where source partitions begin that the ledger does not have; None is `earliest`, or
             what the format needs.
         max_rate_per_s: Most records per second of the route; None sets no limit of its own.
@@ -166,6 +170,7 @@ class SourceSpec(Block):
     topics: Annotated[tuple[str, ...] | str, BeforeValidator(_topics)]
     start: Annotated[StartAt | StartSpec, BeforeValidator(_start)] | None = None
     max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
+    table: PlainTableName | None = None
 
     @property
     def pattern(self) -> str:
@@ -174,7 +179,9 @@ class SourceSpec(Block):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The listed topics; none when there is a pattern."""
+        """The listed topics, or what stands for the table; none when there is a pattern."""
+        if self.table is not None:
+            return (f"{TABLE_TOPIC}{self.table.lower()}",)
         return () if isinstance(self.topics, str) else self.topics
 
 
@@ -289,14 +296,15 @@ class RouteEntry(Block):
 
     Attributes:
         name: Name of the route; None is the name of its table.
-        topics: List of topic names, or one pattern that must match a whole name.
+        topics: List of topic names, or one pattern that must match a whole name; left out where
+            `source` names a table.
         table: `database.table`, or the keys that differ from the file's block.
         where: Condition of the route, in place of the file's; None takes the file's.
     """
 
     LATER = JobBlocks.LATER
     name: JobName | None = None
-    topics: tuple[str, ...] | str
+    topics: tuple[str, ...] | str | None = None
     table: TableSpec | str
     source: SourceSpec | None = None
     format: FormatSpec | None = None
@@ -350,12 +358,15 @@ class RouteSpec(JobBlocks):
             return ""
         if self.format.is_change_log:
             return "change logs begin there"
+        if self.source.table is not None:
+            return "tables are read whole"
         return "tables with a key begin there" if self.table.keyed else "not given"
 
     @property
     def _wants_all(self) -> bool:
         """Whether a missing record makes the table wrong."""
-        return self.format.is_change_log or self.table.keyed
+        whole = self.format.is_change_log or self.table.keyed
+        return whole or self.source.table is not None
 
     @property
     def kafka(self) -> KafkaConnection:

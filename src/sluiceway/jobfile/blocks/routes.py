@@ -23,9 +23,13 @@ _KNOWN = frozenset(info.alias or name for name, info in JobBlocks.model_fields.i
 _KNOWN_IN_ROUTE = frozenset(RouteEntry.model_fields)
 # Blocks with one of several kinds: another kind replaces the file's, with all its keys.
 _CHOICES: frozenset[Path] = frozenset({("source", "start"), ("format",)})
+SOURCE_TABLE: Path = ("source", "table")
+# Keys about topics do not apply to a table that a route reads instead.
+_OF_TOPICS = ("connection", "topics", "start")
 # Every route has its own; a value for all of them would be wrong for all but one.
 _OWN: tuple[tuple[Path, str], ...] = (
     (("source", "topics"), "topics"),
+    (SOURCE_TABLE, "source.table"),
     (("table", "hive", "name"), "table"),
     (("table", "hive", "location"), "table.hive.location"),
     (("table", "iceberg", "name"), "table"),
@@ -116,17 +120,57 @@ def _key_problems(route: Mapping) -> Iterator[JobFileProblem]:
         yield JobFileProblem(written.key(("source", "topics")), text, "move them out")
     given = {entry.key for entry in route.entries}
     for key in ("topics", "table"):
+        if key == "topics" and written.has(SOURCE_TABLE):
+            continue
         if key not in given and given <= _KNOWN_IN_ROUTE:
             yield JobFileProblem(route.mark, f"expected the key {quoted(key)}, got none", "add it")
 
 
 def _tree(defaults: Mapping, route: Mapping) -> RouteTree:
+    if Positions(route).has(SOURCE_TABLE):
+        defaults = _not_of_topics(defaults)
     lowered = _lowered(route, table_path(Positions(defaults), "name"))
     root = _merged(defaults, lowered, ())
     if not _uses_event_time(root) and not Positions(lowered).has(("event_time",)):
-        kept = tuple(entry for entry in root.entries if entry.key != "event_time")
-        root = Mapping(kept, root.mark)
-    return RouteTree(root, route)
+        root = _without(root, "event_time")
+    return RouteTree(with_table_source(root), route)
+
+
+def _without(root: Mapping, *keys: str) -> Mapping:
+    return Mapping(tuple(entry for entry in root.entries if entry.key not in keys), root.mark)
+
+
+def _not_of_topics(defaults: Mapping) -> Mapping:
+    """What a file says for all routes, without what it says of topics."""
+    kept = _without(defaults, "format")
+    entries = (
+        Entry(each.key, each.mark, _without(each.value, *_OF_TOPICS))
+        if each.key == "source" and isinstance(each.value, Mapping)
+        else each
+        for each in kept.entries
+    )
+    return Mapping(tuple(entries), kept.mark)
+
+
+def with_table_source(root: Mapping) -> Mapping:
+    """A route that reads a table, with all that goes without saying: see `SourceSpec`.
+
+    Args:
+        root: As a whole job file; one that reads topics stays as it is.
+    """
+    positions = Positions(root)
+    if not positions.has(SOURCE_TABLE):
+        return root
+    mark, named = positions.key(SOURCE_TABLE), positions.node(SOURCE_TABLE)
+    given: dict[str, Node] = {"topics": Sequence((named,), mark)}
+    connection = table_path(positions, "connection")
+    if positions.has(connection):
+        given["connection"] = positions.node(connection)
+    source = Mapping(tuple(Entry(key, mark, node) for key, node in given.items()), mark)
+    # Dirty rows of it are JSON.
+    rows = Mapping((Entry("json", mark, Mapping((), mark)),), mark)
+    implied = Mapping((Entry("source", mark, source), Entry("format", mark, rows)), root.mark)
+    return _merged(implied, root, ())
 
 
 def _lowered(route: Mapping, name: Path) -> Mapping:

@@ -25,7 +25,7 @@ _HOST_PORT = re.compile(
 )
 HIDDEN_KEYS = (
     r"(?i)password|passphrase|secret|token|credential|key\.pem|access\.key|api-key"
-    r"|authorization|cookie|account\.key\.|private\.key$|encryption\.key$|jaas\.config"
+    r"|authorization|cookie|account\.key\.|private\.key$|encryption\.key$|jaas\.config|^salt$"
 )
 """Parts of option names that hold secrets; a pattern in Python's and Java's syntax."""
 _SECRET_KEY = re.compile(HIDDEN_KEYS)

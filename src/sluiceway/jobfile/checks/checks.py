@@ -40,6 +40,7 @@ from sluiceway.jobfile.checks.key_checks import check_key
 from sluiceway.jobfile.checks.lake_checks import check_lake
 from sluiceway.jobfile.checks.subject_checks import check_subject
 from sluiceway.jobfile.checks.table_paths import HIVE, ICEBERG, table_kind, table_path
+from sluiceway.jobfile.checks.table_source_checks import check_table_source
 from sluiceway.jobfile.plain_data import mapping
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, Mark, quoted, undeclared
@@ -102,9 +103,11 @@ def _connections(
 
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_SOURCE = ("source",)
+_CATALOGS = ("metastore", "folder")
 _REQUIRED: tuple[tuple[tuple[str, ...], tuple[str, ...], PluginGroup | None], ...] = (
-    (("source",), ("kafka", "rocketmq"), PluginGroup.SOURCES),
-    (("table", HIVE), ("metastore", "folder"), PluginGroup.SINKS),
+    (_SOURCE, ("kafka", "rocketmq"), PluginGroup.SOURCES),
+    (("table", HIVE), _CATALOGS, PluginGroup.SINKS),
     (("table", ICEBERG), (ICEBERG,), None),
 )
 _STORE_KINDS = ("s3", "hdfs")
@@ -144,6 +147,7 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
     yield from check_retention(data, positions)
     yield from check_lake(data, positions)
     yield from check_key(data, positions)
+    yield from check_table_source(data, positions)
 
 
 def _items(data: object, *path: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -169,7 +173,10 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
             text = f"expected the name of a connection to a store, got {quoted(wanted)}"
             todo = f"add one of the kinds {', '.join(sorted(kinds))}, or remove the key"
             yield JobFileProblem(positions.value(table_path(positions, "storage")), text, todo)
+    reads_table = "table" in mapping(data, *_SOURCE)
     for parent, built_in, group in _REQUIRED:
+        if parent == _SOURCE and reads_table:
+            built_in, group = _CATALOGS, None  # noqa: PLW2901 - another kind of source
         others = () if group is None else plugin_names(group)
         kinds = {*built_in, *others}
         wanted = mapping(data, *parent).get("connection")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from sluiceway.errors import JobFileError
 from sluiceway.jobfile.blocks.columns import ColumnSpec
 from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.blocks.values import revealed
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.key_path import keys_below, path_keys
 from sluiceway.types.policy import NO_POLICY, Policy
@@ -155,6 +156,9 @@ def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
         odd += [name for name in _PAYLOAD_ONLY if getattr(column, name) not in (None, False)]
     if "constant" in given:
         odd = [name for name in odd if name != "unit"]
+    if column.salt is not None and column.expression is None:
+        path = ("table", "columns", index, "salt")
+        yield ChoiceProblem(path, "an `expression` beside `salt`", "add it or remove the salt")
     for name in odd:
         path = ("table", "columns", index, name)
         yield ChoiceProblem(path, f"no `{name}` beside `{given[0]}`", "remove one of them")
@@ -196,7 +200,7 @@ def _text_problems(
         yield from _told(
             ("table", "columns", index, "expression"),
             f"an expression of type {kind} over columns of the payload",
-            expression_problem(column.expression, column.field.type, payload, unread),
+            expression_problem(column, payload, unread),
         )
 
 
@@ -226,6 +230,7 @@ def _row_column(
         default=None if column.default is None else json.dumps(column.default),
         expression=column.expression,
         written=not column.transient,
+        salt=None if column.salt is None else revealed(column.salt),
     )
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sluiceway.chains.options import UpstreamOptions
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.formats.registry import FormatChoice
@@ -370,6 +371,8 @@ def source_access(spec: RouteSpec) -> SourceAccess:
         UnhealthyEnvironmentError: No installed source has the name, or it fails.
     """
     plugin, rocketmq = spec.source_connection.plugin, spec.source_connection.rocketmq
+    if spec.source.table is not None:
+        return _table_access(spec, spec.source.table)
     if plugin is not None:
         access = SourceAccess(plugin[0], _texts(plugin[1]))
     elif rocketmq is not None:
@@ -388,6 +391,24 @@ def source_access(spec: RouteSpec) -> SourceAccess:
         where = f"connections.{spec.source.connection}"
         raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
     return access
+
+
+def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
+    """How a table is reached that a route reads; of its columns only those that it wants."""
+    connection = spec.source_connection
+    columns = spec.table.columns
+    wanted: tuple[str, ...] = ()
+    if columns is not None and not Evolution(spec.table.evolution).follows:
+        fields = payload_fields(row_columns(spec) or ())
+        wanted = tuple(sorted({(each.path or (each.name,))[0].lower() for each in fields}))
+    options = UpstreamOptions(
+        name=name,
+        metastore=connection.catalog,
+        metastore_options=with_login(spec, connection.catalog_options),
+        stores=route_stores(spec),
+        columns=wanted,
+    )
+    return SourceAccess("table", options.texts())
 
 
 def _plain(spec: RouteSpec) -> dict[str, str]:
@@ -422,6 +443,8 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
 
 
 def _format_choice(spec: RouteSpec) -> FormatChoice:
+    if spec.source.table is not None:
+        return FormatChoice("table")
     if spec.format.plugin is not None:
         name, options = spec.format.plugin
         return FormatChoice(name, _texts(options))

@@ -11,23 +11,23 @@ from sluiceway.expressions.evaluate import compile_condition, compile_expression
 from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.syntax import parse_expression
 from sluiceway.expressions.tree import Column, Node, children
-from sluiceway.types.schema import DataType, Field, FloatType, Schema
+from sluiceway.types.schema import Field, FloatType, Schema
 from sluiceway.worker.row_choices import read_plain_value
+from sluiceway.worker.row_rules import RowColumn
 
 
-def expression_problem(
-    text: str, kind: DataType, payload: Schema, unread: Set[str] | None
-) -> str | None:
-    """Why a text is no expression of a type; None when it is.
+def expression_problem(column: RowColumn, payload: Schema, unread: Set[str] | None) -> str | None:
+    """Why a column's text is no expression of its type; None when it is.
 
     Args:
-        text: The expression.
-        kind: Required type of the value.
+        column: With an expression.
         payload: Columns that it may refer to.
         unread: Names, in lower case, of further columns with unknown types: only the syntax of an
             expression with one of them is checked. None when not all names are known.
     """
-    return _why_not(partial(_check, text, unread, partial(compile_expression, text, payload, kind)))
+    text = column.expression or ""
+    compiled = partial(compile_expression, text, payload, column.field.type, salt=column.salt)
+    return _why_not(partial(_check, text, unread, compiled))
 
 
 def condition_problem(text: str, columns: Schema, unread: Set[str] | None) -> str | None:

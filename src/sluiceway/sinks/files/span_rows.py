@@ -1,6 +1,6 @@
 """Some rows of a closed file that follow each other, as Arrow batches of the types asked for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO
@@ -14,6 +14,8 @@ from sluiceway.sinks.files.merging import open_closed
 from sluiceway.sinks.files.reading import avro_records, format_by_name
 
 _BATCH_ROWS = 16_384
+ROWS_COLUMN = "_sw_rows"
+"""Of nulls: a batch without a column would not know how many rows it has."""
 
 _Columns = tuple[int, Mapping[str, pa.Array]]
 """A number of rows, and their columns by name in lower case."""
@@ -65,6 +67,48 @@ def span_batches(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator
         raise _other_rows(span, f"{read} of {span.rows} rows are there")
 
 
+def span_columns(
+    handle: BinaryIO, span: RowSpan, names: Collection[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Read rows of a file as the types that it has.
+
+    Args:
+        handle: On the file.
+        span: Which rows.
+        names: Of the columns, in lower case; none takes all. What the file does not have is
+            left out.
+
+    Returns:
+        Batches whose columns have names in lower case.
+
+    Raises:
+        FileLostError: The file has another number of rows than the ledger says.
+        NotInThisVersionError: Rows of such files are not read.
+        ValueError: It is damaged.
+        pa.ArrowException: It is damaged.
+        OSError: It cannot be read.
+    """
+    read = 0
+    wanted = set(names) or None
+    kind = format_by_name(span.path)
+    if kind is FileFormat.PARQUET:
+        pieces = _parquet_pieces(handle, span, wanted)
+    elif kind is FileFormat.ORC:
+        pieces = _orc_pieces(handle, span)
+    else:
+        raise NotInThisVersionError(
+            "rows of files that are neither Parquet nor ORC are not read here", where=span.path
+        )
+    for rows, columns in pieces:
+        read += rows
+        kept = {name: each for name, each in columns.items() if not wanted or name in wanted}
+        yield pa.RecordBatch.from_arrays(
+            [*kept.values(), pa.nulls(rows)], names=[*kept, ROWS_COLUMN]
+        )
+    if read != span.rows:
+        raise _other_rows(span, f"{read} of {span.rows} rows are there")
+
+
 def _pieces(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator[_Columns]:
     match format_by_name(span.path):
         case FileFormat.PARQUET:
@@ -81,13 +125,14 @@ def _pieces(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator[_Col
             )
 
 
-def _parquet_pieces(handle: BinaryIO, span: RowSpan, wanted: set[str]) -> Iterator[_Columns]:
+def _parquet_pieces(handle: BinaryIO, span: RowSpan, wanted: set[str] | None) -> Iterator[_Columns]:
     # Into microseconds, which all values were written from: nanoseconds end in 2262.
     file = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us")
     footer = file.metadata
     if footer.num_rows != span.file_rows:
         raise _other_rows(span, f"its footer says {footer.num_rows}")
-    names = [name for name in file.schema_arrow.names if name.lower() in wanted]
+    held = file.schema_arrow.names
+    names = [name for name in held if wanted is None or name.lower() in wanted]
     if not names:
         for at in range(0, span.rows, _BATCH_ROWS):
             yield min(span.rows - at, _BATCH_ROWS), {}

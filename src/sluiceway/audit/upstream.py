@@ -1,0 +1,137 @@
+"""What a route that reads a table waits for: the chain of tables, up to the queue."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sluiceway.audit.format_times import moment
+from sluiceway.audit.open_table import OpenLedger
+from sluiceway.audit.partition_why import Reason, WaitExplanation
+from sluiceway.audit.table_files import published_records
+from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.upstream import read_owner
+from sluiceway.errors import SluicewayError
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.owned_ledger import Owner
+from sluiceway.ledger.reader_leases import lease_name, read_reader_lease
+from sluiceway.sources.contract import TABLE_TOPIC
+from sluiceway.storage.locations import normalise_location
+from sluiceway.storage.registry import open_storage
+
+_MOST_TABLES = 20
+_BY_ROWS = frozenset({
+    Reason.HELD,
+    Reason.IDLE,
+    Reason.NOT_OVER,
+    Reason.NOT_LOOKED_AT,
+    Reason.CLOSING,
+})  # fmt: skip
+"""What is said of rows and clocks, which close nothing where a table is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedUpstream:
+    """The table that a route reads.
+
+    Attributes:
+        table: `database.table`.
+        read_slot: Up to which slot of it all rows are committed; -1 for none, None not known.
+        published_slot: Newest slot whose files are all in the table; -1 before any.
+    """
+
+    table: str
+    read_slot: int | None
+    published_slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    options: UpstreamOptions
+    owner: Owner
+    log: LedgerLog
+    fold: Fold
+
+
+def reads_table(config: RouteConfig) -> bool:
+    """Whether a route reads a table."""
+    return any(topic.startswith(TABLE_TOPIC) for topic in config.topics)
+
+
+def observed_upstream(config: RouteConfig) -> ObservedUpstream:
+    """How far a route is with the table that it reads. Reads the newest part of that ledger.
+
+    Raises:
+        SluicewayError: The table, or its ledger, cannot be read.
+    """
+    above = _opened(UpstreamOptions.of(dict(config.source.options)))
+    layout = above.log.layout
+    lease = read_reader_lease(above.log.storage, layout.reader(lease_name(config.group)))
+    published = above.fold.published_through - 1
+    ledger = OpenLedger(above.log, above.fold)
+    for record, _ in published_records(ledger, above.fold.published_through):
+        published = record.seq
+    known = lease is not None and lease.ledger == above.owner.ledger
+    return ObservedUpstream(
+        table=above.options.name,
+        read_slot=lease.slot if known and lease is not None else None,
+        published_slot=published,
+    )
+
+
+def with_upstream(config: RouteConfig, fold: Fold, why: WaitExplanation) -> WaitExplanation:
+    """The same with what the table waits for that the route reads, and the one above it.
+
+    Args:
+        config: The route.
+        fold: Its ledger.
+        why: What is known else.
+    """
+    closed = why.prefix in fold.closed
+    if not reads_table(config) or why.version or closed or why.reason not in _BY_ROWS:
+        return why
+    text = "; ".join(_texts(UpstreamOptions.of(dict(config.source.options)), why.prefix))
+    return replace(why, reason=Reason.HELD, text=text, holders=(), expected_us=None, needs_us=None)
+
+
+def _texts(options: UpstreamOptions, prefix: str) -> Iterator[str]:
+    """What each table of the chain says, the nearest first."""
+    for _ in range(_MOST_TABLES):
+        try:
+            above = _opened(options)
+        except SluicewayError as error:
+            yield f"it waits for {options.name}, which cannot be asked: {error}"
+            return
+        closed = above.fold.closed.get(prefix)
+        if (closed is not None and closed.version) or above.fold.sealed_above(prefix) is not None:
+            yield f"{options.name} has announced it; its rows before that are not all read yet"
+            return
+        yield _open_text(above)
+        next_one = next(
+            (topic for topic, _ in above.fold.sources if topic.startswith(TABLE_TOPIC)), None
+        )
+        if next_one is None:
+            return
+        options = replace(options, name=next_one.removeprefix(TABLE_TOPIC), root="")
+
+
+def _open_text(above: _Above) -> str:
+    mark, owner = above.fold.watermark, above.owner
+    far = "it has no watermark yet"
+    if mark.us is not None:
+        far = f"its watermark is {moment(mark.us)}"
+    held = ", ".join(f"{each.topic}[{each.partition}]" for each in mark.held_by)
+    far += f", held by {held}" if held else ""
+    return (
+        f"it waits for {above.options.name}, which has not announced it: {far} "
+        f"(`sluiceway partitions why` with the file of job {owner.job}, route {owner.route}, "
+        "says more)"
+    )
+
+
+def _opened(options: UpstreamOptions) -> _Above:
+    storage, place = open_storage(normalise_location(options.found_root()), options.stores)
+    owner = read_owner(storage, place)
+    log = LedgerLog(storage, LedgerLayout(place, owner.route))
+    return _Above(options, owner, log, log.fold())

@@ -1,0 +1,178 @@
+"""The driver's view of a table that a route reads."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from sluiceway.chains.options import ROOT, UpstreamOptions
+from sluiceway.chains.upstream import UpstreamLedger
+from sluiceway.errors import (
+    MetastoreUnavailableError,
+    SourceUnavailableError,
+    StorageUnavailableError,
+    TableNotFoundError,
+    TopicNotFoundError,
+)
+from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
+from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
+from sluiceway.sources.contract import (
+    DiscoveredPartition,
+    Inheritance,
+    LogBounds,
+    SourceClient,
+    SourceIdentity,
+    SourcePartition,
+)
+
+_LEDGER = "ledger"
+_CHECK_S = 30.0
+
+
+class TableClient(SourceClient):
+    """Of one table. Any thread may call; one at a time reads the ledger.
+
+    Args:
+        options: Of the table.
+    """
+
+    inherits = True
+
+    def __init__(self, options: UpstreamOptions) -> None:
+        self._options = options
+        self._partition = SourcePartition(options.topic, 0)
+        self._upstream: UpstreamLedger | None = None
+        self._next_check_s = 0.0
+        self._leases: dict[str, ReaderLeaseKeeper] = {}
+        self._lock = threading.Lock()
+
+    def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
+        """See `SourceClient.discover`: the table is one log.
+
+        Raises:
+            SourceUnavailableError: The table, or its ledger, is not there yet.
+            TopicNotFoundError: It was there, and was dropped.
+            TableMismatchError: It lacks a column that is read.
+        """
+        if not topics:
+            return ()
+        unknown = next((topic for topic in topics if topic != self._options.topic), None)
+        if unknown is not None:
+            raise TopicNotFoundError("no such table is read", where=unknown)
+        with self._lock:
+            upstream = self._read_on(check=True)
+            identity = SourceIdentity(_LEDGER, upstream.ledger)
+        return (DiscoveredPartition(self._partition, identity, None),)
+
+    def list_topics(self) -> tuple[str, ...]:
+        """See `SourceClient.list_topics`."""
+        return (self._options.topic,)
+
+    def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        """See `SourceClient.bounds`: offsets are places of rows."""
+        with self._lock:
+            upstream = self._read_on()
+            begin, end = upstream.book.whole_from, upstream.end
+        return {one: LogBounds(begin, end, end) for one in partitions if one == self._partition}
+
+    def offsets_at(
+        self, partitions: Sequence[SourcePartition], timestamp_ms: int
+    ) -> dict[SourcePartition, int]:
+        """See `SourceClient.offsets_at`: rows have the time at which their epoch was prepared."""
+        with self._lock:
+            upstream = self._read_on()
+            place = max(upstream.place_at(timestamp_ms), upstream.book.whole_from)
+        return {one: place for one in partitions if one == self._partition}
+
+    def committed(
+        self, group: str, partitions: Sequence[SourcePartition]
+    ) -> dict[SourcePartition, int]:
+        """See `SourceClient.committed`: a table has no groups."""
+        del group, partitions
+        return {}
+
+    def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
+        """Say in a lease what is read for good, so that the rest is kept."""
+        place = ends.get(self._partition)
+        if place is None:
+            return
+        with self._lock:
+            upstream = self._upstream or self._read_on()
+            slot = upstream.slot_before(place)
+            try:
+                lease = self._leases.get(group)
+                if lease is None:
+                    lease = ReaderLeaseKeeper(
+                        upstream.storage, upstream.layout, lease_name(group), upstream.ledger
+                    )
+                    lease.start(slot)
+                    self._leases[group] = lease
+                lease.advance(slot)
+            except StorageUnavailableError as error:
+                raise _unavailable(error) from error
+
+    def reader_options(self) -> Mapping[str, str]:
+        """See `SourceClient.reader_options`: where the table lies."""
+        with self._lock:
+            upstream = self._upstream or self._read_on()
+            return {ROOT: upstream.layout.table_root}
+
+    def inheritance(self, ends: Mapping[SourcePartition, int]) -> Inheritance | None:
+        """See `SourceClient.inheritance`."""
+        place = ends.get(self._partition)
+        with self._lock:
+            if place is None or self._upstream is None:
+                return None
+            return self._upstream.inheritance(place)
+
+    def close(self) -> None:
+        """See `SourceClient.close`."""
+        for lease in self._leases.values():
+            lease.release()
+
+    def _read_on(self, *, check: bool = False) -> UpstreamLedger:
+        try:
+            known = self._upstream
+            if known is None or (check and not self._is_same(known)):
+                known = self._upstream = self._checked(known)
+            known.read_on()
+        except (StorageUnavailableError, MetastoreUnavailableError) as error:
+            raise _unavailable(error) from error
+        return known
+
+    def _is_same(self, known: UpstreamLedger) -> bool:
+        """Whether nothing has changed, as far as the folder tells, and now and then the catalog."""
+        if time.monotonic() >= self._next_check_s:
+            self._next_check_s = time.monotonic() + _CHECK_S
+            return False
+        try:
+            return known.is_same()
+        except SourceUnavailableError:
+            return False
+
+    def _checked(self, known: UpstreamLedger | None) -> UpstreamLedger:
+        """The table of now: it may have been dropped, or made again, since it was looked at."""
+        try:
+            root = self._options.found_root()
+        except TableNotFoundError as error:
+            if known is None:
+                raise SourceUnavailableError(
+                    "the table does not exist yet; it is looked for again",
+                    where=self._options.topic,
+                    hint="run the job that fills it",
+                ) from error
+            raise TopicNotFoundError(
+                "the table that this route reads was dropped",
+                where=self._options.topic,
+                hint="rows that were read are safe in the route's own table. Bring the table back "
+                "from a backup together with its ledger, or read another one",
+            ) from error
+        if known is not None and known.is_same():
+            return known
+        self._options.check_columns()
+        return UpstreamLedger(root, self._options.stores, RowBook(COUNTED_ONLY))
+
+
+def _unavailable(
+    error: StorageUnavailableError | MetastoreUnavailableError,
+) -> SourceUnavailableError:
+    return SourceUnavailableError(error.message, where=error.where, hint=error.hint)

@@ -1,0 +1,283 @@
+"""Reads rows of a table inside a task, from the files that have them now."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.row_texts import row_texts
+from sluiceway.chains.upstream import UpstreamLedger
+from sluiceway.convert.column_rows import ColumnRows
+from sluiceway.errors import (
+    FileLostError,
+    NotInThisVersionError,
+    OffsetsLostError,
+    SourceUnavailableError,
+    StorageUnavailableError,
+)
+from sluiceway.ledger.row_places import FileSpan, RowBook
+from sluiceway.sinks.files.span_rows import ROWS_COLUMN, RowSpan, span_columns
+from sluiceway.sinks.partition_path import parse_partition_folder
+from sluiceway.sources.contract import (
+    Headers,
+    RawRecords,
+    SourceBatch,
+    SourcePartition,
+    Split,
+    SplitEnd,
+    SplitReader,
+)
+
+_LOOK_AGAIN_S = 0.5
+_MOST_KEPT = 8
+_PLANNED_ROWS = 4_000_000
+
+
+class TableBatch(SourceBatch):
+    """Rows of a table that follow each other.
+
+    Args:
+        split_index: Which of the reader's splits.
+        partition: The log.
+        first: Place of the first row.
+        columns: Of the rows.
+    """
+
+    def __init__(
+        self, split_index: int, partition: SourcePartition, first: int, columns: pa.RecordBatch
+    ) -> None:
+        self.split_index = split_index
+        self.values: ColumnRows = ColumnRows(columns, row_texts)
+        self.offsets = np.arange(first, first + columns.num_rows, dtype=np.int64)
+        self._partition = partition
+        self._first = first
+
+    def timestamps_ms(self) -> Sequence[int | None]:
+        """A row of a table has no record time."""
+        return [None] * len(self.values)
+
+    def value_bytes(self) -> int:
+        """Bytes of the columns."""
+        size: int = self.values.columns.nbytes
+        return size
+
+    def records(self, rows: Sequence[int]) -> RawRecords:
+        """The rows as JSON, without key and headers."""
+        count = len(rows)
+        return RawRecords(
+            topics=[self._partition.topic] * count,
+            partitions=[self._partition.partition] * count,
+            offsets=[self._first + row for row in rows],
+            timestamps_ms=[None] * count,
+            keys=[None] * count,
+            values=self.values.payloads(rows),
+            headers=[()] * count,
+        )
+
+    def keys(self) -> Sequence[bytes | None]:
+        """A row of a table has no key."""
+        return [None] * len(self.values)
+
+    def headers(self) -> Sequence[Headers]:
+        """A row of a table has no headers."""
+        return [()] * len(self.values)
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a split is read.
+
+    Attributes:
+        batches: Of what was planned; None when it has to be planned.
+    """
+
+    split: Split
+    at: int
+    batches: Iterator[pa.RecordBatch] | None = None
+    look_s: float = 0.0
+
+
+class TableReader(SplitReader):
+    """Reads the one log of a table. Used by one thread.
+
+    Args:
+        splits: Of the table.
+        options: Of the table.
+    """
+
+    def __init__(self, splits: Sequence[Split], options: UpstreamOptions) -> None:
+        self._options = options
+        self._places = [_Place(split, split.start_offset) for split in splits]
+        self._upstream: UpstreamLedger | None = None
+
+    def read(self, timeout_s: float) -> list[SourceBatch]:
+        """See `SplitReader.read`: what is published when it is asked for."""
+        found: list[SourceBatch] = []
+        for index, place in enumerate(self._places):
+            batch = self._next(index, place)
+            if batch is not None:
+                found.append(batch)
+        if not found and not self.finished():
+            time.sleep(min(timeout_s, _LOOK_AGAIN_S))
+        return found
+
+    def finished(self) -> bool:
+        """See `SplitReader.finished`."""
+        return all(
+            place.split.stop_offset is not None and place.at >= place.split.stop_offset
+            for place in self._places
+        )
+
+    def ends(self) -> tuple[SplitEnd, ...]:
+        """See `SplitReader.ends`: places have no gaps."""
+        return tuple(
+            SplitEnd(place.at, place.at - place.split.start_offset, 0, None)
+            for place in self._places
+        )
+
+    def close(self, *, reusable: bool) -> None:
+        """Keep what was read of the ledger for the next task of this process."""
+        if self._upstream is not None and reusable:
+            _keep(self._options.texts(), self._upstream)
+        self._upstream = None
+
+    def _next(self, index: int, place: _Place) -> SourceBatch | None:
+        try:
+            return self._batch(index, place)
+        except (FileLostError, StorageUnavailableError) as error:
+            # Perhaps it was merged with others: where the rows are now says the ledger.
+            place.batches = None
+            return self._after_loss(index, place, error)
+
+    def _after_loss(
+        self, index: int, place: _Place, error: FileLostError | StorageUnavailableError
+    ) -> SourceBatch | None:
+        before = self._spans(place)
+        place.look_s = 0.0
+        self._look(place)
+        after = self._spans(place)
+        if _paths(before) == _paths(after):
+            if isinstance(error, StorageUnavailableError):
+                raise SourceUnavailableError(
+                    error.message, where=str(place.split.partition), hint=error.where
+                ) from error
+            raise error
+        return None
+
+    def _batch(self, index: int, place: _Place) -> SourceBatch | None:
+        if place.batches is None and not self._plan(place):
+            return None
+        assert place.batches is not None  # noqa: S101 - planned just now
+        columns = next(place.batches, None)
+        if columns is None:
+            place.batches = None
+            return self._batch(index, place)
+        first, place.at = place.at, place.at + columns.num_rows
+        return TableBatch(index, place.split.partition, first, columns)
+
+    def _plan(self, place: _Place) -> bool:
+        """Map the next rows to files; whether there are any."""
+        if self._stop(place) <= place.at:
+            self._look(place)
+        spans = self._spans(place)
+        if spans:
+            place.batches = self._batches(spans)
+        return bool(spans)
+
+    def _stop(self, place: _Place) -> int:
+        end = self._ledger().end
+        stop = place.split.stop_offset
+        return end if stop is None else min(end, stop)
+
+    def _look(self, place: _Place) -> None:
+        """Read the ledger on, now and then."""
+        if time.monotonic() < place.look_s:
+            return
+        place.look_s = time.monotonic() + _LOOK_AGAIN_S
+        try:
+            self._ledger().read_on()
+        except StorageUnavailableError as error:
+            raise SourceUnavailableError(
+                error.message, where=str(place.split.partition), hint=error.where
+            ) from error
+
+    def _ledger(self) -> UpstreamLedger:
+        if self._upstream is None:
+            start = min(place.at for place in self._places)
+            kept = _KEPT.pop(self._options.texts(), None)
+            if kept is None or kept.book.after > kept.slot_before(start) or not kept.is_same():
+                kept = UpstreamLedger(self._options.found_root(), self._options.stores, RowBook())
+            self._upstream = kept
+            kept.read_on()
+            kept.book.forget_up_to(kept.slot_before(start))
+        return self._upstream
+
+    def _spans(self, place: _Place) -> list[FileSpan]:
+        book, stop = self._ledger().book, self._stop(place)
+        if stop <= place.at:
+            return []
+        arrivals = book.between(place.at, min(stop, place.at + _PLANNED_ROWS))
+        for each in arrivals:
+            let_go = book.let_go(each.partition, each.life)
+            if let_go is not None:
+                raise OffsetsLostError(
+                    f"row {each.place} of {each.partition} was let go of in slot {let_go.slot} "
+                    f"before it was read ({let_go.reason})",
+                    where=str(place.split.partition),
+                    hint="rows that were read are safe; `sluiceway offsets reset JOB` goes on "
+                    "after the gap",
+                )
+        return book.spans(arrivals)
+
+    def _batches(self, spans: Sequence[FileSpan]) -> Iterator[pa.RecordBatch]:
+        upstream = self._ledger()
+        storage = upstream.storage
+        for span in spans:
+            path = upstream.layout.final(span.file.final)
+            rows = RowSpan(path, span.first_row, span.rows, int(span.file.rows), span.file.bounds)
+            try:
+                if storage.status(path) is None:
+                    raise FileLostError("a file of the table that is read is gone", where=path)
+                with storage.open_read(path) as handle:
+                    for batch in span_columns(handle, rows, self._options.columns):
+                        yield _with_folders(batch, span)
+            except (pa.ArrowException, ValueError) as error:
+                raise FileLostError(f"it cannot be read: {error}", where=path) from error
+            except OSError as error:
+                raise StorageUnavailableError(f"cannot be read: {error}", where=path) from error
+            except NotInThisVersionError as error:
+                raise NotInThisVersionError(
+                    "a table whose files are text, JSON, CSV or Avro is no source in this version",
+                    where=path,
+                    hint="read the topic that fills it",
+                ) from error
+
+
+_KEPT: OrderedDict[tuple[tuple[str, str], ...], UpstreamLedger] = OrderedDict()
+"""What the tasks of this process have read of ledgers, for the next ones."""
+
+
+def _keep(key: tuple[tuple[str, str], ...], upstream: UpstreamLedger) -> None:
+    _KEPT[key] = upstream
+    while len(_KEPT) > _MOST_KEPT:
+        _KEPT.popitem(last=False)
+
+
+def _paths(spans: Sequence[FileSpan]) -> list[tuple[str, int]]:
+    return [(span.file.final, span.first_row) for span in spans]
+
+
+def _with_folders(batch: pa.RecordBatch, span: FileSpan) -> pa.RecordBatch:
+    """With what only the folders of the rows say, as texts; without what is no column."""
+    names = [name for name in batch.schema.names if name != ROWS_COLUMN]
+    columns = [batch.column(name) for name in names]
+    folders = parse_partition_folder(span.partition)
+    for (name, _), value in zip(folders, span.file.values, strict=True):
+        if name.lower() not in names:
+            names.append(name.lower())
+            columns.append(pa.repeat(pa.scalar(value, pa.string()), batch.num_rows))
+    return pa.RecordBatch.from_arrays(columns, names=names) if columns else batch

@@ -1,0 +1,26 @@
+"""A table of ours as a source: its client and its readers, opened from a connection's options."""
+
+from collections.abc import Mapping, Sequence
+
+from sluiceway.chains.client import TableClient
+from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.reader import TableReader
+from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
+
+
+class TableSource(Source):
+    """Options are those of `UpstreamOptions`, as texts."""
+
+    servers_option = "metastore"
+
+    def open_client(self, options: Mapping[str, str], *, request_timeout_s: float) -> SourceClient:
+        """See `Source.open_client`."""
+        del request_timeout_s
+        return TableClient(UpstreamOptions.of(options))
+
+    def open_reader(
+        self, splits: Sequence[Split], options: Mapping[str, str], *, owner: str
+    ) -> SplitReader:
+        """See `Source.open_reader`. What was read of the ledger is kept for the next task."""
+        del owner
+        return TableReader(splits, UpstreamOptions.of(options))

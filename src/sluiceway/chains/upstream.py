@@ -1,0 +1,156 @@
+"""The ledger of a table that is read: row places, published slots, what is complete."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from sluiceway.errors import LedgerCorruptError, SourceUnavailableError
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.owned_ledger import Owner
+from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
+from sluiceway.ledger.records import DataRecord, EpochRecord, Record
+from sluiceway.ledger.row_places import RowBook
+from sluiceway.sources.contract import Inheritance, InheritedReady
+from sluiceway.storage.access import Stores
+from sluiceway.storage.contract import Storage
+from sluiceway.storage.locations import normalise_location
+from sluiceway.storage.registry import open_storage
+from sluiceway.types.strict_json import StrictJsonError, decode
+
+_PREPARED_AT = "prepared_at"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A DATA record of the table.
+
+    Attributes:
+        end: Place after its last row.
+        at_ms: When it was prepared, by its driver's clock; 0 unknown.
+        watermark_us: Of the table's route then; None before the first.
+    """
+
+    slot: int
+    end: int
+    at_ms: int
+    watermark_us: int | None
+
+
+class UpstreamLedger:
+    """What is published of a table, read on again and again. Used by one thread at a time.
+
+    Args:
+        root: Where the table lies.
+        stores: How its store is reached.
+        book: Of its rows: one that knows arrivals maps places to files.
+
+    Attributes:
+        ledger: Uuid of the ledger.
+        route: That fills the table.
+
+    Raises:
+        SourceUnavailableError: No driver has ever run for it.
+        StorageUnavailableError: The store failed.
+    """
+
+    def __init__(self, root: str, stores: Stores, book: RowBook) -> None:
+        self.storage, place = open_storage(normalise_location(root), stores)
+        owner = read_owner(self.storage, place)
+        self.ledger, self.route = owner.ledger, owner.route
+        self.layout = LedgerLayout(place, owner.route)
+        self.book = book
+        self._log = LedgerLog(self.storage, self.layout)
+        self._published = 0
+        self._watermark_us: int | None = None
+        self._steps: list[_Step] = []
+        self._ready: list[InheritedReady] = []
+
+    @property
+    def end(self) -> int:
+        """Place of the next row."""
+        return self.book.rows
+
+    def read_on(self) -> None:
+        """Take in what was published since.
+
+        Raises:
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        records = [record for record, _ in self._log.records(self.book.slot + 1)]
+        self._published = max([self._published, *(each.published_through for each in records)])
+        for record in records:
+            if record.seq >= self._published and not self._is_there(record):
+                return
+            self._apply(record)
+
+    def is_same(self) -> bool:
+        """Whether the table is still the one whose ledger was read."""
+        return read_owner(self.storage, self.layout.table_root).ledger == self.ledger
+
+    def _is_there(self, record: Record) -> bool:
+        body = record.body
+        if isinstance(body, EpochRecord):
+            files = body.files
+        else:
+            files = body.added if isinstance(body, ReplaceRecord) else ()
+        places = (self.layout.final(file.final) for file in files)
+        return all(self.storage.status(place) is not None for place in places)
+
+    def _apply(self, record: Record) -> None:
+        body = record.body
+        self.book.apply(record)
+        if isinstance(body, ReadyRecord):
+            self._ready.append(
+                InheritedReady(self.ledger, body.prefix, body.version, record.seq, self.end)
+            )
+        if not isinstance(body, EpochRecord):
+            return
+        if isinstance(body, DataRecord) and body.watermark is not None:
+            us = body.watermark.us
+            self._watermark_us = self._watermark_us if us is None else int(us)
+        at_ms = body.timings_ms.get(_PREPARED_AT, 0)
+        self._steps.append(_Step(record.seq, self.end, at_ms, self._watermark_us))
+
+    def slot_before(self, place: int) -> int:
+        """The last slot whose rows lie before a place, all of them; -1 for none."""
+        at = bisect_right(self._steps, place, key=lambda step: step.end)
+        return self._steps[at - 1].slot if at else -1
+
+    def place_at(self, timestamp_ms: int) -> int:
+        """Place of the first row of an epoch that was prepared then or later."""
+        before = 0
+        for step in self._steps:
+            if step.at_ms >= timestamp_ms:
+                return before
+            before = step.end
+        return self.end
+
+    def inheritance(self, place: int) -> Inheritance:
+        """What is known to be complete of the rows before a place."""
+        at = bisect_right(self._steps, place, key=lambda step: step.end)
+        passed = bisect_right(self._ready, place, key=lambda ready: ready.end)
+        watermark_us = self._steps[at - 1].watermark_us if at else None
+        return Inheritance(watermark_us, tuple(self._ready[:passed]))
+
+
+def read_owner(storage: Storage, root: str) -> Owner:
+    """To whom a table belongs.
+
+    Raises:
+        SourceUnavailableError: To nobody: no driver has ever run for it.
+        LedgerCorruptError: What says so is damaged.
+        StorageUnavailableError: The store failed.
+    """
+    path = LedgerLayout(root, "").owner
+    raw = storage.read(path)
+    if raw is None:
+        raise SourceUnavailableError(
+            "no route of ours has ever filled the table; it is looked for again",
+            where=path,
+            hint="run the job that fills it",
+        )
+    try:
+        return decode(raw, Owner)
+    except StrictJsonError as error:
+        raise LedgerCorruptError(f"not an OWNER: {str(error)[:200]}", where=path) from error

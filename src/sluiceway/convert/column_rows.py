@@ -1,0 +1,45 @@
+"""Rows that come as columns, where other sources have payloads."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import overload
+
+import pyarrow as pa
+
+Payload = bytes | None
+
+
+class ColumnRows(Sequence[Payload]):
+    """Rows of a table. As payloads they are JSON, which is made of those alone that are asked for.
+
+    Args:
+        columns: Of the rows, as the file has them.
+        texts: Makes one JSON object a row, as strings.
+    """
+
+    def __init__(
+        self, columns: pa.RecordBatch, texts: Callable[[pa.RecordBatch], pa.Array]
+    ) -> None:
+        self.columns = columns
+        self._texts = texts
+
+    def __len__(self) -> int:
+        rows: int = self.columns.num_rows
+        return rows
+
+    @overload
+    def __getitem__(self, index: int) -> Payload: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Payload]: ...
+    def __getitem__(self, index: int | slice) -> Payload | list[Payload]:
+        if isinstance(index, slice):
+            return [self[row] for row in range(*index.indices(len(self)))]
+        row = range(len(self))[index]
+        return self.payloads([row])[0]
+
+    def __iter__(self) -> Iterator[Payload]:
+        return iter(self.payloads(range(len(self))))
+
+    def payloads(self, rows: Sequence[int]) -> list[Payload]:
+        """Some rows as JSON, in the order asked for."""
+        taken = self.columns.take(pa.array(rows, pa.int64()))
+        return [text.encode().rstrip(b"\n") for text in self._texts(taken).to_pylist()]

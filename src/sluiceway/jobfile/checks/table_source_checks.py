@@ -1,0 +1,85 @@
+"""What a route cannot say that reads a table, and what two routes of a chain have in common."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.checks.table_paths import table_kind
+from sluiceway.jobfile.plain_data import mapping
+from sluiceway.jobfile.positions import Path, Positions
+from sluiceway.jobfile.problems import JobFileProblem, quoted
+
+_TABLE: Path = ("source", "table")
+_PLAIN_STARTS = ("earliest", "latest")
+_NOT_YET: tuple[tuple[Path, str], ...] = (
+    (("table", "key"), "a table with a `key` that is filled from another table"),
+    (("ready", "counts"), "audited counts of a table that is filled from another table"),
+)
+
+
+def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
+    """Refuse what means something of topics only. Called once a route and load.
+
+    Args:
+        data: The file as plain data; may be of the wrong shape.
+        positions: Where things stand.
+    """
+    source = mapping(data, "source")
+    named = source.get("table")
+    if not isinstance(named, str):
+        return
+    if source.get("topics") != (named,):
+        text = "expected either `topics` or `source.table`, got both"
+        yield JobFileProblem(positions.key(_TABLE), text, "remove one of them")
+    if dict(mapping(data, "format")) != {"json": {}}:
+        text = "expected no `format` for a table that is read: its columns have types"
+        yield JobFileProblem(positions.key(("format",)), text, "remove it")
+    start = source.get("start", "earliest")
+    if start not in _PLAIN_STARTS and "timestamp" not in mapping(start):
+        text = "expected `earliest`, `latest` or a timestamp where a table is read"
+        yield JobFileProblem(positions.value(("source", "start")), text, "choose one")
+    own = mapping(data, "table", table_kind(data)).get("name")
+    if isinstance(own, str) and own.lower() == named.lower():
+        text = f"expected another table than the route's own, got {quoted(named)}"
+        yield JobFileProblem(positions.value(_TABLE), text, "name the table that is read")
+    if mapping(data, "table").get("evolution") in ("add_columns", "quarantine"):
+        text = "expected `fail` or `follow_table` where a table is read"
+        yield JobFileProblem(positions.value(("table", "evolution")), text, "choose one")
+    for path, what in _NOT_YET:
+        if positions.has(path):
+            text = f"{what} is not in this version"
+            yield JobFileProblem(positions.key(path), text, "remove it", not_yet=True)
+
+
+def check_chains(routes: Sequence[tuple[RouteSpec, Positions]]) -> Iterator[JobFileProblem]:
+    """Completeness is inherited only where both tables have the same times.
+
+    Args:
+        routes: Of one file.
+    """
+    filled = {spec.table.target.name.lower(): spec for spec, _ in routes}
+    for spec, positions in routes:
+        above = filled.get(spec.source.table or "")
+        if above is None or spec.ready is None:
+            continue
+        if above.ready is None:
+            text = f"expected a table with the block `ready`, got {quoted(spec.source.table or '')}"
+            todo = "announce its hours too: those of this route follow them"
+            yield JobFileProblem(positions.value(_TABLE), text, todo)
+        elif _times(above) != _times(spec):
+            wanted = ", ".join(f"{name}: {pattern}" for name, pattern in _times(above))
+            text = (
+                f"expected the leading time columns of {spec.source.table}, for the block `ready`: "
+                f"{wanted}"
+            )
+            todo = "partition both tables alike: hours of this one follow hours of that one"
+            yield JobFileProblem(positions.value(("table", "partition_by")), text, todo)
+
+
+def _times(spec: RouteSpec) -> list[tuple[str, str]]:
+    found = []
+    for part in spec.table.partition_by:
+        if part.event_time is None:
+            break
+        found.append((part.name.lower(), part.event_time))
+    return found

@@ -1,0 +1,142 @@
+"""A table that one job fills is the source of another: exact after kills and compaction."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluiceway.cli.app import run_command
+from sluiceway.errors import TableMismatchError
+from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord
+from sluiceway.ledger.records import DataRecord, RecordType
+from sluiceway.observe.steps import Step
+from tools.job_files import JobFile, event
+from tools.route_faults import Crash, CrashAt, NewRun
+from tools.route_runs import RouteRun
+from tools.topic_writer import TopicWriter
+
+pytestmark = pytest.mark.slow
+
+FIRST_MS, HOUR_MS = 1_795_161_600_000, 3_600_000
+COLUMNS = """\
+    - {name: id, type: bigint, required: true}
+    - {name: ts, type: bigint, required: true}
+    - {name: shout, type: string, expression: "upper(city)"}
+    - {name: city, type: string, transient: true}
+    - {name: amount, type: "decimal(18,2)"}
+    - {name: raw_place, path: _offset, type: int}
+"""
+
+TIMES = "{field: ts, unit: ms, out_of_orderness: 0s, idle_after: 30d}"
+Chain = Callable[..., tuple[RouteRun, RouteRun, str]]
+
+
+@pytest.fixture
+def chain(new_run: NewRun, tmp_path: Path, metastore_uri: str) -> Chain:
+    """Makes a topic, the job that fills a table from it, and the job that refines that table."""
+
+    def make(
+        *, columns: str = COLUMNS, where: str = "", ready: str = ""
+    ) -> tuple[RouteRun, RouteRun, str]:
+        run, topic = new_run(1, ready=ready, event_time=TIMES)
+        path = tmp_path / f"{topic}-refined.yaml"
+        path.write_text(f"""\
+version: 1
+name: refined
+connections: {{hms: {{metastore: {{uri: "{metastore_uri}"}}}}}}
+source: {{table: {run.job.table}}}
+table:
+  hive: {{connection: hms, name: {run.job.table}_refined}}
+  columns:
+{columns}
+  partition_by: [{{name: dt, event_time: "yyyyMMdd"}}, {{name: hr, event_time: "HH"}}]
+  meta: [offset]
+{where}
+event_time: {TIMES}
+{f"ready: {ready}" if ready else ""}
+run: {{interval: 0.5s, master: "local[2]"}}
+""")
+        return run, RouteRun(JobFile(path, f"{run.job.table}_refined")), topic
+
+    return make
+
+
+def _fill(run: RouteRun, writer: TopicWriter, topic: str, numbers: range, hour: int = 0) -> None:
+    ts_ms = FIRST_MS + hour * HOUR_MS
+    writer.write(topic, [event(n, ts_ms=ts_ms) for n in numbers], partition=0)
+    run.catch_up()
+
+
+def test_every_row_of_the_table_comes_once_whatever_step_the_driver_dies_at(
+    chain: Chain, writer: TopicWriter
+) -> None:
+    raw, refined, topic = chain()
+    steps = (Step.FENCED, Step.PLANNED, Step.WRITTEN, Step.COMMITTED, Step.PUBLISHED)
+    for number, step in enumerate(steps):
+        _fill(raw, writer, topic, range(10 * number, 10 * number + 10))
+        with pytest.raises(Crash):
+            refined.catch_up(observe=CrashAt(step))
+        if number in (1, 3):
+            assert run_command(["compact", str(raw.job.path), "dt=20261120"]) == 0
+    assert RecordType.REPLACE in {each.type for each in raw.records()}
+    refined.catch_up()
+    wanted = [(n, n, n, "BERLIN", f"{n}.25") for n in range(50)]
+    rows = refined.rows("_offset, raw_place, id, shout, amount")
+    assert [(*row[:4], str(row[4])) for row in rows] == wanted
+    refined.assert_verified()
+    raw.assert_verified()
+
+
+def test_hours_of_the_table_are_complete_when_those_that_it_reads_are(
+    chain: Chain, writer: TopicWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, refined, topic = chain(ready="{}")
+    _fill(raw, writer, topic, range(10))
+    refined.catch_up()
+    assert _announced(refined) == []
+    _fill(raw, writer, topic, range(10, 20), hour=1)
+    refined.catch_up()
+    assert _announced(raw) == ["dt=20261120/hr=08"]
+    (ready,) = [each.body for each in refined.records() if isinstance(each.body, ReadyRecord)]
+    fence = raw.log().fold().first_fence
+    ledger = "" if fence is None else fence.ledger
+    assert (ready.prefix, ready.because) == (
+        "dt=20261120/hr=08",
+        ReadyCause(ledger, "dt=20261120/hr=08", 1),
+    )
+    marks = [each.body.watermark for each in refined.records() if isinstance(each.body, DataRecord)]
+    raw_us = raw.log().fold().watermark.us
+    assert max(int(mark.us) for mark in marks if mark is not None and mark.us) == raw_us
+    refined.assert_verified()
+
+
+def _announced(run: RouteRun) -> list[str]:
+    return [each.body.prefix for each in run.records() if isinstance(each.body, ReadyRecord)]
+
+
+def test_commands_say_what_the_route_reads_and_what_its_hours_wait_for(
+    chain: Chain, writer: TopicWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, refined, topic = chain(ready="{}")
+    _fill(raw, writer, topic, range(10))
+    refined.catch_up()
+    job = str(refined.job.path)
+    capsys.readouterr()
+    assert run_command(["partitions", "why", job, "dt=20261120/hr=08"]) == 0
+    told = capsys.readouterr().out
+    assert f"it waits for {raw.job.table}, which has not announced it: its watermark is" in told
+    run_command(["status", job, "-o", "json"])
+    (route,) = json.loads(capsys.readouterr().out)["routes"]
+    assert route["upstream"]["table"] == raw.job.table
+    assert 0 <= route["upstream"]["read_slot"] <= route["upstream"]["published_slot"]
+
+
+def test_column_that_the_table_does_not_have_is_named(chain: Chain, writer: TopicWriter) -> None:
+    raw, refined, topic = chain(
+        columns="    - {name: ts, type: bigint}\n    - {name: citty, type: string}"
+    )
+    _fill(raw, writer, topic, range(3))
+    with pytest.raises(TableMismatchError, match="no column citty") as told:
+        refined.catch_up()
+    assert "city" in told.value.hint

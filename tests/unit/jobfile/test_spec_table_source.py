@@ -1,0 +1,127 @@
+"""A route that reads a table: what goes without saying, and what means something of topics only."""
+
+import json
+from pathlib import Path
+
+import fastjsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from sluiceway.chains.options import UpstreamOptions
+from sluiceway.errors import JobFileError, NotInThisVersionError
+from sluiceway.jobfile.blocks.start import StartAt
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.json_schema import job_file_schema
+from sluiceway.jobfile.loader import LoadedJob, parse_job
+
+ALONE = """\
+version: 1
+name: refined
+connections: {hms: {metastore: {uri: "thrift://hms:9083"}}}
+source: {table: Ods.Raw}
+table:
+  hive: {connection: hms, name: ods.refined}
+  columns: [{name: id, type: bigint}, {name: city, type: string, path: Geo.city}]
+  partition_by: []
+"""
+MANY = """\
+version: 1
+name: many
+connections:
+  main: {kafka: {bootstrap_servers: "k1:9092"}}
+  hms: {metastore: {uri: "thrift://hms:9083"}}
+  old: {metastore: {uri: "thrift://old:9083"}}
+  sr: {schema_registry: {url: "http://sr:8081"}}
+source: {connection: main, start: {group: old}, max_rate: 5/s}
+format: {avro: {registry: sr}}
+table:
+  hive: {connection: hms}
+  columns: [{name: id, type: bigint}, {name: ts, type: bigint}]
+  partition_by: [{name: dt, event_time: yyyyMMdd}]
+event_time: {field: ts, unit: ms}
+ready: {}
+routes:
+  - {topics: [a], table: ods.raw}
+"""
+TABLE_ROUTE = "  - {source: {table: ods.raw}, table: ods.refined}\n"
+
+
+def job_of(text: str) -> LoadedJob:
+    return parse_job(text.encode(), Path("job.yaml"), {})
+
+
+def problems_of(text: str) -> str:
+    with pytest.raises((JobFileError, NotInThisVersionError)) as caught:
+        job_of(text)
+    return caught.value.message
+
+
+def test_table_alone_says_what_is_read_and_how() -> None:
+    (route,) = job_of(ALONE).spec.routes
+    config = compile_route(route)
+    assert (config.topics, config.pattern) == (("table:ods.raw",), "")
+    assert (config.format.name, config.format.options) == ("table", ())
+    assert config.start == StartAt("earliest")
+    assert route.start_reason == "tables are read whole"
+    options = UpstreamOptions.of(dict(config.source.options))
+    assert (options.name, options.metastore) == ("ods.raw", "thrift://hms:9083")
+    assert options.columns == ("geo", "id")
+
+
+def test_route_leaves_out_what_the_file_says_of_topics() -> None:
+    raw, refined = job_of(MANY + TABLE_ROUTE).spec.routes
+    assert (raw.source.connection, raw.source.names) == ("main", ("a",))
+    assert (refined.source.connection, refined.source.names) == ("hms", ("table:ods.raw",))
+    assert refined.start_at == StartAt("earliest")
+    assert refined.source.max_rate_per_s == 5
+    given = "  - {source: {table: ods.raw, connection: old, start: latest}, table: ods.refined}\n"
+    _, other = job_of(MANY + given).spec.routes
+    assert (other.source.connection, other.start_at) == ("old", StartAt("latest"))
+
+
+def test_columns_of_the_table_are_all_read_where_the_own_table_decides() -> None:
+    text = ALONE.replace("  columns:", "  evolution: follow_table\n  columns:")
+    options = UpstreamOptions.of(dict(compile_route(job_of(text).spec.routes[0]).source.options))
+    assert options.columns == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("{table: Ods.Raw}", "{table: Ods.Raw, topics: [a]}", "4:10: expected either `topics` or"),
+        ("table:\n", "format: {csv: {}}\ntable:\n", "5:1: expected no `format`"),
+        ("{table: Ods.Raw}", "{table: Ods.Raw, start: {offsets: {a: {0: 1}}}}", "4:33: expected"),
+        ("{table: Ods.Raw}", "{table: ods.refined}", "another table than the route's own"),
+        ("{table: Ods.Raw}", "{table: raw}", "4:17: expected `database.table`"),
+        ("{table: Ods.Raw}", "{table: Ods.Raw, connection: no}", "metastore or folder connection"),
+        ("  columns:", "  evolution: quarantine\n  columns:", "expected `fail` or `follow_table`"),
+    ],
+)
+def test_what_means_something_of_topics_only_is_told(old: str, new: str, told: str) -> None:
+    assert told in problems_of(ALONE.replace(old, new, 1))
+
+
+def test_keyed_table_is_not_in_this_version() -> None:
+    told = problems_of(ALONE.replace("  columns:", "  key: [id]\n  columns:"))
+    assert "a table with a `key` that is filled from another table is not in this version" in told
+
+
+def test_both_tables_of_a_chain_have_the_same_leading_times() -> None:
+    other = "  - {source: {table: ods.raw}, table: {hive: {name: ods.refined}, partition_by: "
+    told = problems_of(MANY + other + "[{name: day, event_time: yyyyMMdd}]}}\n")
+    assert ":18:" in told
+    assert (
+        "expected the leading time columns of ods.raw, for the block `ready`: dt: yyyyMMdd" in told
+    )
+    more = "[{name: dt, event_time: yyyyMMdd}, {name: id, column: id}]}}\n"
+    assert len(job_of(MANY + other + more).spec.routes) == 2
+
+
+def test_schema_for_editors_knows_both_forms() -> None:
+    schema = fastjsonschema.compile(job_file_schema())
+    for text in (ALONE, MANY + TABLE_ROUTE):
+        assert schema(json.loads(json.dumps(YAML(typ="safe").load(text))))
+    data = YAML(typ="safe").load(ALONE)
+    data["source"] = {"start": "latest"}
+    with pytest.raises(fastjsonschema.JsonSchemaValueException, match="any definition"):
+        schema(data)
