@@ -1,7 +1,6 @@
 """How the jobs of a driver look on Spark's pages, and which settings win."""
 
 import io
-import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +9,24 @@ from typing import Any
 import pytest
 
 from sluiceway.host.java import JavaHome
+from sluiceway.job import spark_task
 from sluiceway.job.background_jobs import LowJobs
 from sluiceway.job.session import default_settings, session_settings
 from sluiceway.job.spark_jobs import StageCounters, epoch_description
 from sluiceway.job.spark_runner import SparkRunner
-from sluiceway.job.spark_task import COUNTED, warm_task
+from sluiceway.job.spark_task import (
+    COUNTED,
+    packed,
+    run_spark_task,
+    unpacked_result,
+    warm_task,
+)
+from sluiceway.ledger.records import NO_ROWS
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import SourcePartition, Split
-from sluiceway.worker.plan import TaskPlan
+from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.figure_values import TaskFigures
+from sluiceway.worker.plan import TaskPlan, TaskResult
 from tools.small_task import route_plan
 from tools.spark_calls import RecordedContext
 
@@ -111,9 +120,44 @@ def test_nothing_is_counted_where_no_page_shows_it_or_spark_has_not_what_it_take
     assert StageCounters.of(context) is None
 
 
-def test_warming_up_answers_in_the_form_of_an_epoch() -> None:
+def head(answer: bytes) -> dict[str, int]:
+    """The numbers that an answer begins with, as the JVM reads them: one `bigint` after another."""
+    return {
+        name: int.from_bytes(answer[at * 8 : at * 8 + 8], "big") for at, name in enumerate(COUNTED)
+    }
+
+
+def test_an_answer_begins_with_what_the_page_shows_and_goes_on_with_its_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = replace(NO_ROWS, read=BigInt(300), written=BigInt(293), dirty=BigInt(7))
+    figures = TaskFigures(bytes_read={"t": 4000, "u": 96})
+    result = TaskResult(
+        "orders",
+        1,
+        1,
+        0,
+        "a",
+        (),
+        (),
+        (),
+        counts,
+        {},
+        {},
+        False,
+        None,
+        figures=figures,  # noqa: FBT003
+    )
+    monkeypatch.setattr(spark_task, "run_bundle", lambda plans, attempt: [result, *plans])
+    (answer,) = run_spark_task(iter(packed([()])))
+    assert head(answer) == {"rows read": 300, "bytes read": 4096, "dirty rows": 7}
+    assert unpacked_result(answer) == result
+
+
+def test_warming_up_answers_in_the_form_of_an_epoch_and_counts_nothing() -> None:
     (answer,) = warm_task(iter([b""]))
-    assert struct.unpack(f">{len(COUNTED)}q", answer) == (0, 0, 0)
+    assert head(answer) == dict.fromkeys(COUNTED, 0)
+    assert len(answer) == 8 * len(COUNTED)
 
 
 def test_pages_are_on_at_any_free_port_keep_little_and_end_no_job() -> None:
