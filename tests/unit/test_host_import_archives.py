@@ -7,7 +7,6 @@ import zipimport
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from sluiceway.job.spark_task import run_spark_task, warm_task
@@ -41,10 +40,10 @@ def test_what_was_imported_from_an_archive_stays_and_more_can_be(archive: str) -
 
 
 @pytest.mark.parametrize(
-    "run", [lambda: run_spark_task((), iter(())), lambda: warm_task(iter(()))], ids=["task", "warm"]
+    "run", [lambda: run_spark_task(iter(())), lambda: warm_task(iter(()))], ids=["task", "warm"]
 )
 def test_no_archive_is_read_before_the_next_task(
-    run: Callable[[], Iterator[pa.RecordBatch]], archive: str, monkeypatch: pytest.MonkeyPatch
+    run: Callable[[], Iterator[bytes]], archive: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     importlib.import_module("zipped_one")
     assert archive in held()

@@ -1,16 +1,15 @@
 """Spark jobs of low priority that run at the same time as epochs, in their own pool (ADR 74)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDoneError
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from sluiceway.errors import TaskFailedError
 from sluiceway.job.hdfs_tokens import HdfsTokens, Place
@@ -30,12 +29,12 @@ class JobFailedError(Exception):
 class LowJob:
     """A job that has begun."""
 
-    _session: SparkSession
+    _context: SparkContext
     _tag: str
-    _work: Future[list[Any]]
+    _work: Future[list[bytes]]
 
-    def wait(self, most_s: float) -> list[Any]:
-        """Rows of its tasks, as Spark returns them.
+    def wait(self, most_s: float) -> list[bytes]:
+        """What its tasks have answered.
 
         Args:
             most_s: Longest wait, in seconds.
@@ -58,7 +57,7 @@ class LowJob:
     def cancel(self) -> None:
         """End its tasks; their slots are free for epochs only when they have ended."""
         try:
-            self._session.sparkContext.cancelJobsWithTag(self._tag)
+            self._context.cancelJobsWithTag(self._tag)
             self._work.result(_CANCEL_S)
         except (NotDoneError, Py4JError, PySparkException, OSError):
             # Cancelled as requested, or Spark is gone; a task that does not end holds a slot
@@ -70,22 +69,22 @@ class LowJobs:
     """Jobs of one kind.
 
     Args:
-        session: Session of the epochs.
-        name: First part of the name of their job group.
-        kind: Kind of the jobs, the last part of that name.
-        most_at_once: Most jobs at the same time; more wait.
-        tokens: Tokens for tasks on other machines; None where they need none.
+        context: Of the epochs.
+        name: Begins the name of their job group.
+        kind: Of the jobs, the end of that name.
+        most_at_once: So many run at the same time; more wait.
+        tokens: For tasks on other machines; None where they need none.
     """
 
     def __init__(
         self,
-        session: SparkSession,
+        context: SparkContext,
         name: str,
         kind: str,
         most_at_once: int,
         tokens: HdfsTokens | None = None,
     ) -> None:
-        self._session = session
+        self._context = context
         self._tokens = tokens
         self._group = f"{name}-{kind}"
         self._tag = f"{self._group}-{uuid4().hex[:8]}"
@@ -95,30 +94,29 @@ class LowJobs:
     def executors(self) -> int:
         """How many executors the application has now; 0 also when Spark is gone."""
         try:
-            ids: str = self._session.sparkContext._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
+            ids: str = self._context._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
         except (Py4JError, OSError):
             # The loop gets the error too, and ends.
             return 0
         return len(ids.split(",")) if ids else 0
 
     def begin(
-        self, about: str, tasks: int, run: RunTask, schema: str, *, places: Iterable[Place]
+        self, about: str, shares: Sequence[bytes], run: RunTask, *, places: Iterable[Place]
     ) -> LowJob:
         """Begin a job.
 
         Args:
-            about: Description on Spark's page.
-            tasks: Number of tasks.
-            run: Called in each task.
-            schema: Schema of its result, as Spark writes one.
-            places: Locations of the tables that it reads and writes.
+            about: What Spark's page says of it.
+            shares: Of each task, packed.
+            run: Called in each.
+            places: Of the tables that it reads and writes.
         """
         run = require_same_version(run)
         if self._tokens is not None:
             run = with_tokens(self._tokens.delegation_tokens(places), run)
         label = JobLabel(self._group, about, f"{self._tag}-{next(self._numbers)}", _UPKEEP)
-        work = self._threads.submit(collected, self._session, label, tasks, (run, schema))
-        return LowJob(self._session, label.tag, work)
+        work = self._threads.submit(collected, self._context, label, shares, run)
+        return LowJob(self._context, label.tag, work)
 
     def close(self) -> None:
         """Begin no more jobs; running ones end with Spark."""

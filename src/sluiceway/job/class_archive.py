@@ -28,21 +28,21 @@ _FOLDER = Path(sys.prefix) / "share" / "sluiceway"
 # The JVM's text about an archive that it refuses would stand among the lines of the log.
 _QUIET = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 _MAKE_TIMEOUT_S = 600.0
-# Runs what a driver runs: a session, tasks that exchange Arrow with Python, the end.
+# Runs what a driver runs: a context, tasks that exchange bytes with Python, the end.
 _REHEARSAL = """\
 import sys
 from pyspark import SparkContext
 from sluiceway.host.java import find_java
-from sluiceway.job.session import start_session
+from sluiceway.job.session import start_context
 from sluiceway.job.spark_jobs import JobLabel, StageCounters, collected
-from sluiceway.job.spark_task import RESULT_SCHEMA, warm_task
-session, _ = start_session("classes", "local[2]", {"spark.driver.extraJavaOptions": sys.argv[1]},
+from sluiceway.job.spark_task import warm_task
+context, _ = start_context("classes", "local[2]", {"spark.driver.extraJavaOptions": sys.argv[1]},
                            find_java())
-counters, label = StageCounters.of(session.sparkContext), JobLabel("classes", "", "classes")
+counters, label = StageCounters.of(context), JobLabel("classes", "", "classes")
 for _ in range(3):
-    collected(session, label, 2, (warm_task, RESULT_SCHEMA), counters)
+    collected(context, label, [b"", b""], warm_task, counters)
 jvm = SparkContext._gateway.proc
-session.stop()
+context.stop()
 SparkContext._gateway.shutdown()
 jvm.stdin.close()
 sys.exit(jvm.wait(300))

@@ -1,4 +1,4 @@
-"""Runs a job: one process, one SparkSession, its routes."""
+"""Runs a job: one process, one Spark application, its routes."""
 
 import os
 import shutil
@@ -385,13 +385,13 @@ def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
 def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:
     # Imported here: Spark costs a second to import, and tools never need it.
     from sluiceway.job.elastic_slots import ElasticSlots, elastic_settings  # noqa: PLC0415
-    from sluiceway.job.session import running_session, start_session  # noqa: PLC0415
+    from sluiceway.job.session import running_session, start_context  # noqa: PLC0415
     from sluiceway.job.spark_runner import SparkRunner  # noqa: PLC0415
 
     name = f"sluiceway-{spec.name}"
     running = running_session() if borrow else None
     if running is not None:
-        runner = SparkRunner(running, log, owned=False, name=name)
+        runner = SparkRunner(running.sparkContext, log, owned=False, name=name)
         log.info(
             "spark_borrowed", master=running.sparkContext.master, ui=runner.ui_address() or "off"
         )
@@ -405,9 +405,9 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
         log.warning("java_home_not_used", problem=java.passed_over, used=str(java))
     log.info("spark_starting", master=spec.run.master)
     login = job_login(spec.routes[0])
-    session, log_path = start_session(name, spec.run.master, conf, java, login)
-    elastic = None if bounds is None else ElasticSlots(session.sparkContext, bounds, log)
-    runner = SparkRunner(session, log, elastic=elastic, name=name)
+    context, log_path = start_context(name, spec.run.master, conf, java, login)
+    elastic = None if bounds is None else ElasticSlots(context, bounds, log)
+    runner = SparkRunner(context, log, elastic=elastic, name=name)
     log.info(
         "spark_started",
         master=spec.run.master,

@@ -1,4 +1,4 @@
-"""The one owner of a SparkSession."""
+"""The one owner of a SparkContext, and of a SparkSession where one is needed."""
 
 import logging
 import os
@@ -69,7 +69,19 @@ def start_session(
     java: JavaHome,
     login: KerberosLogin | None = None,
 ) -> tuple[SparkSession, Path]:
-    """Start Spark quietly. Called once per process.
+    """Start Spark with its SQL, for who reads tables with it; else as `start_context`."""
+    context, log = start_context(name, master, conf, java, login)
+    return SparkSession(context), log
+
+
+def start_context(
+    name: str,
+    master: str,
+    conf: Mapping[str, str],
+    java: JavaHome,
+    login: KerberosLogin | None = None,
+) -> tuple[SparkContext, Path]:
+    """Start Spark quietly, without its SQL. Called once per process.
 
     Args:
         name: Application name.
@@ -79,7 +91,7 @@ def start_session(
         login: Login of the job; None without one.
 
     Returns:
-        The session, and the path of Spark's own log.
+        The context, and the file that Spark's own log goes to.
 
     Raises:
         UnhealthyEnvironmentError: Another user owns the temporary folder, or Spark does not start;
@@ -96,14 +108,12 @@ def start_session(
     leave_the_end_to_the_runner()
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _leave_it_to_the_runner
-    builder = SparkSession.builder.master(url).appName(name)
     settings = session_settings(url, conf, java, login)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
     try:
         with _stderr_into(descriptor):
             _start_jvm(settings)
-            session = builder.getOrCreate()
+            every = SparkConf().setMaster(url).setAppName(name).setAll(list(settings.items()))
+            context = SparkContext.getOrCreate(every)
     except Exception as error:
         why = why_not_started(str(error), Path(log_name).read_text(errors="replace"))
         raise UnhealthyEnvironmentError(
@@ -113,13 +123,13 @@ def start_session(
         ) from error
     finally:
         os.close(descriptor)
-    return session, Path(log_name)
+    return context, Path(log_name)
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
     """Start the JVM without the secrets: every user can read its command line.
 
-    PySpark would put all settings there. The session's builder sets the secrets afterwards.
+    PySpark would put all settings there. The context sets those left out afterwards.
     """
     public = SparkConf(loadDefaults=False)
     for key, value in settings.items():

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
-from pyspark.sql.classic.column import Column
+from pyspark import RDD, SparkContext
+from pyspark.serializers import NoOpSerializer
 from pyspark.traceback_utils import SCCallSiteSync
 
 from sluiceway.job.spark_task import COUNTED, RunTask
@@ -23,6 +21,7 @@ POOL = "spark.scheduler.pool"
 """Spark's property for the pool of a thread's jobs."""
 
 _NAMED_ROUTES = 3
+_LONG_BYTES = 8
 _UNITS = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
@@ -77,54 +76,85 @@ class StageCounters:
     """Named accumulators of an epoch, which the stage page shows for the stage and for each task.
 
     A Python task cannot fill a named accumulator itself: Spark hands Python's updates to the
-    driver's Python process alone. So the answers have the numbers as columns, and an expression in
-    the JVM adds them up (ADR 118). They are for people: no code reads them, and a repeated task may
-    count twice.
+    driver's Python process alone. So its answers begin with the numbers, and expressions of Spark
+    SQL add these up in the JVM, as functions over an RDD, without a session (ADR 118). They are
+    for people: nothing reads them, and a task that is repeated may be counted twice.
 
     Args:
-        context: SparkContext of the session.
+        context: Of the driver.
 
     Raises:
         Py4JError, AttributeError, TypeError: This Spark lacks what it needs.
     """
 
     def __init__(self, context: SparkContext) -> None:
-        self._sums: list[Any] = []
-        self._columns: list[Column] = []
-        for column, name in COUNTED.items():
-            total = context._jsc.sc().longAccumulator(name)  # noqa: SLF001 - Python has no named ones
-            self._sums.append(total)
-            self._columns.append(Column(_adding(context, total, column)).alias(column))
+        jvm: Any = context._jvm  # noqa: SLF001 - Python has no named ones
+        catalyst = jvm.org.apache.spark.sql.catalyst
+        answer = catalyst.expressions.BoundReference(0, _type(jvm, "Binary"), False)  # noqa: FBT003
+        self._context = context
+        self._sums = [context._jsc.sc().longAccumulator(name) for name in COUNTED]  # noqa: SLF001
+        added = [_adding(jvm, total, answer, at) for at, total in enumerate(self._sums)]
+        maker = catalyst.encoders
+        self._row_of = getattr(maker, "ExpressionEncoder$Serializer")(_listed(jvm, answer, *added))
+        self._bytes_of = getattr(maker, "ExpressionEncoder$Deserializer")(_listed(jvm, answer))
+        self._any = _singleton(jvm.scala.reflect, "ClassTag").Any()
 
     @classmethod
     def of(cls, context: SparkContext) -> "StageCounters | None":
-        """The counters of a session whose UI shows them; None without a UI, or where they fail."""
+        """Those of a driver whose UI shows them; None where there is none, or no way."""
         try:
             return cls(context) if context.uiWebUrl is not None else None
         except (Py4JError, AttributeError, TypeError):
             return None
 
-    def count(self, answers: DataFrame) -> DataFrame:
+    def count(self, answers: RDD[bytes]) -> RDD[bytes]:
         """The same answers, counted from zero when they are collected. Called once per epoch."""
         for total in self._sums:
             total.reset()
-        return answers.select("task", "result", *self._columns)
+        # To compile code for a few rows costs more than they do.
+        self._context.setLocalProperty("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # The JVM sees each answer by itself, not in a pickle.
+        as_they_are = NoOpSerializer()
+        answers._jrdd_deserializer = as_they_are  # noqa: SLF001
+        rows = answers._jrdd.rdd().map(self._row_of, self._any)  # noqa: SLF001
+        return RDD(rows.map(self._bytes_of, self._any).toJavaRDD(), self._context, as_they_are)
 
 
-def _adding(context: SparkContext, total: Any, column: str) -> Any:
-    """An expression that adds a column to an accumulator; its value is this task's sum so far."""
-    jvm: Any = context._jvm  # noqa: SLF001
+def _adding(jvm: Any, total: Any, answer: Any, at: int) -> Any:
+    """An expression that adds a number of an answer, and is the sum of this task so far."""
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
-    types, collection = jvm.org.apache.spark.sql.types, jvm.scala.collection.immutable
-    bridge = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    objects, types = expressions.objects, jvm.org.apache.spark.sql.types
+    none, long = _listed(jvm), _type(jvm, "Long")
+    buffer = jvm.java.lang.Class.forName("java.nio.ByteBuffer")
+    wrapped = objects.StaticInvoke(
+        buffer,
+        types.ObjectType(buffer),
+        "wrap",
+        _listed(jvm, answer),
+        none,
+        True,  # noqa: FBT003
+        False,  # noqa: FBT003
+        True,  # noqa: FBT003
+        _singleton(jvm.scala, "None"),
+    )
+    place = _listed(jvm, expressions.Literal(at * _LONG_BYTES, _type(jvm, "Integer")))
+    value = objects.Invoke(wrapped, "getLong", long, place, none, True, False, True)  # noqa: FBT003
     constant = expressions.Literal(total, types.ObjectType(total.getClass()))
-    value = bridge.expression(sql.col(column)._jc)  # noqa: SLF001
-    # The only expression of Spark that calls a method without a result.
-    setters = _singleton(collection, "Map").empty().updated("add", value)
-    added = expressions.objects.InitializeJavaBean(constant, setters)
-    nothing, long = _singleton(collection, "Nil"), _singleton(types, "LongType")
-    invoke = expressions.objects.Invoke
-    return bridge.column(invoke(added, "sum", long, nothing, nothing, True, True, True))  # noqa: FBT003
+    # The one expression of Spark's own that calls a method without a result.
+    setters = _singleton(jvm.scala.collection.immutable, "Map").empty().updated("add", value)
+    added = objects.InitializeJavaBean(constant, setters)
+    return objects.Invoke(added, "sum", long, none, none, True, True, True)  # noqa: FBT003
+
+
+def _listed(jvm: Any, *items: Any) -> Any:
+    found = _singleton(jvm.scala.collection.immutable, "Nil")
+    for item in reversed(items):
+        found = getattr(found, "$colon$colon")(item)
+    return found
+
+
+def _type(jvm: Any, name: str) -> Any:
+    return _singleton(jvm.org.apache.spark.sql.types, f"{name}Type")
 
 
 def _singleton(package: Any, name: str) -> Any:
@@ -149,27 +179,33 @@ def labelled(context: SparkContext, label: JobLabel) -> Iterator[None]:
 
 
 def collected(
-    session: SparkSession,
+    context: SparkContext,
     label: JobLabel,
-    tasks: int,
-    work: tuple[RunTask, str],
+    shares: Sequence[bytes],
+    run: RunTask,
     counters: StageCounters | None = None,
-) -> list[Any]:
-    """Run one Spark job and return the rows of its tasks. Called in a thread of ours.
+) -> list[bytes]:
+    """Run one Spark job with one task a share. Called in a thread of ours; waits for its end.
+
+    It is an RDD: to start Spark SQL takes seconds, and adds nothing to bytes. A share travels
+    with its own task alone.
 
     Args:
-        session: The session that runs it.
-        label: Labels of the job.
-        tasks: Number of tasks.
-        work: Function of each task, and the schema of its result, as Spark writes one.
-        counters: Counters of an epoch; None counts nothing.
+        context: That runs it.
+        label: What the pages show of it.
+        shares: Of each task, packed.
+        run: What each runs.
+        counters: Of an epoch; None counts nothing.
+
+    Returns:
+        What the tasks have answered.
     """
-    run, schema = work
-    with labelled(session.sparkContext, label):
-        answers = session.range(0, tasks, 1, numPartitions=tasks).mapInArrow(run, schema)
-        return list((answers if counters is None else counters.count(answers)).collect())
+    with labelled(context, label):
+        answers = context.parallelize(shares, len(shares)).mapPartitions(run)
+        found: list[bytes] = (answers if counters is None else counters.count(answers)).collect()
+        return found
 
 
 def ui_address(context: SparkContext) -> str:
-    """Address of the session's pages; empty where its UI is off."""
+    """Address of Spark's pages; empty where its UI is off."""
     return context.uiWebUrl or ""

@@ -5,12 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDoneError
-from functools import partial
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from sluiceway.errors import (
     RunnerLostError,
@@ -29,10 +28,10 @@ from sluiceway.job.spark_jobs import (
     ui_address,
 )
 from sluiceway.job.spark_task import (
-    RESULT_SCHEMA,
     packed,
     require_same_version,
     run_spark_task,
+    unpacked_result,
     warm_task,
     with_tokens,
 )
@@ -42,7 +41,6 @@ from sluiceway.observe.log import Log
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.storage.hdfs.failures import INVALID_TOKEN
-from sluiceway.types.strict_json import decode
 from sluiceway.work.request import ClusterWork
 from sluiceway.worker.plan import TaskResult
 
@@ -54,26 +52,26 @@ _MORE_TIME = "is the machine overloaded, or the store slow? Else give it more ti
 
 
 class SparkRunner(TaskRunner):
-    """Runs epochs in one SparkSession.
+    """Runs epochs in one Spark application.
 
     Args:
-        session: Used by this runner, from a thread of its own.
-        log: Gets events about tasks that were given up.
-        owned: Whether `close` stops the session.
-        elastic: Executors of an elastic job; None uses the present ones.
-        name: First part of its job groups' names, which are the same in each run.
+        context: Used by this runner, from a thread of its own.
+        log: Told of tasks that were given up.
+        owned: Whether `close` stops it.
+        elastic: The executors of a job that asks for them; None takes what there is.
+        name: Begins the names of its job groups, which are the same in each run.
     """
 
     def __init__(
         self,
-        session: SparkSession,
+        context: SparkContext,
         log: Log,
         *,
         owned: bool = True,
         elastic: ElasticSlots | None = None,
         name: str = "sluiceway",
     ) -> None:
-        self._session = session
+        self._context = context
         self._elastic = elastic
         self._log = log
         self._owned = owned
@@ -82,23 +80,23 @@ class SparkRunner(TaskRunner):
         self._warming: Future[None] | None = None
         self._warm_due = 0.0
         self._name = name
-        # A borrowed session has jobs of others, which must not be cancelled with ours.
+        # One that is borrowed has jobs of others, which must not be cancelled with ours.
         self._tag = f"{name}-{uuid4().hex[:8]}"
-        self._counters = StageCounters.of(session.sparkContext)
+        self._counters = StageCounters.of(context)
         self._spare = SpareSlots()
-        local = session.sparkContext.master.startswith("local")
+        local = context.master.startswith("local")
         # Tasks of this machine log in from the keytab as the driver does.
         self._tokens = (
             None if local else HdfsTokens(log, fetch_tokens, os.environ.get("HADOOP_CONF_DIR", ""))
         )
-        self._work = SparkWork(session, self._name, self._spare, self._tokens)
+        self._work = SparkWork(context, self._name, self._spare, self._tokens)
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
         try:
             if self._elastic is not None:
                 return self._spare.left_of(self._elastic.count())
-            return self._spare.left_of(int(self._session.sparkContext.defaultParallelism))
+            return self._spare.left_of(int(self._context.defaultParallelism))
         except (Py4JError, OSError) as error:
             raise _lost(error) from error
 
@@ -113,7 +111,7 @@ class SparkRunner(TaskRunner):
 
     def work(self) -> ClusterWork | None:
         """See `TaskRunner.work`. A borrowed session has no pools, and jobs of others."""
-        local = self._session.sparkContext.master.startswith("local")
+        local = self._context.master.startswith("local")
         return self._work if self._owned and not local else None
 
     def warm_up(self, stopped: Callable[[], bool]) -> None:
@@ -136,7 +134,7 @@ class SparkRunner(TaskRunner):
                 future.result(_WAIT_S)
             except NotDoneError:
                 if stopped():
-                    self._session.sparkContext.cancelJobsWithTag(f"{self._tag}-warm-up")
+                    self._context.cancelJobsWithTag(f"{self._tag}-warm-up")
                     return
             except (Py4JJavaError, PySparkException) as error:
                 raise UnhealthyEnvironmentError(
@@ -166,8 +164,9 @@ class SparkRunner(TaskRunner):
     def _try_imports(self, kind: str) -> None:
         count = self.slots()
         label = JobLabel(f"{self._name}-{kind}", f"{kind} of {count} slots", f"{self._tag}-{kind}")
-        work = require_same_version(warm_task), RESULT_SCHEMA
-        collected(self._session, label, count, work, self._counters)
+        collected(
+            self._context, label, [b""] * count, require_same_version(warm_task), self._counters
+        )
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -196,15 +195,15 @@ class SparkRunner(TaskRunner):
             self._tokens.close()
         try:
             if self._owned:
-                self._session.stop()
+                self._context.stop()
             else:
-                self._session.sparkContext.cancelJobsWithTag(self._epoch_tag())
+                self._context.cancelJobsWithTag(self._epoch_tag())
         except (Py4JError, OSError):
             return
 
     def ui_address(self) -> str | None:
         """See `TaskRunner.ui_address`."""
-        return ui_address(self._session.sparkContext)
+        return ui_address(self._context)
 
     def _epoch_tag(self) -> str:
         return f"{self._tag}-epoch-{self._epoch}"
@@ -212,7 +211,7 @@ class SparkRunner(TaskRunner):
     def _collect(self, bundles: Sequence[Bundle], tag: str) -> list[TaskResult]:
         pool = "epochs" if self._owned else ""
         label = JobLabel(f"{self._name}-epochs", epoch_description(bundles), tag, pool)
-        run = require_same_version(partial(run_spark_task, packed(bundles)))
+        run = require_same_version(run_spark_task)
         if self._tokens is not None:
             places = {
                 (plan.route.layout.table_root, plan.route.stores)
@@ -220,9 +219,8 @@ class SparkRunner(TaskRunner):
                 for plan in bundle
             }
             run = with_tokens(self._tokens.delegation_tokens(places), run)
-        work = run, RESULT_SCHEMA
-        rows = collected(self._session, label, len(bundles), work, self._counters)
-        results = [decode(bytes(row.result), TaskResult) for row in rows]
+        answers = collected(self._context, label, packed(bundles), run, self._counters)
+        results = [unpacked_result(raw) for raw in answers]
         if self._tokens is not None and any(map(_token_refused, results)):
             self._tokens.refused()
         return results
@@ -232,7 +230,7 @@ class SparkRunner(TaskRunner):
     ) -> list[TaskResult]:
         """Stop the stragglers and take the results that the others have written."""
         try:
-            self._session.sparkContext.cancelJobsWithTag(self._epoch_tag())
+            self._context.cancelJobsWithTag(self._epoch_tag())
             future.result(_CANCEL_S)
         except (NotDoneError, Py4JJavaError, PySparkException):
             return self._salvage(bundles, _TOO_LATE)

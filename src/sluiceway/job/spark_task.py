@@ -1,32 +1,31 @@
 """The functions that Spark's Python workers import and run."""
 
 import pickle
+import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 from sluiceway import __version__
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
 from sluiceway.schedule.runner import Bundle
-from sluiceway.types.strict_json import encode
+from sluiceway.types.strict_json import decode, encode
 from sluiceway.work.request import WorkAnswer, WorkRequest, carry_out
 from sluiceway.worker.bundle import run_bundle
 from sluiceway.worker.plan import TaskResult
 from sluiceway.worker.preload import forget_archives, warm_worker
 
-RESULT_SCHEMA = "task int, result binary, rows bigint, bytes bigint, dirty bigint"
-COUNTED = {"rows": "rows read", "bytes": "bytes read", "dirty": "dirty rows"}
-"""Columns of an epoch's answers that Spark's page shows as sums, and their names there.
+COUNTED = ("rows read", "bytes read", "dirty rows")
+"""What an epoch's answers begin with, a `bigint` each; Spark's page shows the sums by these names.
 """
-WORK_SCHEMA = "request int, answer binary"
+_COUNTS = struct.Struct(f">{len(COUNTED)}q")
 
-RunTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""The function of a Spark task, as `mapInArrow` takes it."""
+RunTask = Callable[[Iterator[bytes]], Iterator[bytes]]
+"""What a Spark task runs: its share of the work, packed, as the only item; gives its answers."""
 
 
 def packed(bundles: Sequence[Bundle]) -> tuple[bytes, ...]:
@@ -35,11 +34,11 @@ def packed(bundles: Sequence[Bundle]) -> tuple[bytes, ...]:
 
 
 def run_with_tokens(
-    tokens: DelegationTokens, run: RunTask, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    tokens: DelegationTokens, run: RunTask, shares: Iterator[bytes]
+) -> Iterator[bytes]:
     """Run a task on a machine that has no login of its own. Called once per attempt."""
     hold_tokens(tokens)
-    yield from run(batches)
+    yield from run(shares)
 
 
 def with_tokens(tokens: DelegationTokens | None, run: RunTask) -> RunTask:
@@ -47,10 +46,8 @@ def with_tokens(tokens: DelegationTokens | None, run: RunTask) -> RunTask:
     return run if tokens is None else partial(run_with_tokens, tokens, run)
 
 
-def run_of_version(
-    version: str, run: RunTask, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Run a task whose driver has this very version. Called once per attempt.
+def run_of_version(version: str, run: RunTask, shares: Iterator[bytes]) -> Iterator[bytes]:
+    """Run a task of a driver of this very version. Called once per attempt.
 
     Plans are pickled field by field: in another version a field may have another position.
 
@@ -61,7 +58,7 @@ def run_of_version(
         raise UnhealthyEnvironmentError(
             f"this executor has sluiceway {__version__}, its driver {version}"
         )
-    yield from run(batches)
+    yield from run(shares)
 
 
 def require_same_version(run: RunTask) -> RunTask:
@@ -69,35 +66,25 @@ def require_same_version(run: RunTask) -> RunTask:
     return partial(run_of_version, __version__, run)
 
 
-def run_spark_task(
-    bundles: tuple[bytes, ...], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def run_spark_task(bundles: Iterator[bytes]) -> Iterator[bytes]:
     """Run the one bundle of this Spark partition. Called once per attempt.
 
     Args:
-        bundles: All bundles of the epoch, packed.
-        batches: One row: the number of the task.
+        bundles: One, packed.
     """
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            plans: Bundle = pickle.loads(zlib.decompress(bundles[number]))  # noqa: S301 - our own
-            yield _answers(number, run_bundle(plans, attempt=attempt))
+    for bundle in bundles:
+        plans: Bundle = pickle.loads(zlib.decompress(bundle))  # noqa: S301 - our own
+        for result in run_bundle(plans, attempt=attempt):
+            counts, read = result.counts, sum(result.figures.bytes_read.values())
+            yield _COUNTS.pack(int(counts.read), read, int(counts.dirty)) + encode(result)
     forget_archives()
 
 
-def _answers(task: int, results: Sequence[TaskResult]) -> pa.RecordBatch:
-    counts = [result.counts for result in results]
-    return pa.RecordBatch.from_pydict(
-        {
-            "task": pa.array([task] * len(results), pa.int32()),
-            "result": pa.array([encode(result) for result in results], pa.binary()),
-            "rows": pa.array([int(each.read) for each in counts], pa.int64()),
-            "bytes": pa.array([sum(r.figures.bytes_read.values()) for r in results], pa.int64()),
-            "dirty": pa.array([int(each.dirty) for each in counts], pa.int64()),
-        }
-    )
+def unpacked_result(raw: bytes) -> TaskResult:
+    """What a task of an epoch has answered of one plan."""
+    return decode(raw[_COUNTS.size :], TaskResult)
 
 
 def packed_shares(shares: Sequence[Sequence[tuple[int, WorkRequest]]]) -> tuple[bytes, ...]:
@@ -105,34 +92,25 @@ def packed_shares(shares: Sequence[Sequence[tuple[int, WorkRequest]]]) -> tuple[
     return tuple(zlib.compress(pickle.dumps(list(share)), level=1) for share in shares)
 
 
-def unpacked_answer(raw: bytes) -> WorkAnswer:
-    """Unpack a task's answer to a request."""
-    answer: WorkAnswer = pickle.loads(raw)  # noqa: S301 - our own
+def unpacked_answer(raw: bytes) -> tuple[int, WorkAnswer]:
+    """The number of a request, and what a task of ours has answered to it."""
+    answer: tuple[int, WorkAnswer] = pickle.loads(raw)  # noqa: S301 - our own
     return answer
 
 
-def run_work(
-    shares: tuple[bytes, ...], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def run_work(shares: Iterator[bytes]) -> Iterator[bytes]:
     """Carry out the requests of this Spark task, one after the other. Called once per attempt.
 
     Args:
-        shares: Requests of all tasks, packed.
-        batches: One row: the number of the task.
+        shares: One, packed.
     """
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            share: list[tuple[int, WorkRequest]]
-            share = pickle.loads(zlib.decompress(shares[number]))  # noqa: S301 - our own
-            attempt = _attempt_mark()
-            for request_number, request in share:
-                for answer in carry_out(request, time.process_time(), attempt):
-                    yield pa.RecordBatch.from_pydict(
-                        {
-                            "request": pa.array([request_number], pa.int32()),
-                            "answer": pa.array([pickle.dumps(answer)], pa.binary()),
-                        }
-                    )
+    for packed_share in shares:
+        share: list[tuple[int, WorkRequest]]
+        share = pickle.loads(zlib.decompress(packed_share))  # noqa: S301 - our own
+        attempt = _attempt_mark()
+        for number, request in share:
+            for answer in carry_out(request, time.process_time(), attempt):
+                yield pickle.dumps((number, answer))
 
 
 def _attempt_mark() -> str:
@@ -143,14 +121,9 @@ def _attempt_mark() -> str:
     return f"-again{context.taskAttemptId()}"
 
 
-def warm_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Load what tasks need; the answer has an epoch's form, for which Spark compiles code."""
-    for batch in batches:
+def warm_task(shares: Iterator[bytes]) -> Iterator[bytes]:
+    """Load what tasks need; the answer is of an epoch's form, and counts nothing."""
+    for share in shares:
         warm_worker()
-        numbers = batch.column(0).cast(pa.int32())
-        nothing = pa.array([b""] * batch.num_rows, pa.binary())
-        none = pa.array([0] * batch.num_rows, pa.int64())
-        yield pa.RecordBatch.from_pydict(
-            {"task": numbers, "result": nothing, **dict.fromkeys(COUNTED, none)}
-        )
+        yield _COUNTS.pack(*[0] * len(COUNTED)) + share
     forget_archives()

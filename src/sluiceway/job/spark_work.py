@@ -4,14 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.job.background_jobs import JobFailedError, LowJob, LowJobs
 from sluiceway.job.hdfs_tokens import HdfsTokens
-from sluiceway.job.spark_task import WORK_SCHEMA, packed_shares, run_work, unpacked_answer
+from sluiceway.job.spark_task import packed_shares, run_work, unpacked_answer
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.work.request import WorkAnswer, WorkRequest
 
@@ -36,32 +35,31 @@ class _Work:
 
     def wait(self, most_s: float) -> list[WorkAnswer]:
         """An answer to each request; see `LowJob.wait`."""
-        rows = self.job.wait(most_s)
-        found = {int(row.request): unpacked_answer(bytes(row.answer)) for row in rows}
+        found = dict(map(unpacked_answer, self.job.wait(most_s)))
         return [found[number] for number in range(self.requests)]
 
 
 class SparkWork:
-    """A `ClusterWork` of one SparkSession.
+    """A `ClusterWork` of one Spark application.
 
     Args:
-        session: Session of the epochs.
-        name: First part of its job groups' names.
-        spare: Slots that epochs leave free.
-        tokens: Tokens for tasks on other machines.
+        context: Of the epochs.
+        name: Begins the names of its job groups.
+        spare: Slots that epochs leave.
+        tokens: For tasks on other machines.
     """
 
     def __init__(
         self,
-        session: SparkSession,
+        context: SparkContext,
         name: str,
         spare: SpareSlots,
         tokens: HdfsTokens | None = None,
     ) -> None:
         self._spare = spare
         self._turns = threading.BoundedSemaphore(GROUPS_AT_ONCE)
-        self._groups = LowJobs(session, name, "compaction", GROUPS_AT_ONCE, tokens)
-        self._singles = LowJobs(session, name, "replay", SINGLES_AT_ONCE, tokens)
+        self._groups = LowJobs(context, name, "compaction", GROUPS_AT_ONCE, tokens)
+        self._singles = LowJobs(context, name, "replay", SINGLES_AT_ONCE, tokens)
 
     def is_usable(self) -> bool:
         """See `ClusterWork.is_usable`."""
@@ -155,7 +153,7 @@ def _begin(jobs: LowJobs, about: str, requests: Sequence[WorkRequest], slots: in
     packed = packed_shares([[(number, requests[number]) for number in share] for share in shares])
     places = [request.place for request in requests if request.place is not None]
     about = f"{requests[0].route}: {about}"
-    job = jobs.begin(about, len(shares), partial(run_work, packed), WORK_SCHEMA, places=places)
+    job = jobs.begin(about, packed, run_work, places=places)
     return _Work(job, len(requests))
 
 

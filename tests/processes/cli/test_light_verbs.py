@@ -14,7 +14,7 @@ CLIENTS = {
 }
 ARROW = {"pyarrow", "numpy"}
 # Of a Hive table on this machine: neither engine, broker, other stores nor data files.
-FOR_A_LEDGER = CLIENTS - {"thrift", "pymetastore", "structlog"} | ARROW
+FOR_A_LEDGER = CLIENTS - {"thrift", "pymetastore"} | {"asyncio"} | ARROW
 # Whole modules: what reads a ledger, and what writes Parquet.
 PARTS = {"sluiceway.ledger.log", "sluiceway.ledger.folding.fold", "sluiceway.ledger.snapshot"} | {
     *("sluiceway.sinks.files.parquet_file", "pyarrow.parquet", "sluiceway.observe.log"),

@@ -11,7 +11,7 @@ import pytest
 
 from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
 from sluiceway.host.java import find_java
-from sluiceway.job.session import start_session
+from sluiceway.job.session import start_context
 from sluiceway.job.spark_work import SparkWork
 from sluiceway.work.process import ProcessWork
 from sluiceway.work.request import WorkAnswer, WorkRequest, WorkRunner
@@ -50,15 +50,15 @@ def spark_work() -> Iterator[SparkWork]:
     # Workers find the functions as this process does.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-        session, _ = start_session("work", "local[2]", {}, find_java())
+        context, _ = start_context("work", "local[2]", {}, find_java())
         spare: Any = Spare()
-        work = SparkWork(session, "test", spare)
+        work = SparkWork(context, "test", spare)
         for jobs in (work._groups, work._singles):
             patch.setattr(jobs, "executors", lambda: 2)
         yield work
         assert spare.lent == 0
         work.close()
-        session.stop()
+        context.stop()
         gc.collect()
 
 

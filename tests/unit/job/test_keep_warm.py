@@ -17,32 +17,8 @@ from tools.spark_calls import RecordedContext
 PATIENCE_S = 60.0
 
 
-class Session:
-    """Counts jobs; `work` is what a job does."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self.sparkContext = RecordedContext()
-        self.jobs = 0
-        self._work = work
-
-    def range(self, *_: int, numPartitions: int) -> "Session":  # noqa: N803
-        assert numPartitions == 2
-        return self
-
-    def mapInArrow(self, *_: object) -> "Session":  # noqa: N802
-        return self
-
-    def collect(self) -> list[object]:
-        self.jobs += 1
-        self._work()
-        return []
-
-    def stop(self) -> None:
-        return
-
-
-def runner_of(session: Any) -> SparkRunner:
-    return SparkRunner(session, stderr_log(stream=io.StringIO()))
+def runner_of(context: Any) -> SparkRunner:
+    return SparkRunner(context, stderr_log(stream=io.StringIO()))
 
 
 def wait_for(holds: Callable[[], object]) -> None:
@@ -53,19 +29,19 @@ def wait_for(holds: Callable[[], object]) -> None:
 
 
 def test_a_job_of_imports_runs_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Session(lambda: None)
-    runner = runner_of(session)
+    context = RecordedContext()
+    runner = runner_of(context)
     for _ in range(100):
         runner.keep_warm()
-    wait_for(lambda: session.jobs == 1)
+    wait_for(lambda: len(context.tasks) == 1)
     runner.keep_warm()
-    assert session.jobs == 1
+    assert len(context.tasks) == 1
     monkeypatch.setattr(spark_runner, "_WARM_EVERY_S", 0.0)
     runner._warm_due = 0.0
 
     def warmed() -> bool:
         runner.keep_warm()
-        return session.jobs >= 3
+        return len(context.tasks) >= 3
 
     wait_for(warmed)
     runner.close()
@@ -75,7 +51,7 @@ def test_standby_whose_spark_is_gone_ends() -> None:
     def die() -> None:
         raise Py4JNetworkError("gone")
 
-    runner = runner_of(Session(die))
+    runner = runner_of(RecordedContext(die))
     runner.keep_warm()
 
     def told() -> bool:

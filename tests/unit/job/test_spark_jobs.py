@@ -1,23 +1,32 @@
 """How the jobs of a driver look on Spark's pages, and which settings win."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from sluiceway.host.java import JavaHome
+from sluiceway.job import spark_task
 from sluiceway.job.background_jobs import LowJobs
 from sluiceway.job.session import default_settings, session_settings
 from sluiceway.job.spark_jobs import StageCounters, epoch_description
 from sluiceway.job.spark_runner import SparkRunner
-from sluiceway.job.spark_task import COUNTED, RESULT_SCHEMA, warm_task
+from sluiceway.job.spark_task import (
+    COUNTED,
+    packed,
+    run_spark_task,
+    unpacked_result,
+    warm_task,
+)
+from sluiceway.ledger.records import NO_ROWS
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import SourcePartition, Split
-from sluiceway.worker.plan import TaskPlan
+from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.figure_values import TaskFigures
+from sluiceway.worker.plan import TaskPlan, TaskResult
 from tools.small_task import route_plan
 from tools.spark_calls import RecordedContext
 
@@ -53,45 +62,25 @@ def test_first_routes_of_many_are_named_and_the_others_counted() -> None:
     assert "and 1 more route:" in epoch_description([many[:4]])
 
 
-class Session:
-    """Runs nothing."""
-
-    def __init__(self) -> None:
-        self.sparkContext = RecordedContext()
-
-    def range(self, *_: int, numPartitions: int) -> "Session":  # noqa: N803
-        assert numPartitions > 0
-        return self
-
-    def mapInArrow(self, *_: object) -> "Session":  # noqa: N802
-        return self
-
-    def collect(self) -> list[object]:
-        return []
-
-    def stop(self) -> None:
-        return
-
-
 def said_by(act: Callable[[Any], None]) -> list[tuple[str, ...]]:
-    session = Session()
-    act(session)
-    return session.sparkContext.said
+    context = RecordedContext()
+    act(context)
+    return context.said
 
 
-def epochs(session: Any) -> None:
+def epochs(context: Any) -> None:
     log = stderr_log(stream=io.StringIO())
-    runner = SparkRunner(session, log, name="sluiceway-orders")
+    runner = SparkRunner(context, log, name="sluiceway-orders")
     for epoch in (3, 4):
         bundle = (plan("orders", epoch, 2, 5),)
         runner.run([bundle], wait=lambda: None, give_up_after_s=30)
     runner.close()
 
 
-def compactions(session: Any) -> None:
-    jobs = LowJobs(session, "sluiceway-orders", "compaction", 1)
+def compactions(context: Any) -> None:
+    jobs = LowJobs(context, "sluiceway-orders", "compaction", 1)
     for _ in range(2):
-        job = jobs.begin("orders: compaction, 3 partitions", 1, warm_task, "x int", places=())
+        job = jobs.begin("orders: compaction, 3 partitions", [b""], warm_task, places=())
         job.wait(30)
     jobs.close()
 
@@ -115,13 +104,13 @@ def test_names_stay_the_same_and_tags_are_of_one_job(
 
 
 def test_the_end_of_a_runner_cancels_its_own_jobs_in_a_session_of_others() -> None:
-    session: Any = Session()
+    context: Any = RecordedContext()
     log = stderr_log(stream=io.StringIO())
-    runner = SparkRunner(session, log, owned=False, name="sluiceway-orders")
+    runner = SparkRunner(context, log, owned=False, name="sluiceway-orders")
     runner.run([(plan("orders", 3, 2, 5),)], wait=lambda: None, give_up_after_s=30)
     runner.close()
-    (tag,) = [each[1] for each in session.sparkContext.said if each[0] == "tag"]
-    assert session.sparkContext.cancelled == [tag]
+    (tag,) = [each[1] for each in context.said if each[0] == "tag"]
+    assert context.cancelled == [tag]
 
 
 def test_nothing_is_counted_where_no_page_shows_it_or_spark_has_not_what_it_takes() -> None:
@@ -131,11 +120,44 @@ def test_nothing_is_counted_where_no_page_shows_it_or_spark_has_not_what_it_take
     assert StageCounters.of(context) is None
 
 
-def test_warming_up_answers_in_the_form_of_an_epoch() -> None:
-    batches: Iterator[pa.RecordBatch] = iter([pa.RecordBatch.from_pydict({"id": [0, 1]})])
-    (answer,) = warm_task(batches)
-    assert answer.schema.names == [each.split()[0] for each in RESULT_SCHEMA.split(", ")]
-    assert {*COUNTED} < {*answer.schema.names}
+def head(answer: bytes) -> dict[str, int]:
+    """The numbers that an answer begins with, as the JVM reads them: one `bigint` after another."""
+    return {
+        name: int.from_bytes(answer[at * 8 : at * 8 + 8], "big") for at, name in enumerate(COUNTED)
+    }
+
+
+def test_an_answer_begins_with_what_the_page_shows_and_goes_on_with_its_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = replace(NO_ROWS, read=BigInt(300), written=BigInt(293), dirty=BigInt(7))
+    figures = TaskFigures(bytes_read={"t": 4000, "u": 96})
+    result = TaskResult(
+        "orders",
+        1,
+        1,
+        0,
+        "a",
+        (),
+        (),
+        (),
+        counts,
+        {},
+        {},
+        False,
+        None,
+        figures=figures,  # noqa: FBT003
+    )
+    monkeypatch.setattr(spark_task, "run_bundle", lambda plans, attempt: [result, *plans])
+    (answer,) = run_spark_task(iter(packed([()])))
+    assert head(answer) == {"rows read": 300, "bytes read": 4096, "dirty rows": 7}
+    assert unpacked_result(answer) == result
+
+
+def test_warming_up_answers_in_the_form_of_an_epoch_and_counts_nothing() -> None:
+    (answer,) = warm_task(iter([b""]))
+    assert head(answer) == dict.fromkeys(COUNTED, 0)
+    assert len(answer) == 8 * len(COUNTED)
 
 
 def test_pages_are_on_at_any_free_port_keep_little_and_end_no_job() -> None:

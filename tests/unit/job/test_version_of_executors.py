@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import make_dataclass
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from sluiceway import __version__
@@ -18,8 +17,8 @@ from sluiceway.observe.log import stderr_log
 from tools.spark_calls import RecordedContext
 
 
-def _ran(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
+def _ran(shares: Iterator[bytes]) -> Iterator[bytes]:
+    yield from shares
 
 
 def _made(fields: list[str], values: dict[str, int]) -> Any:
@@ -39,59 +38,36 @@ def test_plan_of_another_version_would_be_read_wrongly() -> None:
 def test_task_of_another_version_is_refused_before_its_plans_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    batch = pa.RecordBatch.from_pydict({"id": [1]})
     task = require_same_version(_ran)
-    assert list(task(iter([batch]))) == [batch]
+    assert list(task(iter([b"1"]))) == [b"1"]
     monkeypatch.setattr(spark_task, "__version__", "0.0.9")
     with pytest.raises(
         UnhealthyEnvironmentError, match=rf"has .* 0\.0\.9, its driver {__version__}"
     ):
-        list(task(iter([batch])))
+        list(task(iter([b"1"])))
 
 
 def test_tasks_of_upkeep_are_of_this_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    session: Any = Session()
-    jobs = background_jobs.LowJobs(session, "x", "replay", 1)
-    assert jobs.begin("a replay", 1, _ran, "x int", places=()).wait(30) == []
+    context: Any = RecordedContext()
+    jobs = background_jobs.LowJobs(context, "x", "replay", 1)
+    assert jobs.begin("a replay", [b""], _ran, places=()).wait(30) == []
     jobs.close()
     monkeypatch.setattr(spark_task, "__version__", "0.0.9")
-    (task,) = session.tasks
+    (task,) = context.tasks
     with pytest.raises(UnhealthyEnvironmentError):
         list(task(iter(())))
-
-
-class Session:
-    """Keeps what executors would be given."""
-
-    def __init__(self) -> None:
-        self.sparkContext = RecordedContext()
-        self.tasks: list[spark_task.RunTask] = []
-
-    def range(self, *_: int, numPartitions: int) -> "Session":  # noqa: N803
-        assert numPartitions > 0
-        return self
-
-    def mapInArrow(self, task: spark_task.RunTask, _: str) -> "Session":  # noqa: N802
-        self.tasks.append(task)
-        return self
-
-    def collect(self) -> list[object]:
-        return []
-
-    def stop(self) -> None:
-        return
 
 
 def test_tasks_of_epochs_and_those_that_warm_up_are_of_this_version_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session: Any = Session()
-    runner = SparkRunner(session, stderr_log(stream=io.StringIO()))
+    context: Any = RecordedContext()
+    runner = SparkRunner(context, stderr_log(stream=io.StringIO()))
     runner.warm_up(lambda: False)
     runner.run([()], wait=lambda: None, give_up_after_s=30)
     runner.close()
-    assert len(session.tasks) == 2
+    assert len(context.tasks) == 2
     monkeypatch.setattr(spark_task, "__version__", "0.0.9")
-    for task in session.tasks:
+    for task in context.tasks:
         with pytest.raises(UnhealthyEnvironmentError, match="this executor has"):
             list(task(iter(())))

@@ -42,11 +42,11 @@ def at(
     from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
     from sluiceway.audit.table_point import point_request, table_point  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     asked = point_request(slot, time)
     spec = load_checked_job(job_file).spec
-    config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
+    config = pick_route(routes_without_brokers(spec, WarningsOnDemand(), route), route)
     found = table_point(config, asked)
     if output.is_document:
         print_document(_document(found), output)

@@ -62,12 +62,12 @@ def compact(
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     names = tuple(sorted({name.strip("/") for name in partitions or ()}))
     if bool(names) == all_closed or "" in names:
         raise typer.BadParameter("name partitions, or write --all-closed", param_hint="PARTITION")
-    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    routes = job_routes(load_checked_job(job_file).spec, WarningsOnDemand())
     if route is not None or len(routes) == 1 or names:
         routes = (pick_route(routes, route),)
     ledgers = [(config, open_ledger(config)) for config in routes]
@@ -100,7 +100,7 @@ def _print_planned(
 def _planned(
     config: "RouteConfig", ledger: "OpenLedger", names: tuple[str, ...]
 ) -> "Sequence[PlannedCompaction]":
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
     from sluiceway.operate.compact import foresee  # noqa: PLC0415
 
     if config.hive.lake is None:
@@ -111,7 +111,7 @@ def _planned(
     # Clients of lake catalogs take a second to import.
     from sluiceway.operate.lake_compact import FencedLog, foresee_lake  # noqa: PLC0415
 
-    log = stderr_log(level="warning")
+    log = WarningsOnDemand()
     return foresee_lake(config, FencedLog(ledger.log, fence.ledger), names, log)
 
 
@@ -150,8 +150,8 @@ def _carry_out(
 def _carried_out(
     config: "RouteConfig", ledger: "OpenLedger", names: tuple[str, ...]
 ) -> "CompactAnswer":
-    """The outcome of each partition of a route."""
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    """What became of a route's partitions."""
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
     from sluiceway.operate.compact import carry_out  # noqa: PLC0415
     from sluiceway.upkeep.compact_requests import (  # noqa: PLC0415
         COMPACT,
@@ -164,7 +164,7 @@ def _carried_out(
     if fence is None:
         # No driver has ever filled the table: there is nothing to merge, and no driver to ask.
         return CompactAnswer(finished=True, partitions=(), waiting=0)
-    watch, log = _Progress(config.route), stderr_log(level="warning")
+    watch, log = _Progress(config.route), WarningsOnDemand()
     try:
         if config.hive.lake is not None:
             # Clients of lake catalogs take a second to import.

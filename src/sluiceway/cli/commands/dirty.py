@@ -410,9 +410,9 @@ def _before_ms(text: str) -> int:
 def _routes(job_file: Path, route: str | None) -> "Sequence[RouteConfig]":
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
-    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    routes = job_routes(load_checked_job(job_file).spec, WarningsOnDemand())
     return routes if route is None else (pick_route(routes, route),)
 
 

@@ -50,10 +50,10 @@ def files(
         table_name,
     )
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
-    config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
+    config = pick_route(routes_without_brokers(spec, WarningsOnDemand(), route), route)
     found, hidden = _look(config, partition, unannounced=unannounced)
     if not found.files:
         told = _why_no_files(config, partition.strip("/"), hidden)

@@ -128,7 +128,7 @@ def _of_job(
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.cli.views.infer_schema import route_block  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     path = Path(what)
     if not path.suffix and not path.exists():
@@ -137,7 +137,7 @@ def _of_job(
             hint=f"`sluiceway infer {what} --bootstrap-servers HOST:PORT`, or `--registry URL`",
         )
     spec = load_checked_job(path).spec
-    config = pick_route(job_routes(spec, stderr_log(level="warning")), route)
+    config = pick_route(job_routes(spec, WarningsOnDemand()), route)
     of = next(
         each
         for each in spec.routes

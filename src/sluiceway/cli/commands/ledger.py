@@ -38,9 +38,9 @@ def show(
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.ledger.log import LedgerLog  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
-    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    routes = job_routes(load_checked_job(job_file).spec, WarningsOnDemand())
     table = open_place(pick_route(routes, route))
     records = LedgerLog(table.storage, table.layout).records(start)
     if output is OutputFormat.TABLE:

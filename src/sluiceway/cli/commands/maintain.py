@@ -58,7 +58,7 @@ def maintain(  # noqa: PLR0913, PLR0917 - the command's options
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.errors import WrongUsageError  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     keep_s = None if keep is None else _seconds(keep)
     age_s = _seconds(older_than)
@@ -67,7 +67,7 @@ def maintain(  # noqa: PLR0913, PLR0917 - the command's options
             f"a file may be on its way for a day, so it is 1d at least, got {older_than!r}"
         )
     orphan_age_s = age_s if orphans else None
-    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    routes = job_routes(load_checked_job(job_file).spec, WarningsOnDemand())
     chosen = routes if route is None else (pick_route(routes, route),)
     lakes = tuple(each for each in chosen if each.hive.lake is not None)
     if not lakes:
@@ -110,7 +110,7 @@ def _request(
 
 def _maintained(config: "RouteConfig", wanted: "MaintenanceRequest") -> "Maintained":
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
     from sluiceway.operate.lake_compact import FencedLog  # noqa: PLC0415
     from sluiceway.operate.lake_maintain import Maintained, maintain_lake  # noqa: PLC0415
     from sluiceway.sinks.iceberg.compact.expiring import Expired  # noqa: PLC0415
@@ -120,7 +120,7 @@ def _maintained(config: "RouteConfig", wanted: "MaintenanceRequest") -> "Maintai
     if fence is None:
         return Maintained(0, 0, (), Expired())
     fenced = FencedLog(ledger.log, fence.ledger)
-    return maintain_lake(config, fenced, wanted, stderr_log(level="warning"))
+    return maintain_lake(config, fenced, wanted, WarningsOnDemand())
 
 
 def _plain(found: "Maintained") -> dict[str, Any]:

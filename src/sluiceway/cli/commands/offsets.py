@@ -65,9 +65,9 @@ def show(
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.audit.source_offsets import route_offsets  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
-    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    routes = job_routes(load_checked_job(job_file).spec, WarningsOnDemand())
     chosen = routes if route is None else (pick_route(routes, route),)
     found = read_each(chosen, route_offsets, output)
     if output.is_document:
@@ -263,9 +263,9 @@ def _print_retired(gone: "tuple[Retirement, ...]", seq: int | None, *, accepted:
 def _chosen_route(job_file: Path, route: str | None) -> "RouteConfig":
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
-    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    routes = job_routes(load_checked_job(job_file).spec, WarningsOnDemand())
     return pick_route(routes, route)
 
 

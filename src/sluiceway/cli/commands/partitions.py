@@ -218,7 +218,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
     """
     from sluiceway.audit.open_table import find_ledger, read_ledger, refuse_lakes  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
     from sluiceway.operate.forget import carry_out, foresee, request_of  # noqa: PLC0415
     from sluiceway.sinks.partition_path import requested_folder  # noqa: PLC0415
 
@@ -245,7 +245,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
         f"let go of {counted(len(request.partitions), 'partition')}?", err=True
     ):
         raise typer.Exit(1)
-    done = carry_out(config, ledger.log, request, lambda _: None, stderr_log(level="warning"))
+    done = carry_out(config, ledger.log, request, lambda _: None, WarningsOnDemand())
     _print_forgotten(found, done, output)
 
 
@@ -377,8 +377,8 @@ def _routes(job_file: Path, name: str | None, *, choose: bool = True) -> "Sequen
     """The routes of a job; with `choose` only the named one."""
     from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
-    routes = routes_without_brokers(spec, stderr_log(level="warning"), name)
+    routes = routes_without_brokers(spec, WarningsOnDemand(), name)
     return (pick_route(routes, name),) if choose and name is not None else routes

@@ -59,11 +59,11 @@ def plan(
     from sluiceway.audit.next_run import foresee_run  # noqa: PLC0415 - keeps `--help` quick
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
     with printed_while_waiting(servers_of(spec)):
-        chosen = job_routes(spec, stderr_log(level="warning"))
+        chosen = job_routes(spec, WarningsOnDemand())
         if route is not None:
             chosen = (pick_route(chosen, route),)
         found = read_each(chosen, lambda config: foresee_run(config, records), output)

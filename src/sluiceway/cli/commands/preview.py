@@ -87,12 +87,12 @@ def preview(
         preview_rows,
     )
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
     choose = {Which.NEWEST: newest_splits, Which.NEXT: next_splits, Which.OLDEST: oldest_splits}
     with printed_while_waiting(servers_of(spec)):
-        config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
+        config = pick_route(routes_without_brokers(spec, WarningsOnDemand(), route), route)
         foreseen = foresee_route(config)
         source = foresee_source(foreseen)
         if source.problems:
@@ -110,10 +110,10 @@ def _preview_file(
     from sluiceway.audit.given_records import preview_given, records_of_lines  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
-    config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
+    config = pick_route(routes_without_brokers(spec, WarningsOnDemand(), route), route)
     found = preview_given(config, records_of_lines(file)[: records or _MOST_RECORDS])
     if output.is_document:
         print_document(_as_document(config.route, found, exists=False), output)

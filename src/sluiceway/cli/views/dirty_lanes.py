@@ -81,10 +81,10 @@ def carry_out_and_tell(
         RequestRefusedError: It cannot be done; says why.
         SluicewayError: As at a driver's start, or as in a commit.
     """
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
     from sluiceway.operate.replay import carry_out, follow  # noqa: PLC0415
 
-    log, watch = stderr_log(level="warning"), _Progress()
+    log, watch = WarningsOnDemand(), _Progress()
     done = [
         follow(config, rows.log, lane.lane, watch, log)
         for lane in rows.fold.lanes.open_lanes()
