@@ -144,9 +144,9 @@ def test_an_answer_begins_with_what_the_page_shows_and_goes_on_with_its_result(
         counts,
         {},
         {},
-        False,
+        False,  # noqa: FBT003
         None,
-        figures=figures,  # noqa: FBT003
+        figures=figures,
     )
     monkeypatch.setattr(spark_task, "run_bundle", lambda plans, attempt: [result, *plans])
     (answer,) = run_spark_task(iter(packed([()])))
