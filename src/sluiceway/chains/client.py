@@ -32,7 +32,7 @@ class TableClient(SourceClient):
     """Of one table. Any thread may call; one at a time reads the ledger.
 
     Args:
-        options: Of the table.
+        options: How the upstream table is reached.
     """
 
     inherits = True
@@ -140,7 +140,7 @@ class TableClient(SourceClient):
         return known
 
     def _is_same(self, known: UpstreamLedger) -> bool:
-        """Whether nothing has changed, as far as the folder tells, and now and then the catalog."""
+        """Whether nothing has changed, by the folder, and from time to time by the catalog."""
         if time.monotonic() >= self._next_check_s:
             self._next_check_s = time.monotonic() + _CHECK_S
             return False

@@ -44,7 +44,7 @@ class TableBatch(SourceBatch):
         split_index: Which of the reader's splits.
         partition: The log.
         first: Place of the first row.
-        columns: Of the rows.
+        columns: Columns to read, with their types.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class TableReader(SplitReader):
     """Reads the one log of a table. Used by one thread.
 
     Args:
-        splits: Of the table.
-        options: Of the table.
+        splits: Ranges of row places to read.
+        options: How the upstream table is reached.
     """
 
     def __init__(self, splits: Sequence[Split], options: UpstreamOptions) -> None:

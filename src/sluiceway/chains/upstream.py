@@ -27,7 +27,8 @@ class _Step:
     Attributes:
         end: Place after its last row.
         at_ms: When it was prepared, by its driver's clock; 0 unknown.
-        watermark_us: Of the table's route then; None before the first.
+        watermark_us: Watermark of the upstream route at that record, in microseconds; None before
+            the first.
     """
 
     slot: int
@@ -138,7 +139,7 @@ def read_owner(storage: Storage, root: str) -> Owner:
     """To whom a table belongs.
 
     Raises:
-        SourceUnavailableError: To nobody: no driver has ever run for it.
+        SourceUnavailableError: The table has no owner: no driver has ever run for it.
         LedgerCorruptError: What says so is damaged.
         StorageUnavailableError: The store failed.
     """

@@ -12,7 +12,7 @@ class ColumnRows(Sequence[Payload]):
     """Rows of a table. As payloads they are JSON, which is made of those alone that are asked for.
 
     Args:
-        columns: Of the rows, as the file has them.
+        columns: Values of the rows, as the file has them.
         texts: Makes one JSON object a row, as strings.
     """
 

@@ -153,7 +153,7 @@ class OpenPrefixes:
 
         Args:
             prefixes: That the other table has announced, all of them.
-            watermark_us: Of the route, as the ledger has it; None without any.
+            watermark_us: Watermark of the route by its ledger, in microseconds; None without one.
         """
         first = self._last if self._last is not None else min(self._open.values(), default=None)
         found = {

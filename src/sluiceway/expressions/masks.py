@@ -26,7 +26,7 @@ def desugared(node: Node, salt: str | None) -> Node:
 
     Args:
         node: As parsed.
-        salt: Of the column; None without one.
+        salt: Salt of the column; None without one.
 
     Raises:
         ExpressionError: A hash has no salt, or one that is written out.

@@ -116,7 +116,7 @@ class _Column:
         self._exact = compile_field(field, (self.source, *self._inner))
 
     def read(self, array: pa.Array) -> tuple[pa.Array, _Errors]:
-        """Values for the table, and the positions of those that do not fit, which are null."""
+        """Values for the table, and the positions of values that do not fit, which are null."""
         if pa.types.is_null(array.type) and not self._field.required:
             return pa.nulls(len(array), self._target), {}
         whole = array

@@ -69,9 +69,9 @@ class LowJobs:
     """Jobs of one kind.
 
     Args:
-        context: Of the epochs.
+        context: Context of the epochs.
         name: Begins the name of their job group.
-        kind: Of the jobs, the end of that name.
+        kind: Kind of the jobs, the last part of that name.
         most_at_once: So many run at the same time; more wait.
         tokens: For tasks on other machines; None where they need none.
     """
@@ -109,7 +109,7 @@ class LowJobs:
             about: What Spark's page says of it.
             shares: Of each task, packed.
             run: Called in each.
-            places: Of the tables that it reads and writes.
+            places: Places of the tables that it reads and writes.
         """
         run = require_same_version(run)
         if self._tokens is not None:

@@ -81,7 +81,7 @@ class StageCounters:
     for people: nothing reads them, and a task that is repeated may be counted twice.
 
     Args:
-        context: Of the driver.
+        context: Context of the driver.
 
     Raises:
         Py4JError, AttributeError, TypeError: This Spark lacks what it needs.

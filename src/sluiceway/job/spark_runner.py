@@ -56,7 +56,7 @@ class SparkRunner(TaskRunner):
 
     Args:
         context: Used by this runner, from a thread of its own.
-        log: Told of tasks that were given up.
+        log: Log for tasks that were given up.
         owned: Whether `close` stops it.
         elastic: The executors of a job that asks for them; None takes what there is.
         name: Begins the names of its job groups, which are the same in each run.

@@ -43,7 +43,7 @@ class SparkWork:
     """A `ClusterWork` of one Spark application.
 
     Args:
-        context: Of the epochs.
+        context: Context of the epochs.
         name: Begins the names of its job groups.
         spare: Slots that epochs leave.
         tokens: For tasks on other machines.

@@ -1,7 +1,7 @@
 """Readiness of a route that reads a table: its hours follow those of that table.
 
-Rows tell how far a topic is. Of a table its own ledger tells it: which hours it has announced, and
-how far its watermark was with the last record that is read here. Nothing is closed by a clock.
+The rows of a topic show its progress. The ledger of a table shows it better: the hours that it has
+announced, and its watermark at the last record that this route has read. Nothing is closed by a clock.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,10 +31,10 @@ class InheritedReadiness(RouteReadiness):
     """Of one route while its driver lives. Used by one thread at a time.
 
     Args:
-        rule: Of the route; its times say nothing of what is complete.
+        rule: Rule of the route; its times do not decide what is complete.
         record_queue: Where prefixes are closed.
         fold: As START has found it.
-        log: Told of what is unusual.
+        log: Log for unusual events.
         inherit: Asks the source.
     """
 

@@ -95,9 +95,9 @@ class InheritedReady:
 
     Attributes:
         ledger: Uuid of the ledger that does.
-        prefix: As of `ReadyRecord.prefix`.
-        version: Of the announcement.
-        slot: Of the announcement.
+        prefix: See `ReadyRecord.prefix`.
+        version: Version of the announcement.
+        slot: Slot of the announcement.
         end: Offset after the last record that came before it.
     """
 
@@ -113,7 +113,7 @@ class Inheritance:
     """How far records are complete that a route has read, as their source says.
 
     Attributes:
-        watermark_us: Of the source, at the last record that was read; None before any.
+        watermark_us: Watermark at the last record that was read; None before any.
         ready: All that the source had announced when it got the last of these records, and before
             it got another one; in the order of the announcements.
     """
@@ -239,7 +239,7 @@ class SourceClient(ABC):
         return {}
 
     def inheritance(self, ends: Mapping[SourcePartition, int]) -> Inheritance | None:
-        """How far the records before these ends are complete, as of the last `bounds`.
+        """How far the records before these ends are complete, by the last `bounds`.
 
         Called before each record and after it; without I/O.
 

@@ -394,7 +394,7 @@ def source_access(spec: RouteSpec) -> SourceAccess:
 
 
 def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
-    """How a table is reached that a route reads; of its columns only those that it wants."""
+    """How a table is reached that a route reads; of its columns only the route's."""
     connection = spec.source_connection
     columns = spec.table.columns
     wanted: tuple[str, ...] = ()

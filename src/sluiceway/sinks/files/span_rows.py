@@ -75,7 +75,7 @@ def span_columns(
     Args:
         handle: On the file.
         span: Which rows.
-        names: Of the columns, in lower case; none takes all. What the file does not have is
+        names: Column names in lower case; an empty set takes all. What the file does not have is
             left out.
 
     Returns:
