@@ -1,7 +1,7 @@
 """Readiness of a route that reads a table: its hours follow those of that table.
 
-The rows of a topic show its progress. The ledger of a table shows it better: the hours that it has
-announced, and its watermark at the last record that this route has read. Nothing is closed by a clock.
+The rows of a topic show its progress. The ledger of a table shows the hours that it has announced,
+and its watermark at the last record that this route has read. No clock closes an hour.
 """
 
 from collections.abc import Callable, Iterable, Mapping
