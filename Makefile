@@ -35,7 +35,7 @@ $(PACKAGES): requirements.lock pyproject.toml
 # NATIVE_MODULE=0 leaves it out.
 $(STAMP): $(PACKAGES) $(NATIVE_SOURCES) native/install.py
 	@test "$(NATIVE_MODULE)" = 0 || $(BIN)/python native/install.py
-	@$(BIN)/python -m sluiceway.job.class_archive
+	@$(BIN)/python -m sluiceway.driver.spark.class_archive
 	@touch $@
 
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify; STORE=hdfs or s3

@@ -27,20 +27,20 @@ import pyarrow.parquet as pq
 from bench.driver_cost import NO_SUM, CatalogCalls, MemorySink, MemorySource, job_text
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.loader import parse_job
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import RowCounts
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step
-from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_session import RouteSession
 from sluiceway.schedule.source_view import read_source_view
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, decode
-from sluiceway.upkeep.compact_requests import COMPACT, CompactAnswer, CompactRequest
+from sluiceway.upkeep.partition_requests import COMPACT, CompactAnswer, CompactRequest
 from sluiceway.upkeep.requests import put_request
 from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
 

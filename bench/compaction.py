@@ -26,7 +26,7 @@ import duckdb
 from bench.worker_cost import TOPIC, rows_of, task_plan
 from bench.workloads import Workload, workload_events
 from sluiceway.errors import SluicewayError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.places import intent_folder
 from sluiceway.sources.contract import SourcePartition

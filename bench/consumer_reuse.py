@@ -22,7 +22,7 @@ from bench.tidy_end import end_tidily
 from bench.workloads import WORKLOADS, expected_totals, fill_topic
 from sluiceway.lab.jars import default_cache_folder
 from sluiceway.lab.lab import Lab, LabEndpoints
-from sluiceway.lab.ports import LOOPBACK
+from sluiceway.lab.support import LOOPBACK
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from tools.spark_cluster import ClusterError, spark_cluster

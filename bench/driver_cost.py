@@ -26,19 +26,19 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from sluiceway.job.discovery import Discovery
-from sluiceway.job.loop import JobLoop, LoopParts
-from sluiceway.job.spark_task import packed
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.discovery import Discovery
+from sluiceway.driver.loop import JobLoop, LoopParts
+from sluiceway.driver.spark.spark_task import packed
+from sluiceway.driver.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig
 from sluiceway.jobfile.loader import parse_job
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step
-from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_session import RouteSession
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.sinks.contract import (
@@ -139,14 +139,14 @@ class MemorySink(TableSink):
 
     def __init__(self, config: RouteConfig, root: Path, calls: CatalogCalls) -> None:
         self._config = config
-        self._location = str(root / config.hive.table)
+        self._location = str(root / config.table.table)
         # The property that names the ledger, for another call with the same folder.
-        self._mark = root / f"{config.hive.table}.ledger"
+        self._mark = root / f"{config.table.table}.ledger"
         self._calls = calls
 
     def open(self) -> TableState:
         """See `TableSink.open`."""
-        hive = self._config.hive
+        hive = self._config.table
         assert hive.schema is not None  # noqa: S101 - the job file lists the columns
         return TableState(
             TableIdentity(hive.metastore, hive.database, hive.table, 1, self._location),

@@ -43,7 +43,7 @@ from sluiceway.audit.open_table import open_ledger
 from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.records import DataRecord
-from sluiceway.sinks.iceberg.through import read_through
+from sluiceway.sinks.iceberg.table_history import read_through
 
 # The driver's handle and the proxies belong to the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.tidy_end import end_tidily
 from sluiceway.host.kerberos import log_in
 from sluiceway.host.ticket_cache import read_ticket
-from sluiceway.lab.kafka_topics import create_topic
+from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.kerberos import KDC, TICKET_LIFE_S
 from sluiceway.lab.lab import Lab, StoreServer
 

@@ -34,7 +34,7 @@ from bench.kerberos_rows import (
 from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.lab.hdfs import TOKEN_LIFE_S, TOKEN_LONGEST_LIFE_S
-from sluiceway.lab.kafka_topics import create_topic
+from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.kerberos import KDC, TICKET_LIFE_S
 from sluiceway.lab.lab import Lab, StoreServer
 from tools.secured_job import secured_job

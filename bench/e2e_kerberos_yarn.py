@@ -33,7 +33,7 @@ from bench.tidy_end import end_tidily
 from bench.yarn_story import SPARK_SETTINGS, container_jvms, kill_tree
 from sluiceway.cluster.yarn import YarnUser, yarn_attempts, yarn_state
 from sluiceway.lab.hdfs import TOKEN_LONGEST_LIFE_S
-from sluiceway.lab.kafka_topics import create_topic
+from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.kerberos import TICKET_LIFE_S
 from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
 from tools.job_files import JobFile

@@ -25,7 +25,7 @@ from bench.standard_events import SHAPES
 from bench.workloads import Workload
 from sluiceway.host.java import find_java
 from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, spark_jars_folder
-from sluiceway.lab.progress import LabProgress
+from sluiceway.lab.support import LabProgress
 
 FLINK = "2.3.0"
 HEAP = "2g"

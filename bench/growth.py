@@ -39,7 +39,8 @@ from sluiceway.errors import StorageUnavailableError
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.followers.desired import desired_partitions, moved_last
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.data_parts import WatermarkRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -63,12 +64,11 @@ from sluiceway.ledger.records import (
 from sluiceway.ledger.sealing import to_seal
 from sluiceway.ledger.snapshot import FOLD_VERSION, write_hint, write_side_file
 from sluiceway.ledger.upkeep import SNAPSHOT_EVERY
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.route_readiness import RouteReadiness
-from sluiceway.route.seal_rule import RouteSealing
-from sluiceway.schedule.told_closed import ClosedHint
+from sluiceway.route.route_start import RouteSealing
+from sluiceway.schedule.closed_hint import ClosedHint
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import intent_body, ready_body, replace_body

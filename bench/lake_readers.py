@@ -22,7 +22,7 @@ from sluiceway.lab.jars import (
     ensure_jars,
     jars_folder,
 )
-from sluiceway.lab.progress import ignore_progress
+from sluiceway.lab.support import ignore_progress
 
 ROOT = Path(__file__).parents[1]
 ANSWER_S = 900.0

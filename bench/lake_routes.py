@@ -30,14 +30,14 @@ from pyiceberg.serializers import ToOutputFile
 
 from bench.driver_cost import InstantRunner, MemorySource, run_loop
 from bench.tidy_end import end_tidily
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.loader import parse_job
 from sluiceway.lab.lab import Lab, StoreServer
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.route.clients import open_sink
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.sinks.iceberg.catalog.lent_catalogs import MOST_CLIENTS
+from sluiceway.sinks.iceberg.catalog.catalog_pool import MOST_CLIENTS
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import TaskPlan
 from tools.catalog_proxy import Asked, CatalogProxy

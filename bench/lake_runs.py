@@ -21,7 +21,7 @@ from bench.workloads import Totals
 from sluiceway.host.java import find_java
 from sluiceway.lab.jars import PinnedJar, default_cache_folder, ensure_jars, jars_folder
 from sluiceway.lab.lab import Lab, StoreServer
-from sluiceway.lab.progress import ignore_progress
+from sluiceway.lab.support import ignore_progress
 
 NATIVE, LIBRARY, FLINK = "native", "library", "flink"
 ENGINES = (NATIVE, LIBRARY, FLINK)

@@ -19,8 +19,7 @@ from typing import Any, Self
 from bench.lake_readers import ANSWER_S, ReaderFailedError
 from sluiceway.host.java import USUAL_FOLDERS, find_java
 from sluiceway.lab.jars import PinnedJar, default_cache_folder, ensure_jars, jars_folder
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
-from sluiceway.lab.progress import ignore_progress
+from sluiceway.lab.support import LOOPBACK, ignore_progress, pick_free_ports
 
 LEAST_JAVA = 24
 _PINS = Path(__file__).with_name("trino_tarball.json")

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
-from sluiceway.job.status_board import MeasuredRoute, StatusBoard
+from sluiceway.driver.status_board import MeasuredRoute, StatusBoard
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.loader import load_job
@@ -34,8 +34,7 @@ from sluiceway.service.metrics_page import MetricsPage
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.sources.kafka.reader import KafkaBatch, MessageRows
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker.figure_values import TaskFigures
-from sluiceway.worker.plan import TaskResult
+from sluiceway.worker.plan import TaskFigures, TaskResult
 from sluiceway.worker.task_figures import FigureTally
 
 ROWS = 10_000

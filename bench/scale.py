@@ -27,7 +27,7 @@ from bench.driver_cost import MemorySource, measure
 from bench.figures import growth_exponent
 from bench.tidy_end import end_tidily
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog

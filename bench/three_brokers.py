@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from sluiceway.lab.lab import Lab
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
+from sluiceway.lab.support import LOOPBACK, pick_free_ports
 
 # The tool that reads a server's command belongs to the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

@@ -190,7 +190,7 @@ class _Stage:
     def _files(self) -> list[Path]:
         """All files in the folders that the metastore knows."""
         (route,) = load_job(self._job).spec.routes
-        hive = compile_route(route).hive
+        hive = compile_route(route).table
         metastore = MetastoreClient(hive.metastore, hive.timeout_s)
         try:
             names = metastore.list_partition_names(hive.database, hive.table)

@@ -27,7 +27,7 @@ from sluiceway.host.native_module import native_module
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourceBatch, SourcePartition, Split
-from sluiceway.sources.kafka.fetched import LogRows
+from sluiceway.sources.kafka.fetch_result import LogRows
 from sluiceway.sources.kafka.native_consumer import NativeRows
 from sluiceway.sources.kafka.reader import MessageRows
 from sluiceway.sources.registry import SourceAccess

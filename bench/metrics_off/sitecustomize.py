@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sluiceway.route.route_figures import RouteFigures
-from sluiceway.worker.figure_values import NO_FIGURES
+from sluiceway.worker.plan import NO_FIGURES
 from sluiceway.worker.task_figures import FigureTally
 
 MARKS = os.environ.get("SLUICEWAY_BENCH_WITHOUT_METRICS", "")

@@ -42,7 +42,7 @@ def spark_schema(config: RouteConfig, options: ReadOptions) -> str:
     columns = [(each.name, _spark_type(each.type)) for each in _schema(config).fields]
     columns += [
         (each.name, _spark_type(parse_hive_type(each.hive_type)))
-        for each in config.hive.partition_columns
+        for each in config.table.partition_columns
     ]
     if options.columns:
         by_name = {name.lower(): (name, kind) for name, kind in columns}
@@ -58,9 +58,9 @@ def spark_schema(config: RouteConfig, options: ReadOptions) -> str:
 
 def _schema(config: RouteConfig) -> Schema:
     """Data columns; the catalog is asked only where the job file does not say all of them."""
-    if config.hive.schema is not None and not config.hive.follows:
-        return config.hive.schema
-    sink = open_sink(config.catalog, config.hive)
+    if config.table.schema is not None and not config.table.follows:
+        return config.table.schema
+    sink = open_sink(config.catalog, config.table)
     try:
         return sink.inspect().state().schema
     finally:

@@ -68,7 +68,7 @@ def planned(
     config: RouteConfig, ledger: OpenLedger, spans: Sequence[FileSpan], *, files: bool
 ) -> list[SpanPartition]:
     """Tasks that read these spans, of some size each; called on the driver."""
-    names = tuple(column.name for column in config.hive.partition_columns)
+    names = tuple(column.name for column in config.table.partition_columns)
     layout = ledger.log.layout
     found: list[list[PlannedSpan]] = []
     size = 0.0

@@ -9,8 +9,8 @@ from typing import Any
 from sluiceway.audit.pick_route import pick_route, routes_without_brokers
 from sluiceway.audit.table_point import PointFile, TablePoint, point_request, table_point
 from sluiceway.cli.job_file import load_checked_job, parse_checked_job
-from sluiceway.job.run import Observers, RunOptions, run_job
-from sluiceway.job.stop import StopSignal, listening
+from sluiceway.driver.run import Observers, RunOptions, run_job
+from sluiceway.driver.stop import StopSignal, listening
 from sluiceway.jobfile.blocks.values import parse_duration_ms
 from sluiceway.jobfile.loader import LoadedJob
 from sluiceway.observe.log import stderr_log

@@ -70,7 +70,7 @@ def opened(
     wanted: type[T],
     make: Callable[[], object],
     *,
-    told: tuple[type[Exception], ...] = (),
+    allowed_errors: tuple[type[Exception], ...] = (),
 ) -> T:
     """What `make` opens; a plug-in's own faults become errors of ours.
 
@@ -79,12 +79,12 @@ def opened(
         name: Name as the job file or a location's scheme has it.
         wanted: What has to come back.
         make: Calls what `find_implementation` found.
-        told: What the contract lets it raise in addition to our own errors.
+        allowed_errors: What the contract lets it raise in addition to our own errors.
 
     Raises:
         UnhealthyEnvironmentError: It raised what its contract does not have, or made another thing.
     """
-    expected: tuple[type[Exception], ...] = (SluicewayError, *told)
+    expected: tuple[type[Exception], ...] = (SluicewayError, *allowed_errors)
     try:
         found = make()
     except expected:

@@ -17,12 +17,12 @@ _PROGRAM = """
 import json, sys
 from pathlib import Path
 from sluiceway.host.java import find_java
-from sluiceway.job.session import start_session
+from sluiceway.driver.spark.session import start_session
 
 def look(batches):
     import importlib.util, os, sys
     import pyarrow as pa
-    import sluiceway.job.spark_task
+    import sluiceway.driver.spark.spark_task
     from sluiceway.host.native_module import native_module
     for batch in batches:
         found = [sys.prefix, sluiceway.__file__, str(native_module().__file__), pa.__file__]
@@ -66,7 +66,7 @@ def test_archive_has_the_same_bytes_twice(archive: Path, tmp_path: Path) -> None
 
 def test_unpacked_environment_needs_nothing_of_its_machine(archive: Path, tmp_path: Path) -> None:
     subprocess.run(["tar", "-xzf", str(archive), "-C", str(tmp_path)], check=True)
-    script = "import sys, pyspark, sluiceway.job.run; print(sys.path, sluiceway.__file__)"
+    script = "import sys, pyspark, sluiceway.driver.run; print(sys.path, sluiceway.__file__)"
     done = subprocess.run(
         [str(tmp_path / "bin" / "python"), "-c", script],
         env={},

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from ruamel.yaml import YAML
 
 import sluiceway
+from sluiceway.driver.spark.session import start_session
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.host.java import find_java
-from sluiceway.job.session import start_session
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.route.status import RouteState
 from tools.job_files import JobFile, event, write_job
@@ -81,7 +81,7 @@ def test_session_that_speculates_is_refused_before_anything_is_done(
         "from pyspark.sql import SparkSession\n"
         "from sluiceway.errors import UnhealthyEnvironmentError\n"
         "from sluiceway.host.java import find_java\n"
-        "from sluiceway.job.session import start_session\n"
+        "from sluiceway.driver.spark.session import start_session\n"
         "conf = {'spark.speculation': 'true'}\n"
         "session, _ = start_session('own', 'local[1]', conf, find_java())\n"
         "try:\n"

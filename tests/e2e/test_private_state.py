@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.host.private_folder import private_folder
+from sluiceway.host.ticket_cache import private_folder
 
 SECRET = "hunter2-never-to-be-seen"  # noqa: S105 - what the test looks for
 # Prints its JVM's command line while the session runs.
@@ -17,7 +17,7 @@ PROGRAM = """
 import os, subprocess, sys
 os.umask(0o022)
 from sluiceway.host.java import find_java
-from sluiceway.job.session import start_session
+from sluiceway.driver.spark.session import start_session
 conf = {"spark.hadoop.store.secret.key": sys.stdin.read(), "spark.hadoop.store.user": "known-user"}
 session, log = start_session("private", "local[1]", conf, find_java())
 assert session.sparkContext.getConf().get("spark.hadoop.store.secret.key") == conf[

@@ -23,7 +23,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.lab.lab import LabEndpoints
-from sluiceway.lab.ports import pick_free_ports
+from sluiceway.lab.support import pick_free_ports
 from tools import avro_bytes
 from tools.driver_process import DriverProcess
 from tools.guarded_broker import PASSWORD, GuardedBroker, guarded_broker

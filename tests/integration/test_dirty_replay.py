@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from sluiceway.audit.dirty_choice import choose
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
 from sluiceway.cli.app import run_command
+from sluiceway.cli.views.dirty_lanes import choose
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import RequestRefusedError, StorageUnavailableError
-from sluiceway.job.stop import StopSignal
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.records import FenceRecord

@@ -16,8 +16,8 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.dirty_stores import dirty_table_of
-from sluiceway.upkeep import dirty_keeping
-from sluiceway.upkeep.dirty_keeping import DirtyRetention, ObservedLanes
+from sluiceway.upkeep import dirty_retention
+from sluiceway.upkeep.dirty_retention import DirtyRetention, ObservedLanes
 from tools.driver_process import DriverProcess
 from tools.job_files import event, write_job
 from tools.lab_fixture import TopicFactory
@@ -50,7 +50,7 @@ class Fed:
 
     def folders(self) -> dict[str, Path]:
         """Days that readers see, and where they lie."""
-        shown = shown_partitions(self.run.config().hive.metastore, self.table)
+        shown = shown_partitions(self.run.config().table.metastore, self.table)
         return {values[0]: Path(unquote(urlsplit(at).path)) for values, at in shown.items()}
 
     def rows(self, columns: str = KEY) -> list[tuple[object, ...]]:
@@ -185,7 +185,7 @@ def test_table_that_cannot_be_one_stops_no_commit_and_several_routes_share_a_rig
         writer.write(topic, _payloads(0, 9))
         return RouteRun(job)
 
-    hive = fed.run.config().hive
+    hive = fed.run.config().table
     refused = other(f"{hive.database}.{hive.table}")
     refused.catch_up()
     assert (len(refused.rows()), len(refused.dirty())) == (6, 3)
@@ -223,7 +223,7 @@ def test_files_of_purged_rows_leave_the_disk_and_the_table_and_nothing_misses_th
     fed.tend(keeper)
     fed.tend(keeper)
     assert len(list(files[0].parent.iterdir())) == 3, "readers have a while"
-    monkeypatch.setattr(dirty_keeping, "READERS_GRACE_S", 0.0)
+    monkeypatch.setattr(dirty_retention, "READERS_GRACE_S", 0.0)
     fed.tend(keeper)
     purged = fed.run.root() / slots[1].record.final
     assert sorted(files[0].parent.iterdir()) == [each for each in files if each != purged]
@@ -242,7 +242,7 @@ def test_files_of_purged_rows_leave_the_disk_and_the_table_and_nothing_misses_th
 def test_rows_that_are_too_old_are_purged_by_the_driver_and_leave_the_disk(
     new_fed: Callable[..., Fed], writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dirty_keeping, "READERS_GRACE_S", 0.0)
+    monkeypatch.setattr(dirty_retention, "READERS_GRACE_S", 0.0)
     fed = new_fed(", retention: 1h")
     writer.write(fed.topic, _payloads(0, 9))
     with live(fed.run) as running:

@@ -43,7 +43,7 @@ def _row(number: int, **more: Any) -> bytes:
 
 def _alter(metastore_uri: str, run: RouteRun) -> None:
     """As another client does it, with no CASCADE."""
-    hive = run.job.route.hive
+    hive = run.job.route.table
     with raw_client(metastore_uri) as client:
         raw = client.get_table(hive.database, hive.table)
         held = {column.name: column.type for column in raw.sd.cols}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sluiceway.audit.pick_route import job_routes, pick_route
-from sluiceway.audit.run_gc import collect_route
 from sluiceway.cli.app import run_command
+from sluiceway.cli.commands.gc import collect_route
 from sluiceway.errors import FencedError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger import lease

@@ -50,11 +50,11 @@ class LateRun:
     table: str
 
     def client(self) -> MetastoreClient:
-        return MetastoreClient(self.run.config().hive.metastore)
+        return MetastoreClient(self.run.config().table.metastore)
 
     def folders(self) -> dict[str, str]:
         """Partitions that readers see, and where they lie."""
-        shown = shown_partitions(self.run.config().hive.metastore, self.table)
+        shown = shown_partitions(self.run.config().table.metastore, self.table)
         return {"/".join(values): urlsplit(at).path for values, at in shown.items()}
 
     def seen(self) -> list[int]:
@@ -150,7 +150,7 @@ def test_late_table_is_external_ours_and_read_with_its_partitions_by_pyarrow(
     writer.write(late.topic, rows(1, -30, -30, -50, 0))
     late.run.catch_up()
     database, name = late.table.split(".")
-    hive, client = late.run.config().hive, late.client()
+    hive, client = late.run.config().table, late.client()
     table, main = client.get_table(database, name), client.get_table(hive.database, hive.table)
     client.close()
     assert table is not None
@@ -226,7 +226,7 @@ def test_column_that_the_table_gets_is_in_the_late_table_and_its_old_partitions(
     begin(late, writer)
     writer.write(late.topic, rows(1, -30))
     late.run.catch_up()
-    hive, client = late.run.config().hive, late.client()
+    hive, client = late.run.config().table, late.client()
     database, name = late.table.split(".")
     assert list(late.folders()) == ["20261119/06"]
 

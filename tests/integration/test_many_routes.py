@@ -14,6 +14,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from sluiceway.cli.app import run_command
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import (
     JobFileError,
     OffsetsLostError,
@@ -21,7 +22,6 @@ from sluiceway.errors import (
     TableNotFoundError,
     TopicNotFoundError,
 )
-from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from tools.job_files import event, write_routes
 from tools.lab_fixture import TopicFactory

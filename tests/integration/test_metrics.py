@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 
-from sluiceway.job.status_board import StatusBoard
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.status_board import StatusBoard
+from sluiceway.driver.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.metrics import METRICS
 from sluiceway.service.health import HttpAccess, health_served

@@ -15,7 +15,7 @@ def test_hanging_transaction_is_reported_and_nothing_behind_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sluiceway.schedule.open_transactions.OPEN_FOR_S", 0.0)
+    monkeypatch.setattr("sluiceway.schedule.partition_watch.OPEN_FOR_S", 0.0)
     run, topic = new_run()
     writer.write(topic, [event(n) for n in range(5)])
     with writer.transaction(topic, [event(n) for n in range(5, 8)]) as producer:

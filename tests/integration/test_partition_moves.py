@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sluiceway.driver.stop import StopSignal
 from sluiceway.followers import moved_partitions
-from sluiceway.job.stop import StopSignal
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import RecordType
 from sluiceway.types.strict_json import BigInt

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.views.errors_told import print_error
+from sluiceway.cli.views.error_text import print_error
 from sluiceway.cli.views.typed_commands import JOB_FILE
 from sluiceway.errors import SluicewayError
 from sluiceway.lab.lab import LabEndpoints

@@ -90,7 +90,7 @@ def _measure(
     return usage, result
 
 
-def _told_s(result: subprocess.CompletedProcess[str]) -> list[float]:
+def _reported_s(result: subprocess.CompletedProcess[str]) -> list[float]:
     return [float(line) for line in result.stdout.splitlines()]
 
 
@@ -98,7 +98,7 @@ def _told_s(result: subprocess.CompletedProcess[str]) -> list[float]:
 def test_process_tree_waited_for_children_count_in_full_and_once(program: str) -> None:
     usage, result = _measure(program)
     assert result.returncode == 0
-    used_s = sum(_told_s(result))
+    used_s = sum(_reported_s(result))
     # It is told in milliseconds.
     assert used_s - 0.001 <= usage["reaped_cpu_s"] < 2 * used_s
     assert usage["cpu_s"] == max(usage["reaped_cpu_s"], usage["sampled_cpu_s"])
@@ -107,7 +107,7 @@ def test_process_tree_waited_for_children_count_in_full_and_once(program: str) -
 
 def test_process_tree_child_that_nobody_waits_for_is_not_reaped() -> None:
     usage, result = _measure(NOT_WAITED_FOR)
-    (used_s,) = _told_s(result)
+    (used_s,) = _reported_s(result)
     assert usage["reaped_cpu_s"] < used_s
     assert usage["cpu_s"] == max(usage["reaped_cpu_s"], usage["sampled_cpu_s"])
 

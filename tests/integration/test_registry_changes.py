@@ -66,7 +66,7 @@ def test_table_has_what_the_job_file_says_otherwise(
         run.catch_up()
         further = ", city" if evolution == "follow_table" else ""
         found = run.rows(f"number, total, lat, many{further}")
-        hive = run.job.route.hive
+        hive = run.job.route.table
         # No file has what the job file leaves out, though the table has it now.
         for name in ("day", "amount"):
             with pytest.raises(duckdb.BinderException, match=name):

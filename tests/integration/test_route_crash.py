@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import FencedError, LeaseHeldError, StorageUnavailableError
-from sluiceway.job.stop import StopSignal
 from sluiceway.ledger import lease
 from sluiceway.ledger.records import RecordType, decode_record
 from sluiceway.observe.steps import Step

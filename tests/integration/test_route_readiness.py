@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.stop import StopSignal
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.records import DataRecord
 from tools.route_faults import NewRun

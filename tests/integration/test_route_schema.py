@@ -45,7 +45,7 @@ def alter(metastore_uri: str) -> Alter:
     """`ALTER TABLE` as another client does it, with no CASCADE."""
 
     def change(run: RouteRun, **columns: str | None) -> None:
-        hive = run.job.route.hive
+        hive = run.job.route.table
         with raw_client(metastore_uri) as client:
             raw = client.get_table(hive.database, hive.table)
             held = {column.name: column.type for column in raw.sd.cols} | columns
@@ -62,14 +62,14 @@ def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def columns_of(run: RouteRun, metastore_uri: str) -> dict[str, str]:
     client = MetastoreClient(metastore_uri)
-    table = client.get_table(run.job.route.hive.database, run.job.route.hive.table)
+    table = client.get_table(run.job.route.table.database, run.job.route.table.table)
     client.close()
     assert table is not None
     return {column.name: column.type for column in table.layout.columns}
 
 
 def partition_columns(run: RouteRun, metastore_uri: str) -> list[list[str]]:
-    hive = run.job.route.hive
+    hive = run.job.route.table
     client = MetastoreClient(metastore_uri)
     names = client.list_partition_names(hive.database, hive.table)
     found = client.get_partitions(hive.database, hive.table, names)

@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.audit.job_status import job_status
+from sluiceway.driver.status_board import StatusBoard
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import TableNotFoundError, UnhealthyEnvironmentError
 from sluiceway.followers.runner import FollowerRunner
-from sluiceway.job.status_board import StatusBoard
-from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.status import RouteState, RouteStatus
@@ -96,8 +96,8 @@ def pair(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Pair:
-    monkeypatch.setattr("sluiceway.job.route_slot._FIRST_TRY_S", 0.3)
-    monkeypatch.setattr("sluiceway.job.route_slot._LONGEST_TRY_S", 1.0)
+    monkeypatch.setattr("sluiceway.driver.route_slot._FIRST_TRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.driver.route_slot._LONGEST_TRY_S", 1.0)
     prefix = f"c{uuid.uuid4().hex[:8]}"
     names = (f"{prefix}_sick", f"{prefix}_well")
     routes = "\n".join(f"  - {{topics: [{name}], table: ods.{name}}}" for name in names)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.job.run import Observers, run_routes
-from sluiceway.job.status_board import StatusBoard
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.run import Observers, run_routes
+from sluiceway.driver.status_board import StatusBoard
+from sluiceway.driver.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sluiceway.driver.status_board import StatusBoard
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import TableNotFoundError
-from sluiceway.job.status_board import StatusBoard
-from sluiceway.job.stop import StopSignal
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.route.status import RouteState, RouteStatus

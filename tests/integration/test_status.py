@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.cli.app import run_command
-from sluiceway.job.status_board import StatusBoard
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.status_board import StatusBoard
+from sluiceway.driver.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.observe.log import stderr_log

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from sluiceway.audit.planned_route import foresee_route
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import JobFileError, KeyNotToldError, TableMismatchError
-from sluiceway.job.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.loader import load_job
-from sluiceway.route.told_keys import with_told_key
+from sluiceway.route.table_keys import with_table_key
 from tools.avro_change_source import KEY_SCHEMA, VALUE_SCHEMA, AvroChangeSource
 from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.lab_fixture import TopicFactory
@@ -44,7 +44,7 @@ def _route(job: LakeJob) -> RouteConfig:
 
 
 def _told(job: LakeJob) -> tuple[str, ...]:
-    key = with_told_key(_route(job)).key
+    key = with_table_key(_route(job)).key
     assert key is not None
     return key.columns
 
@@ -73,7 +73,7 @@ def test_json_keys_say_the_key_once(
     source = ChangeSource(3, partitions=2, with_schema=with_schema)
     source.change(120)
     tell(bootstrap_servers, topic, source.take())
-    assert foresee_route(_route(job)).config.key == with_told_key(_route(job)).key
+    assert foresee_route(_route(job)).config.key == with_table_key(_route(job)).key
     job.catch_up()
     assert _identifiers(job) == {"id"}
     source.change(120)

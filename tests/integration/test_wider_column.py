@@ -64,7 +64,7 @@ def test_old_and_new_files_are_one_column_to_all_readers(
     writer.write(topic, [_row(0, 7), _row(1, _WIDE), _row(2, 8, _TS + 3_600_000)])
     RouteRun(job).catch_up()
     job.path.write_text(job.path.read_text().replace("n, type: int", "n, type: bigint"))
-    hive = job.route.hive
+    hive = job.route.table
     statement = f"ALTER TABLE {hive.database}.{hive.table} CHANGE n n bigint CASCADE"
     with pytest.raises(TableMismatchError, match=re.escape(statement)):
         RouteRun(job).catch_up()

@@ -17,7 +17,7 @@ from sluiceway.errors import (
     StorageRefusedError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.lab.kafka_topics import create_topic
+from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.lab.metastore import metastore_options
 from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog

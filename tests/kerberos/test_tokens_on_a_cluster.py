@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from sluiceway.lab.kafka_topics import create_topic
+from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.lab import LabEndpoints
 from tools.driver_process import DriverProcess
 from tools.job_files import JobFile

@@ -21,7 +21,7 @@ from pyiceberg.exceptions import CommitFailedException
 from lake_sim.violation import ViolationError
 from lake_sim.world import Actions, World
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import (
     REPLAY,
     LaneCounts,

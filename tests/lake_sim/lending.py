@@ -15,9 +15,9 @@ from pyiceberg.table import Table
 
 from lake_sim.violation import ViolationError
 from sluiceway.errors import MetastoreUnavailableError, StorageUnavailableError
-from sluiceway.sinks.iceberg.catalog import lent_catalogs
+from sluiceway.sinks.iceberg.catalog import catalog_pool
+from sluiceway.sinks.iceberg.catalog.catalog_pool import CatalogPool
 from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LakeCatalog
-from sluiceway.sinks.iceberg.catalog.lent_catalogs import CatalogPool
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from tools.lake_under_test import FaultyCatalog, LakeUnderTest
 
@@ -57,7 +57,7 @@ class Lending:
         self._lent._changed = _Waiting(weather)
         self.clients: list[SimClient] = []
         self.wrong = ""
-        vars(lent_catalogs)["MOST_CLIENTS"] = most
+        vars(catalog_pool)["MOST_CLIENTS"] = most
 
     def open(self) -> LakeCatalog:
         """A handle; raises when all clients are on loan."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sluiceway.sinks.iceberg.catalog.lent_catalogs import CatalogPool
+from sluiceway.sinks.iceberg.catalog.catalog_pool import CatalogPool
 
 _TAKEN = CatalogPool._taken
 

@@ -19,12 +19,11 @@ from sluiceway.sinks.iceberg.compact.expiring import due_expiry, unnamed_files
 from sluiceway.sinks.iceberg.compact.orphans import MetadataFiles
 from sluiceway.sinks.iceberg.compact.replace_request import replace_request
 from sluiceway.sinks.iceberg.keyed.table_head import Head
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.publish import lake_table, publisher
 from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch, next_batch
 from sluiceway.sinks.iceberg.publish.lake_table import LakeTable
 from sluiceway.sinks.iceberg.publish.publisher import LakePublisher
-from sluiceway.sinks.iceberg.through import property_name
+from sluiceway.sinks.iceberg.table_history import Lineage, lineage, property_name
 from tools.ledger_records import LEDGER
 from tools.mutant_fit import Patch, held
 

@@ -31,9 +31,8 @@ from sluiceway.errors import (
 )
 from sluiceway.sinks.iceberg.catalog.catalogs import LakeCatalog, said_by
 from sluiceway.sinks.iceberg.compact.merge_files import MergedOne, MergePlan, merge_files
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.publish import lake_batch, publisher
-from sluiceway.sinks.iceberg.through import property_name, read_through
+from sluiceway.sinks.iceberg.table_history import Lineage, lineage, property_name, read_through
 from sluiceway.storage.local import LocalStorage
 from tools.lake_under_test import BY_APP, NAME, FaultyCatalog, LakeUnderTest, PublisherUnderTest
 from tools.ledger_records import LEDGER

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 from logical_types.tables import ID, WrittenTable, types_of
 from sluiceway.host.java import find_java
 from sluiceway.lab.jars import PinnedJar, default_cache_folder, ensure_jars, jars_folder
-from sluiceway.lab.progress import ignore_progress
+from sluiceway.lab.support import ignore_progress
 from sluiceway.types.hive_types import format_hive_type
 
 HIVE_BY_SPARK, LAKE_BY_SPARK, LAKE_BY_PYICEBERG = "Hive, Spark", "Iceberg, Spark", "pyiceberg"

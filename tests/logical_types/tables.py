@@ -24,9 +24,9 @@ from logical_types.encodings import (
 )
 from sluiceway.cli.views.proposed_columns import propose
 from sluiceway.formats.recognise import TopicContents
+from sluiceway.formats.record_keys import subject_columns
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.formats.schema_registry.client import RegisteredSchema
-from sluiceway.formats.subject_columns import subject_columns
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.route.columns_to_add import ColumnsToAdd, merged_fields, state_with
 from sluiceway.sinks.contract import TableIdentity, TableState

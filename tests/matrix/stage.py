@@ -11,8 +11,8 @@ from pymetastore.hive_metastore import ttypes
 from matrix import hours, keyed, queues
 from matrix.rules import QUEUES, Scene
 from matrix.stores import moved_onto, seen_locally
-from sluiceway.audit.dirty_choice import choose
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
+from sluiceway.cli.views.dirty_lanes import choose
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.loader import load_job
 from sluiceway.lab.lab import LabEndpoints
@@ -175,7 +175,7 @@ run: {{interval: 0.5s, master: "local[2]"}}
         sink.open()
         sink.close()
         with raw_client(self.endpoints.metastore_uri) as client:
-            table = client.get_table(config.hive.database, config.hive.table)
+            table = client.get_table(config.table.database, config.table.table)
             values = ["20261120", "08"]
             storage: Any = table.sd
             storage.location = f"{storage.location}/dt={values[0]}/hr={values[1]}"
@@ -183,8 +183,8 @@ run: {{interval: 0.5s, master: "local[2]"}}
             client.add_partition(
                 ttypes.Partition(
                     values=values,
-                    dbName=config.hive.database,
-                    tableName=config.hive.table,
+                    dbName=config.table.database,
+                    tableName=config.table.table,
                     createTime=0,
                     lastAccessTime=0,
                     sd=storage,

@@ -110,14 +110,14 @@ class KeyedModel:
         if len(state.flying) >= self._bounds.flying:
             return
         for last in range(state.table.through + 1, state.committed):
-            for anew in (False, True):
-                request = self._request(state, state.table.through + 1, last, anew=anew)
+            for again in (False, True):
+                request = self._request(state, state.table.through + 1, last, again=again)
                 if request not in state.flying:
-                    label = f"send to {last}{' anew' if anew else ''}"
+                    label = f"send to {last}{' again' if again else ''}"
                     flying = state.flying | {request}
                     yield label, state._replace(flying=flying, looked=None)
 
-    def _request(self, state: State, first: int, last: int, *, anew: bool) -> Request:
+    def _request(self, state: State, first: int, last: int, *, again: bool) -> Request:
         table, wrong = state.table, self._mutation
         changes = [each for slot in self._bounds.slots[first : last + 1] for each in slot]
         final = dict(changes)
@@ -127,7 +127,7 @@ class KeyedModel:
         seen = state.looked or table
         dead = frozenset(at for at, row in _living(seen) if row[0] in final)
         removed: frozenset[int] = frozenset()
-        if anew:
+        if again:
             unresolved = wrong is Mutation.KEYED_REWRITE_UNRESOLVED
             gone: frozenset[Position] = frozenset() if unresolved else dead
             added = [row for at, row in _living(table) if at not in gone] + added

@@ -171,8 +171,8 @@ class LakeModel:
                     assert isinstance(publisher, int)
                     assert isinstance(first, int)
                     assert isinstance(last, int)
-                    anew = self._request(table, publisher, first, last)
-                    yield from self._fly(state, f"again {first}-{last}", anew)
+                    again = self._request(table, publisher, first, last)
+                    yield from self._fly(state, f"again {first}-{last}", again)
         if self._mutation is Mutation.LAKE_TWO_REQUESTS:
             for each in table.snapshots:
                 if each.through is not None and each.through > table.through.slot:

@@ -163,11 +163,11 @@ class PinModel:
                 label = f"append p{part}" if topic.rows != _ABSENT else f"appears p{part}"
                 yield label, state._replace(topics=_set(state.topics, part, grown))
         if state.recreations:
-            anew = Topic(state.topics[0].identity + 1, 0)
+            again = Topic(state.topics[0].identity + 1, 0)
             yield (
                 "created anew",
                 state._replace(
-                    topics=_set(state.topics, 0, anew), recreations=state.recreations - 1
+                    topics=_set(state.topics, 0, again), recreations=state.recreations - 1
                 ),
             )
 

@@ -22,7 +22,7 @@ _WIDER: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Gt: ast.GtE,
     ast.GtE: ast.Gt,
 }
-_TOLD = frozenset({"observe", "reach", "print_lines", "log_rows", "log_epoch", "_tell_published"})
+_TOLD = frozenset({"observe", "reach", "print_lines", "log_rows", "log_epoch", "_log_published"})
 # Figures for whoever asks how it goes; nothing is decided by them.
 _FIGURES = frozenset({"meter", "seconds", "lag_records"})
 _JUMPS = (ast.Raise, ast.Continue, ast.Break)

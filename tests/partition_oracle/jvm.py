@@ -8,8 +8,8 @@ import json
 import sys
 from pathlib import Path
 
+from sluiceway.driver.spark.session import start_session
 from sluiceway.host.java import find_java
-from sluiceway.job.session import start_session
 
 _CLASS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
 _QUERY = f"""

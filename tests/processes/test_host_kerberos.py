@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.host.kerberos import KerberosLogin, login_of, without_login
-from sluiceway.host.kerberos_errors import may_come_back, what_to_do
+from sluiceway.host.kerberos import (
+    KerberosLogin,
+    login_of,
+    may_come_back,
+    what_to_do,
+    without_login,
+)
 from sluiceway.host.ticket_cache import Ticket, read_ticket
 
 REALM = "EXAMPLE.ORG"

@@ -16,7 +16,7 @@ from sluiceway.lab.jars import (
     pinned_jars,
     spark_jars_folder,
 )
-from sluiceway.lab.progress import ignore_progress
+from sluiceway.lab.support import ignore_progress
 
 _CONTENT = b"a jar"
 _PIN = PinnedJar(

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluiceway.expressions.evaluate import compile_expression
-from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.tree import ExpressionError
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.partition_records import ExpiredPartition, ExpireRecord, ReplaceRecord
 from sluiceway.ledger.records import Body, Record
 from sluiceway.ledger.row_places import FileSpan, RowBook, joined

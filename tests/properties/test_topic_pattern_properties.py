@@ -65,8 +65,8 @@ def test_any_topics_give_plain_tables_and_each_topic_is_somewhere(
         return
     found = template(pattern, table).expand(tuple(set(topics)))
     for route in found.routes:
-        assert TABLE.fullmatch(route.hive.database)
-        assert TABLE.fullmatch(route.hive.table)
+        assert TABLE.fullmatch(route.table.database)
+        assert TABLE.fullmatch(route.table.table)
         assert is_route_name(route.route)
     placed = [topic for route in found.routes for topic in route.topics]
     matching = [topic for topic in set(topics) if compiled.fullmatch(topic)]

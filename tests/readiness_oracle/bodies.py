@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.data_parts import LateRows, WatermarkRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.operator_records import GAP, TWICE, ResetPartition, ResetRecord
 from sluiceway.ledger.records import (
     FORMAT,
@@ -18,7 +18,6 @@ from sluiceway.ledger.records import (
     SourcesRecord,
     TableIdentityRecord,
 )
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.schedule.epoch_times import EpochDates
 from sluiceway.types.strict_json import BigInt
 

@@ -36,10 +36,10 @@ from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
+from sluiceway.ledger.data_parts import WatermarkRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import Body, DataRecord, Record, decode_record, encode_record
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.route.route_readiness import RouteReadiness
 from sluiceway.schedule.epoch_times import EpochDates, late_before_us, watermark_us
 from sluiceway.schedule.source_view import SourceView

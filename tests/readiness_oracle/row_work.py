@@ -11,8 +11,8 @@ import pyarrow as pa
 from readiness_oracle.bodies import TOPIC
 from readiness_oracle.decider import Batch, Fate
 from readiness_oracle.history import Route
+from sluiceway.schedule.closed_hint import ClosedHint
 from sluiceway.schedule.epoch_times import EpochDates
-from sluiceway.schedule.told_closed import ClosedHint
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.worker.late_rows import LateJudge, LateSplit

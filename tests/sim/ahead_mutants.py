@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sluiceway.driver.loop import JobLoop
+from sluiceway.driver.route_slot import RouteSlot
 from sluiceway.errors import SluicewayError
-from sluiceway.job.loop import JobLoop
-from sluiceway.job.route_slot import RouteSlot
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.route import ahead
+from sluiceway.route import route_planner
 from sluiceway.types.log_key import SourceKey
 
 
@@ -52,7 +52,7 @@ def commit_at_once(loop: JobLoop) -> None:
 
 def fold_too_far(fold: Fold, answers: Sequence[Any]) -> Fold | None:
     """Plan from the offset behind what the tasks have read."""
-    found = ahead.fold_after(fold, answers)
+    found = route_planner.fold_after(fold, answers)
     if found is None:
         return None
     moved = {(split.topic, split.partition) for answer in answers for split in answer.splits}
@@ -65,7 +65,7 @@ def fold_too_far(fold: Fold, answers: Sequence[Any]) -> Fold | None:
 
 def fold_before(fold: Fold, answers: Sequence[Any]) -> Fold | None:
     """Plan from the ends before the epoch whose commit is under way."""
-    found = ahead.fold_after(fold, answers)
+    found = route_planner.fold_after(fold, answers)
     return None if found is None else replace(found, sources=_copies(fold))
 
 

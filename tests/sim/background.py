@@ -13,7 +13,7 @@ from sim.counting import audited
 from sim.tasks import RowsFile
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.live_files import LiveFiles

@@ -8,7 +8,7 @@ from sluiceway.followers.files import FilesFollower
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.host.work_pool import Work, WorkPool
 from sluiceway.ledger.follower import Follower, LogView
-from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.owned_route import OwnedRoute
 
 
 def place_first(follower: FilesFollower, view: LogView) -> int:
@@ -28,11 +28,11 @@ def any_slot(self: FollowerRunner, each: Any) -> int:
     return self._through
 
 
-def start_at_the_tail(held: OwnedRoute, since: int, *, anew: bool = False) -> None:
+def start_at_the_tail(held: OwnedRoute, since: int, *, again: bool = False) -> None:
     """What the catalog owes is known in memory only: a start begins at the tail."""
-    if anew:
+    if again:
         since = held.owned.fold.next_seq
-    _WANT(held, since, anew=anew)
+    _WANT(held, since, again=again)
 
 
 _WANT = OwnedRoute.want_partitions

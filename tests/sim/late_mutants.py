@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from sluiceway.ledger import placing
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import LATE, LaneDataRecord
 from sluiceway.ledger.lane_state import LaneState, ReplayLanes
 from sluiceway.ledger.layout import is_late_place

@@ -7,8 +7,8 @@ from typing import cast
 
 from sim.scheduler import Process
 from sim.tasks import SimRunner
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import TaskFailedError
-from sluiceway.job.stop import StopSignal
 
 _TOLD = {
     "fenced": "FENCE",

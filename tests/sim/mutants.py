@@ -23,6 +23,8 @@ from sim import piece_mutants as piece
 from sim import ready_mutants as ready
 from sim import store_mutants as store
 from sim import upkeep_mutants as keep
+from sluiceway.driver import loop
+from sluiceway.driver.loop import JobLoop
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.eventtime import watermark
 from sluiceway.eventtime.readiness import CountRule, OpenPrefixes
@@ -32,13 +34,11 @@ from sluiceway.followers.files import FilesFollower, Publisher
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.host.work_pool import WorkPool
-from sluiceway.job import loop
-from sluiceway.job.loop import JobLoop
 from sluiceway.ledger import (
-    forgetting,
+    driver_term,
     garbage,
+    kept_partitions,
     log,
-    owned_ledger,
     partition_image,
     placing,
     sealing,
@@ -46,6 +46,7 @@ from sluiceway.ledger import (
     upkeep,
 )
 from sluiceway.ledger.collect import GarbageCollector
+from sluiceway.ledger.driver_term import DriverTerm
 from sluiceway.ledger.folding import (
     fold_data,
     fold_lanes,
@@ -61,12 +62,11 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.placing import all_files
 from sluiceway.ledger.records import DataRecord, FenceRecord, Record, encode_record
-from sluiceway.ledger.tenure import DriverTerm
 from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.operate import reset_offsets
 from sluiceway.route import (
     committer,
-    end_epochs,
+    leader_epochs,
     prepare,
     route_planner,
     route_readiness,
@@ -74,11 +74,11 @@ from sluiceway.route import (
     side_records,
     takeover,
 )
-from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_readiness import RouteReadiness
 from sluiceway.schedule import pieces, planner
 from sluiceway.schedule.epoch_times import EpochDates
-from sluiceway.schedule.log_end_history import LogEndHistory
+from sluiceway.schedule.partition_watch import LogEndHistory
 from sluiceway.schedule.pieces import SplitPieces
 from sluiceway.schedule.steady_clock import SteadyClock
 from sluiceway.sources.kafka import log_cuts
@@ -204,9 +204,9 @@ def _publish_if_it_works(publisher: Publisher, record: DataRecord) -> None:
 
 
 def _recover_nothing(
-    follower: FilesFollower, fold: Fold, since: int, *, anew: bool = False
+    follower: FilesFollower, fold: Fold, since: int, *, again: bool = False
 ) -> None:
-    if anew:
+    if again:
         follower._through = fold.next_seq
     else:
         _NOTE_FILES(follower, fold, since)
@@ -238,7 +238,7 @@ def _result_path(plan: TaskPlan) -> str:
 
 
 def _owner_overwritten(storage: Storage, layout: Any, state: Any, job: str) -> Any:
-    wanted = owned_ledger.Owner(uuid4().hex, job, layout.route, state.identity.location)
+    wanted = driver_term.Owner(uuid4().hex, job, layout.route, state.identity.location)
     for folder in (layout.root, layout.stage, layout.log):
         storage.make_folders(folder)
     storage.overwrite(layout.owner, encode(wanted))
@@ -374,9 +374,9 @@ MUTANTS = (
     Mutant("side-file-trusted", "a side file is read without a look at its hash",
            ((log, "load_snapshot", keep.trust_side_file),), rare=True),
     Mutant("owed-partitions-dropped", "a side file leaves out partitions that the catalog has not",
-           ((forgetting, "kept_partitions", keep.keep_few_partitions),), rare=True),
+           ((kept_partitions, "kept_partitions", keep.keep_few_partitions),), rare=True),
     Mutant("moved-forgotten", "partitions that moved are forgotten as others are, unsealed",
-           ((forgetting, "kept_partitions", keep.keep_what_is_owed),
+           ((kept_partitions, "kept_partitions", keep.keep_what_is_owed),
             (upkeep, "to_seal", keep.nothing_to_seal))),
     Mutant("sealed-written", "rows of a sealed partition go to the folder of its first rows",
            ((FoldState, "sealed_above", keep.never_sealed),)),
@@ -387,7 +387,7 @@ MUTANTS = (
     Mutant("sealed-too-early", "what is still owed to somebody is sealed",
            ((sealing, "_why_kept", keep.no_reason),)),
     Mutant("unannounced-forgotten", "before the first watermark, partitions are forgotten",
-           ((forgetting, "kept_partitions", keep.forget_the_unannounced),), rare=True),
+           ((kept_partitions, "kept_partitions", keep.forget_the_unannounced),), rare=True),
     Mutant("gc-of-next-epoch", "the epoch that runs counts as over",
            ((Decided, "why", keep.why_of_next_epoch),)),
     Mutant("gc-by-slot", "an epoch is lost when another record takes the next slot",
@@ -562,7 +562,7 @@ MUTANTS = (
     Mutant("epoch-of-pieces", "the epoch of the committed end is copied to the pieces behind it",
            ((pieces, "_append", epochs.copy_to_pieces),)),
     Mutant("epoch-of-a-zombie", "whoever answers vouches for an end behind markers",
-           ((end_epochs, "_with_end_epoch", epochs.vouched_by_anyone),), rare=True),
+           ((leader_epochs, "_with_end_epoch", epochs.vouched_by_anyone),), rare=True),
     Mutant("cut-is-retried", "a log that was cut and has grown again fails its tasks for ever",
            ((log_cuts, "cut_failure", epochs.cut_is_retried),)),
     Mutant("place-before-outside", "a follower's place moves before files have their names",

@@ -34,7 +34,7 @@ from sluiceway.operate.offset_moves import IDENTITY, ResetRequest, ResetTarget, 
 from sluiceway.operate.retire_partitions import RetireRequest
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.compact_requests import COMPACT, CompactionOutcome, CompactRequest
+from sluiceway.upkeep.partition_requests import COMPACT, CompactionOutcome, CompactRequest
 from sluiceway.upkeep.requests import LaneRequest
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 from sluiceway.followers import moved_partitions
 from sluiceway.followers.catalog import CatalogFollower
 from sluiceway.followers.moved_partitions import MovedPartitions
-from sluiceway.ledger.tenure import DriverTerm
+from sluiceway.ledger.driver_term import DriverTerm
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 
 

@@ -12,7 +12,7 @@ from sluiceway.followers import desired
 from sluiceway.followers.files import Publisher
 from sluiceway.followers.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.ledger import placing
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, PartitionState
 from sluiceway.ledger.garbage import Decided, Decision, Staged
@@ -21,7 +21,7 @@ from sluiceway.ledger.places import moved_prefix
 from sluiceway.ledger.records import DataRecord
 from sluiceway.route import route_start
 from sluiceway.route.committer import EpochCommitter
-from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_context import RouteContext
 from sluiceway.route.side_records import put_requested
 from sluiceway.sinks.contract import DesiredPartition

@@ -11,8 +11,8 @@ from sim.readiness import event_time_us
 from sim.scheduler import Process, Scheduler
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
-from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.late_records import LateRows
+from sluiceway.ledger.data_parts import LateRows
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.offset_sum import offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results

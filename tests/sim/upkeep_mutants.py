@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from sim.substitutes import scheduler
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.ledger import forgetting, snapshot
+from sluiceway.ledger import kept_partitions, snapshot
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import WatermarkState
@@ -19,7 +19,7 @@ from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import FenceRecord, Record, SnapshotRecord
 from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.operate import offset_moves
-from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.storage.contract import PutResult
 from sluiceway.types.strict_json import StrictJsonError, decode
 from sluiceway.upkeep.housekeeping import keep_log_short
@@ -128,7 +128,7 @@ def trust_side_file(storage: Any, layout: Any, record: Record) -> Fold | None:
 
 def keep_few_partitions(fold: Fold) -> list[Any]:
     states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
-    return states[: forgetting.MAX_PARTITIONS]
+    return states[: kept_partitions.MAX_PARTITIONS]
 
 
 def keep_what_is_owed(fold: Fold) -> list[Any]:
@@ -136,9 +136,9 @@ def keep_what_is_owed(fold: Fold) -> list[Any]:
     states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
     needed = {work.partition for work in fold.intents.values()}
     needed.update(work.partition for work in fold.left.values())
-    return states[: forgetting.MAX_PARTITIONS] + [
+    return states[: kept_partitions.MAX_PARTITIONS] + [
         each
-        for each in states[forgetting.MAX_PARTITIONS :]
+        for each in states[kept_partitions.MAX_PARTITIONS :]
         if each.placed_seq >= fold.effects_through
         or each.folder in needed
         or (fold.watermark.read_at_us is not None and not fold.is_announced(each))
@@ -180,7 +180,7 @@ def forget_the_unannounced(fold: Fold) -> list[Any]:
     return _KEPT_PARTITIONS(replace(fold, watermark=WatermarkState()))
 
 
-_KEPT_PARTITIONS = forgetting.kept_partitions
+_KEPT_PARTITIONS = kept_partitions.kept_partitions
 
 
 # Garbage

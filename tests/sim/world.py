@@ -29,36 +29,36 @@ from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFormat, SimRunner, copy_late_files, run_lane_task
 from sim.watched import WatchedLocalStorage
 from sim.weather import Rates, Weather
+from sluiceway.driver import loop, run, status_board
+from sluiceway.driver.lag_watch import LagWatch
+from sluiceway.driver.run import Observers
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import SluicewayError
 from sluiceway.followers import moved_partitions
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
-from sluiceway.job import loop, run, status_board
-from sluiceway.job.lag_watch import LagWatch
-from sluiceway.job.run import Observers
-from sluiceway.job.stop import StopSignal
 from sluiceway.jobfile.blocks.start import EARLIEST, StartAt
 from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig
 from sluiceway.jobfile.compile.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.ledger import (
-    forgetting,
+    driver_term,
+    kept_partitions,
     layout,
     lease,
     log,
     packs,
     records,
     sealing,
-    tenure,
     upkeep,
     writer,
 )
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.operate import operator_record, replay, short_driver
 from sluiceway.route import background, committer, route_plan, takeover
-from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_context import RouteParts
 from sluiceway.schedule import pieces, runner, steady_clock
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.registry import CatalogAccess
@@ -71,7 +71,7 @@ from sluiceway.storage.contract import Storage
 from sluiceway.upkeep import (
     compactor,
     counts_feed,
-    dirty_keeping,
+    dirty_retention,
     housekeeping,
     lanes,
     record_queue,
@@ -314,7 +314,7 @@ class World:
             source=SourceAccess("kafka", (("bootstrap.servers", "sim:9092"),)),
             format=FormatChoice("json", (("tombstones", "skip"),)),
             catalog=CatalogAccess(),
-            hive=TableOptions("thrift://sim", "db", ROUTE, SCHEMA, ()),
+            table=TableOptions("thrift://sim", "db", ROUTE, SCHEMA, ()),
             columns=SCHEMA,
             meta=(),
             event_time=None,
@@ -547,14 +547,14 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),
-    (forgetting, "MAX_PARTITIONS", 2),
+    (kept_partitions, "MAX_PARTITIONS", 2),
     (pieces, "LEAST_PIECE", 1),
     (pieces.SplitPieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", READERS_GRACE_S),
-    (tenure, "LOOK_EVERY_S", 1.0),
+    (driver_term, "LOOK_EVERY_S", 1.0),
     (steady_clock, "BELIEVE_AFTER_S", BELIEVE_AFTER_S),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
-    (dirty_keeping, "READERS_GRACE_S", 4.0),
+    (dirty_retention, "READERS_GRACE_S", 4.0),
     (short_driver, "RouteParts", partial(RouteParts, background=(_begin_background,))),
     (background, "WorkRewriter", _rewriter),
     (compactor, "MOST_IN_A_GROUP", 2),

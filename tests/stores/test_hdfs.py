@@ -22,7 +22,7 @@ from sluiceway.lab.lab import Lab
 from sluiceway.storage.access import StoreAccess, Stores
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.storage.hdfs import closing
-from sluiceway.storage.hdfs.in_time import begun
+from sluiceway.storage.hdfs.timed_calls import begun
 from sluiceway.storage.registry import open_storage
 from tools.hdfs_admin import hdfs_admin
 from tools.stores_under_test import HdfsUnderTest

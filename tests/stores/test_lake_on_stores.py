@@ -12,7 +12,7 @@ from pathlib import Path
 from sluiceway.host.java import find_java
 from sluiceway.lab.jars import PinnedJar, default_cache_folder, ensure_jars, jars_folder
 from sluiceway.lab.lab import Lab, LabEndpoints
-from sluiceway.lab.progress import ignore_progress
+from sluiceway.lab.support import ignore_progress
 from sluiceway.observe.failpoints import Action, FailpointSpec
 from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.lab_fixture import TopicFactory

@@ -299,7 +299,7 @@ def test_job_waits_for_the_end_of_safe_mode_and_has_every_row(
         hdfs_admin(hdfs, "-safemode", "leave")
         ended = driver.wait()
     assert ended.exit_code == 0, ended.stderr
-    assert HdfsUnderTest(hdfs).open().list(f"{job.route.hive.location}/dt=20261120/hr=08")
+    assert HdfsUnderTest(hdfs).open().list(f"{job.route.table.location}/dt=20261120/hr=08")
 
 
 def test_second_driver_of_a_table_ends_with_7_and_the_first_goes_on(
@@ -339,7 +339,7 @@ def test_published_file_that_was_deleted_by_hand_is_named_by_verify(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert jobs.ended(job, environment).exit_code == 0
-    storage, hour = store.open(), f"{job.route.hive.location}/dt=20261120/hr=08"
+    storage, hour = store.open(), f"{job.route.table.location}/dt=20261120/hr=08"
     (file,) = [each.path for each in storage.list(hour) if each.path.endswith(".parquet")]
     storage.remove(file)
     done = subprocess.run(

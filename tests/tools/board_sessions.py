@@ -11,7 +11,7 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step
 from sluiceway.route.clients import open_sink, open_source
-from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_session import RouteSession
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.local import LocalStorage

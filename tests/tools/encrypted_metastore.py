@@ -11,8 +11,8 @@ from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import MetastoreUnavailableError
 from sluiceway.host.java import find_java
 from sluiceway.lab.metastore import HadoopSide, MetastoreServer
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
 from sluiceway.lab.server import ServerSite
+from sluiceway.lab.support import LOOPBACK, pick_free_ports
 from tools.keytool import STORE_PASSWORD, Keytool
 from tools.route_faults import wait_until
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluiceway.lab.ports import LOOPBACK
+from sluiceway.lab.support import LOOPBACK
 
 _END_S = 10.0
 

@@ -24,8 +24,8 @@ from confluent_kafka.admin import (
 from sluiceway.host.java import JavaHome, find_java
 from sluiceway.lab.jars import default_cache_folder
 from sluiceway.lab.kafka import KafkaServer
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
 from sluiceway.lab.server import ServerSite
+from sluiceway.lab.support import LOOPBACK, pick_free_ports
 from tools.keytool import STORE_PASSWORD, Keytool
 from tools.route_faults import wait_until
 

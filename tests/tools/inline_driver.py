@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from sluiceway.cli import app
-from sluiceway.job import run
+from sluiceway.driver import run
 from tools.inline_runner import InlineRunner
 
 

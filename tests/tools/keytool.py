@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from sluiceway.host.java import JavaHome
-from sluiceway.lab.ports import LOOPBACK
+from sluiceway.lab.support import LOOPBACK
 
 STORE_PASSWORD: Final = "of-stores-only-52ab"  # noqa: S105 - opens nothing but tests' own stores
 

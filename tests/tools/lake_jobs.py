@@ -9,8 +9,8 @@ from pyiceberg.table import Table
 
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.job.run import Observers, run_routes
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.run import Observers, run_routes
+from sluiceway.driver.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.loader import load_job
 from sluiceway.observe.log import stderr_log

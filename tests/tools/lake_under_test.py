@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 
 from sluiceway.errors import SluicewayError, StorageUnavailableError
 from sluiceway.followers.files import Publisher
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -216,7 +216,7 @@ class LakeUnderTest:
             LEDGER,
             hashes_of(self.log),
             target_bytes=self.options.target_bytes,
-            events=events or stderr_log(level="error"),
+            log=events or stderr_log(level="error"),
             begin=begin,
             clock=clock,
         )

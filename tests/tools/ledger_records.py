@@ -3,9 +3,9 @@
 from dataclasses import replace
 from uuid import uuid4
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.data_parts import LateRows
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.places import intent_folder
 from sluiceway.ledger.records import (
     FORMAT,

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from sluiceway.cli.job_file import load_checked_job
+from sluiceway.driver.run import Observers, run_routes
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import SluicewayError
-from sluiceway.job.run import Observers, run_routes
-from sluiceway.job.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress

@@ -13,9 +13,8 @@ from typing import Any
 from sluiceway.host.java import JavaHome
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.lab.kerberos import REALM, KdcServer, Realm
-from sluiceway.lab.ports import pick_free_ports
-from sluiceway.lab.progress import ignore_progress
 from sluiceway.lab.server import ServerSite, accepts_connections
+from sluiceway.lab.support import ignore_progress, pick_free_ports
 from tools.route_faults import wait_until
 
 _NO_JAVA = JavaHome(Path("/nowhere"), 0, "none")

@@ -23,7 +23,7 @@ from functools import cache
 from typing import Any
 
 from sluiceway.errors import InvariantError, LedgerCorruptError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import (

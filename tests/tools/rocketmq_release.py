@@ -10,9 +10,9 @@ from typing import Final
 
 from sluiceway.host.java import find_java
 from sluiceway.lab.jars import PinnedJar, default_cache_folder, ensure_jars, jars_folder
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
 from sluiceway.lab.rocketmq import BROKER_STORE, OPENED_TO_SERVERS
 from sluiceway.lab.server import QUICK_JVM_FLAGS, accepts_connections, server_environment
+from sluiceway.lab.support import LOOPBACK, pick_free_ports
 from tools.rocketmq_writer import RocketMqWriter
 
 _HERE = Path(__file__).resolve().parent

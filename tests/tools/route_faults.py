@@ -11,8 +11,8 @@ from typing import Protocol
 
 import pytest
 
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import SluicewayError
-from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.records import DataRecord, RowCounts
 from sluiceway.observe.steps import Observer, Step, ignore_step
 from tools.route_runs import RouteRun

@@ -11,9 +11,9 @@ from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.audit.pick_route import job_routes, pick_route
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.job.run import Observers, RunExtra, run_routes
-from sluiceway.job.status_board import StatusBoard
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.run import Observers, RunExtra, run_routes
+from sluiceway.driver.status_board import StatusBoard
+from sluiceway.driver.stop import StopSignal
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.log import LedgerLog

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.live_files import LiveFiles
 from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.types.strict_json import BigInt

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.stop import StopSignal
 from tools.lake_jobs import LakeJob
 
 PATIENCE_S = 120.0

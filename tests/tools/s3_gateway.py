@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluiceway.lab.jars import default_cache_folder
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
 from sluiceway.lab.s3 import S3Endpoint, S3Server
 from sluiceway.lab.server import accepts_connections
+from sluiceway.lab.support import LOOPBACK, pick_free_ports
 
 _PATIENCE_S = 20.0
 

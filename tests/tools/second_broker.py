@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from sluiceway.lab.lab import Lab
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
+from sluiceway.lab.support import LOOPBACK, pick_free_ports
 from tools.route_faults import wait_until
 
 SECOND = 2

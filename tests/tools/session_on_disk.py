@@ -15,14 +15,14 @@ from sluiceway.errors import SourceUnavailableError
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.jobfile.loader import parse_job
-from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.owned_ledger import OwnedLedger
+from sluiceway.ledger.driver_term import OwnedLedger
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.records import RowCounts
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, ignore_step
 from sluiceway.route import takeover
-from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_session import RouteSession
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.source_view import SourceView, read_source_view

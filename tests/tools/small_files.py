@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.reading import file_ending

@@ -15,8 +15,8 @@ import pyspark
 from sluiceway.host.java import find_java
 from sluiceway.host.process import ProcessIdentity, identity_of, is_alive
 from sluiceway.lab.demo import process_tree
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
 from sluiceway.lab.server import QUICK_JVM_FLAGS
+from sluiceway.lab.support import LOOPBACK, pick_free_ports
 
 PATIENCE_S = 120.0
 _GRACE_S = 15.0

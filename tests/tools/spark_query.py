@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sluiceway.driver.spark.session import start_session
 from sluiceway.host.java import find_java
-from sluiceway.job.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -90,8 +90,8 @@ def spark_watcher(metastore_uri: str, table: str, folder: Path) -> Iterator[Spar
 
 def main() -> int:
     """Look until its input is closed."""
+    from sluiceway.driver.spark.session import start_session  # noqa: PLC0415 - heavy, and here only
     from sluiceway.host.java import find_java  # noqa: PLC0415
-    from sluiceway.job.session import start_session  # noqa: PLC0415 - heavy, and here only
 
     metastore_uri, table = sys.argv[1:]
     over = threading.Event()

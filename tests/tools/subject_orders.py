@@ -63,7 +63,7 @@ def reads(
 
 def add_column(run: RouteRun, metastore_uri: str, name: str, kind: str) -> None:
     """`ALTER TABLE` as another client does it."""
-    hive = run.job.route.hive
+    hive = run.job.route.table
     with raw_client(metastore_uri) as client:
         raw = client.get_table(hive.database, hive.table)
         raw.sd.cols = [*raw.sd.cols, ttypes.FieldSchema(name, kind)]
@@ -72,7 +72,7 @@ def add_column(run: RouteRun, metastore_uri: str, name: str, kind: str) -> None:
 
 def table_columns(run: RouteRun, metastore_uri: str) -> list[tuple[str, str]]:
     """Names and types of the table's columns, as the metastore has them."""
-    hive = run.job.route.hive
+    hive = run.job.route.table
     with raw_client(metastore_uri) as client:
         columns = client.get_table(hive.database, hive.table).sd.cols
     return [(column.name, column.type) for column in columns]

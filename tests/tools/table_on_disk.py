@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.data_parts import WatermarkRecord
+from sluiceway.ledger.driver_term import Owner
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import RowCounts
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, encode

@@ -20,7 +20,7 @@ _END_S = 60.0
 # One request a line: statements for a session of their own, which keeps nothing of another's.
 _SPARK_SQL = """
 import json, sys
-from sluiceway.job.query import open_hive_session
+from sluiceway.driver.spark.query import open_hive_session
 session, _ = open_hive_session(sys.argv[1], json.loads(sys.argv[2]))
 for line in sys.stdin:
     fresh = session.newSession()

@@ -15,8 +15,8 @@ from hdfs_native import Client, WriteOptions
 from sluiceway.host.java import find_java
 from sluiceway.lab.hdfs import write_hadoop_settings
 from sluiceway.lab.jars import default_cache_folder, jars_folder, pinned_jars, spark_jars_folder
-from sluiceway.lab.ports import LOOPBACK, pick_free_ports
 from sluiceway.lab.server import OPENED_TO_JVMS, QUICK_JVM_FLAGS, accepts_connections
+from sluiceway.lab.support import LOOPBACK, pick_free_ports
 
 SERVICE = "pair"
 FIRST, SECOND = "nn1", "nn2"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.job.spark_task import run_spark_task, warm_task
+from sluiceway.driver.spark.spark_task import run_spark_task, warm_task
 from sluiceway.worker.preload import forget_archives
 
 

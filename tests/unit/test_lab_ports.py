@@ -1,6 +1,6 @@
 import socket
 
-from sluiceway.lab.ports import LOOPBACK, is_free, pick_free_ports
+from sluiceway.lab.support import LOOPBACK, is_free, pick_free_ports
 
 
 def test_pick_free_ports_gives_different_ones_that_can_be_bound() -> None:

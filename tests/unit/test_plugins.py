@@ -270,7 +270,7 @@ def test_job_file_names_plugins_and_their_options_as_they_are_written() -> None:
     assert config.format == FormatChoice("lines", (("depth", "012"), ("strict", "true")))
     assert config.source == SourceAccess("queue", (("password", "hush"), ("where", "here")))
     assert config.catalog == CatalogAccess("glue", (("region", "7"),))
-    assert config.hive.metastore == ""
+    assert config.table.metastore == ""
     assert load(JOB.replace("{lines:", "{ion:")).format.name == "ion"
     place = "{connection: lake, name: ods.t, location: 's3://bucket/t'}"
     moved = load(JOB.replace("{connection: lake, name: ods.t}", place))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.ledger.dirty_files import dirty_sources
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import PURGE, LaneDataRecord, LaneRange, LaneRecord
 from sluiceway.ledger.lane_state import LaneState
@@ -76,15 +76,15 @@ class DirtyRows:
     lanes: list[Lane] = field(default_factory=list)
 
     @classmethod
-    def read(cls, log: LedgerLog) -> "DirtyRows":
+    def read(cls, ledger: LedgerLog) -> "DirtyRows":
         """Read the whole log; changes nothing.
 
         Raises:
             LedgerCorruptError: The log is damaged.
             StorageUnavailableError: The store failed.
         """
-        found = cls(log)
-        for record, raw in log.records():
+        found = cls(ledger)
+        for record, raw in ledger.records():
             found.fold.apply(record, raw)
             found._take(record)
         found.lanes = [
@@ -212,9 +212,9 @@ def matching(rows: DirtyRows, wanted: DirtyFilter) -> Iterator[Matched]:
             yield Matched(file, keys.take(pa.array(numbers)), numbers)
 
 
-def _keys(log: LedgerLog, file: DirtyFile) -> pa.Table:
+def _keys(ledger: LedgerLog, file: DirtyFile) -> pa.Table:
     size = len(file.states)
-    read = read_dirty_rows(log.storage, place_of(log, file), 0, size, _KEYS)
+    read = read_dirty_rows(ledger.storage, place_of(ledger, file), 0, size, _KEYS)
     batches = [batch for _, batch in read]
     if sum(batch.num_rows for batch in batches) != size:
         raise StorageUnavailableError(
@@ -225,28 +225,28 @@ def _keys(log: LedgerLog, file: DirtyFile) -> pa.Table:
     return pa.Table.from_batches(batches)
 
 
-def is_let_go(log: LedgerLog, file: DirtyFile) -> bool:
+def is_let_go(ledger: LedgerLog, file: DirtyFile) -> bool:
     """Whether a file may be gone and is: no reader can ask for a row of it again.
 
     Raises:
         StorageUnavailableError: The store failed.
     """
     consumed = bool((file.states >= DirtyState.REPLAYED).all())
-    return consumed and log.storage.status(log.layout.final(file.record.final)) is None
+    return consumed and ledger.storage.status(ledger.layout.final(file.record.final)) is None
 
 
-def place_of(log: LedgerLog, file: DirtyFile) -> str:
+def place_of(ledger: LedgerLog, file: DirtyFile) -> str:
     """Where the file is now: a file may be committed and not yet published.
 
     Raises:
         StorageUnavailableError: The store failed, or the file is in neither place.
     """
-    for path in (log.layout.final(file.record.final), log.layout.attempt(file.record.staged)):
-        if log.storage.status(path) is not None:
+    for path in (ledger.layout.final(file.record.final), ledger.layout.attempt(file.record.staged)):
+        if ledger.storage.status(path) is not None:
             return path
     raise StorageUnavailableError(
         "a committed dirty file is gone",
-        where=log.layout.final(file.record.final),
+        where=ledger.layout.final(file.record.final),
         hint="bring it back from a backup; `sluiceway verify JOB` lists all that is missing",
     )
 
@@ -306,7 +306,7 @@ def grouped(found: Sequence[Matched]) -> list[DirtyGroup]:
     return sorted(result, key=lambda each: (-each.rows, each.reason, each.path, each.state))
 
 
-def whole_rows(log: LedgerLog, found: Matched) -> Iterator[dict[str, object]]:
+def whole_rows(ledger: LedgerLog, found: Matched) -> Iterator[dict[str, object]]:
     """The selected rows, with all that was kept of them.
 
     Raises:
@@ -315,7 +315,7 @@ def whole_rows(log: LedgerLog, found: Matched) -> Iterator[dict[str, object]]:
     file = found.file
     start, stop = int(found.numbers[0]), int(found.numbers[-1]) + 1
     wanted = set(found.numbers.tolist())
-    for first, batch in read_dirty_rows(log.storage, place_of(log, file), start, stop):
+    for first, batch in read_dirty_rows(ledger.storage, place_of(ledger, file), start, stop):
         for number, row in enumerate(batch.to_pylist(), first):
             if number in wanted:
                 yield {

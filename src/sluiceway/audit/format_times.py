@@ -29,3 +29,13 @@ def span(us: int) -> str:
 def ago(us: int) -> str:
     """`3m ago`; a clock that was set back counts as now."""
     return f"{span(max(0, us))} ago"
+
+
+def counted(number: int, one: str) -> str:
+    """`1 file`, `2,000 files`.
+
+    Args:
+        number: How many there are.
+        one: The word for one of them, which takes an s for several.
+    """
+    return f"1 {one}" if number == 1 else f"{number:,} {one}s"

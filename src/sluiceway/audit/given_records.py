@@ -126,8 +126,8 @@ def _foresee_alone(config: RouteConfig, folder: str) -> PlannedRoute:
     """The route as it would start with a new table, in a catalog in an empty folder."""
     if config.columns is None and config.awaits_columns is None:
         return foresee_route(config)
-    hive = replace(
-        config.hive,
+    table = replace(
+        config.table,
         metastore=f"{FOLDER}{folder}",
         metastore_options=(),
         create=True,
@@ -135,7 +135,7 @@ def _foresee_alone(config: RouteConfig, folder: str) -> PlannedRoute:
         stores=NO_STORES,
     )
     access = CatalogAccess()
-    if hive.lake is not None:
+    if table.lake is not None:
         place = (("uri", f"sqlite:///{folder}/catalog.db"), ("warehouse", f"file://{folder}"))
         access = CatalogAccess(ICEBERG, (("kind", "sql"), *place))
-    return foresee_route(replace(config, catalog=access, hive=hive))
+    return foresee_route(replace(config, catalog=access, table=table))

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from uuid import uuid4
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.audit.planned_route import PlannedRoute, foresee_route, foresee_source
 from sluiceway.audit.row_preview import newest_splits
 from sluiceway.errors import SluicewayError
@@ -99,7 +99,7 @@ def check_servers(spec: JobSpec, routes: Sequence[RouteConfig]) -> Iterator[Find
     for route in spec.routes:
         if named_registry(route) is not None:
             yield _guarded("registry", route.route or spec.name, partial(_registry, route))
-    for config in {config.hive.metastore: config for config in routes}.values():
+    for config in {config.table.metastore: config for config in routes}.values():
         if config.catalog.kind == METASTORE:
             yield from _metastore(config)
     seen: set[str] = set()
@@ -246,9 +246,9 @@ def _registry(route: RouteSpec) -> Finding:
 
 
 def _metastore(config: RouteConfig) -> Iterator[Finding]:
-    subject = config.hive.metastore
+    subject = config.table.metastore
     try:
-        seen = read_metastore(config.hive)
+        seen = read_metastore(config.table)
     except SluicewayError as error:
         yield _failed("metastore", subject, error)
         return
@@ -266,7 +266,7 @@ def _metastore(config: RouteConfig) -> Iterator[Finding]:
 
 def _route(config: RouteConfig, seen: set[str]) -> Iterator[Finding]:
     """Table, store and topics of a route; `seen` are volumes that were tried."""
-    table = f"{config.hive.database}.{config.hive.table}"
+    table = f"{config.table.database}.{config.table.table}"
     try:
         route = foresee_route(config)
     except SluicewayError as error:

@@ -272,7 +272,7 @@ def _moves(one: _Found) -> bool:
 def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> ObservedRoute:
     blank = RouteStatus(
         route=config.route,
-        table=f"{config.hive.database}.{config.hive.table}",
+        table=f"{config.table.database}.{config.table.table}",
         as_of_ms=time.time_ns() // 1_000_000,
     )
     if isinstance(one, TableNotFoundError | LedgerMismatchError):

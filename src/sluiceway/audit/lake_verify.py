@@ -10,26 +10,30 @@ import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
+from sluiceway.audit.table_files import ListedTableFile, TableFiles
 from sluiceway.audit.verify import VerifyReport
+from sluiceway.errors import NotInThisVersionError, TableNotFoundError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.places import is_below
 from sluiceway.ledger.records import DataRecord, RangeRecord
 from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
-from sluiceway.sinks.iceberg.held_key import identifier_names
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
+from sluiceway.sinks.iceberg.identifier_key import identifier_names
 from sluiceway.sinks.iceberg.publish.lake_table import LEDGER_PROPERTY
-from sluiceway.sinks.iceberg.through import (
+from sluiceway.sinks.iceberg.table_history import (
     SUMMARY_COMPACTION,
     SUMMARY_FROM,
     SUMMARY_LEDGER,
     SUMMARY_THROUGH,
     LastSnapshot,
+    Lineage,
+    lineage,
     read_through,
     record_hash,
 )
-from sluiceway.storage.locations import path_below
+from sluiceway.storage.locations import normalise_location, path_below
 from sluiceway.storage.registry import open_storage
 
 _KIND = "keys"
@@ -124,9 +128,9 @@ def verify_lake(config: RouteConfig, *, deep: bool) -> VerifyReport:
     report = VerifyReport(deep=deep, lake=True)
     ledger = _read(place, report)
     first = ledger.fold.first_fence
-    catalog = open_catalog(dict(config.catalog.options), config.hive.timeout_s)
+    catalog = open_catalog(dict(config.catalog.options), config.table.timeout_s)
     try:
-        name = (config.hive.database, config.hive.table)
+        name = (config.table.database, config.table.table)
         table = catalog.load(name)
         if table is None or first is None:
             report.unchecked.append("the table has no ledger yet")
@@ -304,3 +308,51 @@ def _check_rows(
     if distinct != found.num_rows:
         twice = found.num_rows - distinct
         report.add("offsets", "table", f"{twice} rows have an offset that another row has")
+
+
+def lake_files(config: RouteConfig, below: str = "") -> TableFiles:
+    """The live data files of a lake table, those of other writers too. Changes nothing.
+
+    Args:
+        config: The route.
+        below: A partition, or a folder above some; empty for the whole table.
+
+    Raises:
+        TableNotFoundError: The catalog does not have the table.
+        NotInThisVersionError: Some files have deleted rows, which a list of files cannot say.
+        MetastoreUnavailableError: The catalog does not answer.
+    """
+    where = f"{config.table.database}.{config.table.table}"
+    catalog = open_catalog(dict(config.catalog.options), config.table.timeout_s)
+    try:
+        table = catalog.load((config.table.database, config.table.table))
+        if table is None:
+            raise TableNotFoundError(
+                "the catalog does not have the table",
+                where=where,
+                hint="`sluiceway run JOB` creates it; until then there is nothing to look at",
+            )
+        metadata = table.metadata
+        ledger = metadata.properties.get(LEDGER_PROPERTY, "").partition("@")[0]
+        through = read_through(metadata.properties, ledger, where=where)
+        name, found = below.strip("/"), []
+        for task in table.scan().plan_files():
+            if task.delete_files:
+                raise NotInThisVersionError(
+                    "files of the table have deleted rows, which a list of files does not tell",
+                    where=where,
+                    hint="read it with an engine that knows Iceberg",
+                )
+            file = task.file
+            spec = metadata.specs()[file.spec_id]
+            partition = spec.partition_to_path(file.partition, metadata.schema())
+            if name and not is_below(partition, name):
+                continue
+            values = tuple(part.partition("=")[2] for part in partition.split("/") if part)
+            path = str(file.file_path)
+            path = normalise_location(path) if path.startswith("file:") else path
+            size, rows = file.file_size_in_bytes, file.record_count
+            found.append(ListedTableFile(partition, values, path, int(rows), int(size)))
+    finally:
+        catalog.close()
+    return TableFiles(-1 if through is None else through.slot, tuple(found))

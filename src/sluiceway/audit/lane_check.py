@@ -14,7 +14,7 @@ from sluiceway.audit.offset_check import (
 )
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.ledger.dirty_files import dirty_sources, late_sources
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import is_late_place, late_folder
 from sluiceway.ledger.places import partition_in

@@ -1,16 +1,16 @@
 """Which rows of the late place can be brought into their partitions, by the ledger alone."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.ledger.dirty_files import late_sources
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.lane_records import LATE, LaneRange
+from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRange
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.places import is_below
+from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest
 
@@ -24,15 +24,15 @@ class LateFiles:
     files: dict[str, FileRecord] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, log: LedgerLog) -> "LateFiles":
+    def read(cls, ledger: LedgerLog) -> "LateFiles":
         """Read the whole log; changes nothing.
 
         Raises:
             LedgerCorruptError: The log is damaged.
             StorageUnavailableError: The store failed.
         """
-        found = cls(log)
-        for record, raw in log.records():
+        found = cls(ledger)
+        for record, raw in ledger.records():
             found.fold.apply(record, raw)
             first = found.fold.first_fence
             if first is not None:
@@ -95,3 +95,41 @@ def choose_late(rows: LateFiles, wanted: Sequence[str] = ()) -> LateChoice:
     left_out = len(ranges) > MOST_RANGES
     chosen = tuple(ranges[:MOST_RANGES])
     return LateChoice(chosen, counts.total(), dict(counts), sealed, dropped, left_out)
+
+
+def rows_aside(log: LedgerLog, fold: Fold) -> Mapping[str, int]:
+    """Closed prefix -> its rows in the late place; prefixes without such rows are left out.
+
+    Args:
+        log: The ledger.
+        fold: The fold of the whole ledger.
+
+    Raises:
+        LedgerCorruptError: A record is damaged.
+        StorageUnavailableError: The store failed.
+    """
+    late = {name: each for name, each in fold.closed.items() if each.late_rows}
+    if not late or not (fold.late_rows.side or fold.lanes.counts.late):
+        return {}
+    if not (fold.late_rows.reopen or fold.lanes.counts.written or fold.lanes.late.read):
+        return {name: each.late_rows for name, each in late.items()}
+    ledger = "" if fold.first_fence is None else fold.first_fence.ledger
+    lying: dict[str, tuple[list[str], int]] = {}
+    first = min(each.closed_seq for each in late.values())
+    for record, _ in log.records(first):
+        if record.seq >= fold.next_seq:
+            break
+        for source, file in late_sources(ledger, record).items():
+            above = prefixes(late_folder(file.final))
+            # As in the ledger's own sum: rows that came before the time was closed do not count.
+            closed = [
+                name for name in above if name in late and record.seq >= late[name].closed_seq
+            ]
+            lying[str(source)] = closed, int(file.rows)
+        if isinstance(record.body, LaneDataRecord):
+            for span in record.body.ranges:
+                lying.pop(span.source, None)
+    found: Counter[str] = Counter()
+    for closed, rows in lying.values():
+        found.update(dict.fromkeys(closed, rows))
+    return found

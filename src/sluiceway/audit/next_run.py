@@ -89,16 +89,16 @@ def foresee_run(config: RouteConfig, records: int) -> NextRun:
     """
     route = foresee_route(config)
     source = foresee_source(route)
-    risks = [Risk(Weight.STOPS, _told(error), error.hint) for error in source.problems]
+    risks = [Risk(Weight.STOPS, _error_text(error), error.hint) for error in source.problems]
     sample = NOTHING
     try:
         sample = preview_rows(route, newest_splits(source.starts, records) if records else ())
     except Fatal as error:
-        risks.append(Risk(Weight.STOPS, _told(error), error.hint))
+        risks.append(Risk(Weight.STOPS, _error_text(error), error.hint))
     risks += [*_start_risks(route, source.starts), *_row_risks(route, sample), *_table_risks(route)]
     return NextRun(
         route=route.config.route,
-        table=f"{config.hive.database}.{config.hive.table}",
+        table=f"{config.table.database}.{config.table.table}",
         exists=route.table.exists,
         changes=_changes(route, source, sample),
         starts=source.starts,
@@ -107,7 +107,7 @@ def foresee_run(config: RouteConfig, records: int) -> NextRun:
     )
 
 
-def _told(error: SluicewayError) -> str:
+def _error_text(error: SluicewayError) -> str:
     place = f"{error.where}: " if error.where else ""
     return f"[{error.code}] {place}{error.message}"
 

@@ -11,10 +11,11 @@ from sluiceway.errors import (
     StateConflictError,
 )
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.owned_ledger import Owner
+from sluiceway.route.ownership import check_ledger
 from sluiceway.sinks.contract import InspectedTable, TableSink
 from sluiceway.sinks.registry import find_table, open_sink
 from sluiceway.storage.contract import Storage
@@ -74,13 +75,13 @@ def open_table(config: RouteConfig) -> OpenTable:
         NotInThisVersionError: It is a lake table, or a plug-in's that cannot answer this.
         UnhealthyEnvironmentError: Its location is on a store that this version cannot read.
     """
-    if config.hive.lake is not None:
+    if config.table.lake is not None:
         raise NotInThisVersionError(
             "this command does not know lake tables yet",
-            where=f"{config.hive.database}.{config.hive.table}",
+            where=f"{config.table.database}.{config.table.table}",
             hint="status, ledger, offsets, dirty and partitions do; engines read the table itself",
         )
-    sink = open_sink(config.catalog, config.hive)
+    sink = open_sink(config.catalog, config.table)
     try:
         table = sink.inspect()
         storage, root = open_storage(table.identity.home, config.stores)
@@ -102,10 +103,10 @@ def refuse_lakes(routes: Iterable[RouteConfig], command: str, instead: str) -> N
         NotInThisVersionError: A route fills a lake table.
     """
     for config in routes:
-        if config.hive.lake is not None:
+        if config.table.lake is not None:
             raise NotInThisVersionError(
                 f"`sluiceway {command}` does not know lake tables in this version",
-                where=f"{config.hive.database}.{config.hive.table}",
+                where=f"{config.table.database}.{config.table.table}",
                 hint=instead,
             )
 
@@ -116,7 +117,7 @@ def open_place(config: RouteConfig) -> LedgerPlace:
     Raises:
         SluicewayError: As `open_table`; lake tables are found too.
     """
-    storage, root = open_storage(find_table(config.catalog, config.hive).home, config.stores)
+    storage, root = open_storage(find_table(config.catalog, config.table).home, config.stores)
     return FoundLedger(config, storage, LedgerLayout(root, config.route))
 
 
@@ -129,8 +130,8 @@ def find_ledger(config: RouteConfig) -> LedgerPlace:
     Raises:
         SluicewayError: As `open_place`, when the catalog is asked.
     """
-    if config.hive.location is not None and config.hive.lake is None:
-        storage, root = open_storage(normalise_location(config.hive.location), config.stores)
+    if config.table.location is not None and config.table.lake is None:
+        storage, root = open_storage(normalise_location(config.table.location), config.stores)
         layout = LedgerLayout(root, config.route)
         if storage.status(layout.owner) is not None:
             return FoundLedger(config, storage, layout)
@@ -210,3 +211,38 @@ def refuse_foreign_table(table: LedgerPlace) -> None:
             where=layout.owner,
             hint=_WHOSE_JOB,
         )
+
+
+def identity_problems(
+    storage: Storage, layout: LedgerLayout, fold: Fold, table: InspectedTable, config: RouteConfig
+) -> list[tuple[str, str]]:
+    """What a driver's start would refuse about the table and its ledger. Changes nothing.
+
+    Called by `verify`, once a route, after its log was folded.
+
+    Returns:
+        (where, message) of each problem; empty when all is right.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    raw = storage.read(layout.owner)
+    if raw is None:
+        return [(layout.owner, "OWNER is gone")] if fold.next_seq else []
+    try:
+        owner = decode(raw, Owner)
+    except StrictJsonError as error:
+        return [(layout.owner, f"OWNER is unreadable: {error}")]
+    problems = []
+    if (owner.job, owner.route) != (config.job, config.route):
+        text = f"names job {owner.job}, route {owner.route}; this is {config.job}, {config.route}"
+        problems.append((layout.owner, text))
+    first = fold.first_fence
+    if first is not None and (first.job, first.route) != (owner.job, owner.route):
+        text = f"the log is of job {first.job}, route {first.route}, OWNER says {owner.route}"
+        problems.append((layout.log, text))
+    try:
+        check_ledger(table.state(), owner, fold)
+    except SluicewayError as error:
+        problems.append((str(table.identity), str(error)))
+    return problems

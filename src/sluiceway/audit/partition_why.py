@@ -23,6 +23,7 @@ from sluiceway.eventtime.watermark import (
     WatermarkRule,
     route_watermark,
 )
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
@@ -273,9 +274,9 @@ def _waiting(
         why = replace(why, reason=Reason.IN_ORDER, text="what is before it is closed first")
         if now_us < period.end_us:
             over = f"its time is over at {moment(period.end_us)}"
-            return _told_counts(fold, replace(why, reason=Reason.NOT_OVER, text=over))
+            return _with_counts(fold, replace(why, reason=Reason.NOT_OVER, text=over))
     if why.reason not in (Reason.CLOSING, Reason.IN_ORDER) or ready.counts is None:
-        return _told_counts(fold, why)
+        return _with_counts(fold, why)
     found = counted_due(fold, ready)
     if found.due is not None and period in found.due.periods:
         return replace(why, reason=Reason.CLOSING, text=_CLOSING)
@@ -290,7 +291,7 @@ def _waiting(
         return replace(why, reason=Reason.COUNTS, text=counts_text(fold, seen))
     before = "" if seen is None else f": {counts_text(fold, seen)}"
     text = f"{first.prefix} is closed before it{before}"
-    return _told_counts(fold, replace(why, reason=Reason.IN_ORDER, text=text))
+    return _with_counts(fold, replace(why, reason=Reason.IN_ORDER, text=text))
 
 
 def _is_behind_closed(fold: FoldState, ready: ReadyRule, period: Period) -> bool:
@@ -299,7 +300,7 @@ def _is_behind_closed(fold: FoldState, ready: ReadyRule, period: Period) -> bool
     return any(each is not None and period < each for each in closed)
 
 
-def _told_counts(fold: FoldState, why: WaitExplanation) -> WaitExplanation:
+def _with_counts(fold: FoldState, why: WaitExplanation) -> WaitExplanation:
     if why.counts is None:
         return why
     return replace(why, text=f"{why.text}. Its own {counts_text(fold, why.counts)}")
@@ -526,3 +527,52 @@ def _never_had_rows(holder: Holder, now_us: int) -> str:
     if holder.expected_us is not None:
         text += f", and counts as idle from {moment(holder.expected_us)} on (`idle_after`)"
     return text
+
+
+MOST_EXPLAINED = 5
+"""Times of one table that are listed with their reasons; the others are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unannounced:
+    """A time that readers do not see, or not in full.
+
+    Attributes:
+        prefix: Its folder, relative to the table.
+        rows: How many rows are committed.
+        reason: In words, as `partitions why` has it.
+    """
+
+    prefix: str
+    rows: int
+    reason: str
+
+
+def unannounced(
+    fold: FoldState, config: RouteConfig, now_us: int
+) -> tuple[tuple[Unannounced, ...], int]:
+    """The first times that are committed and not announced, and how many there are in all.
+
+    Args:
+        fold: The ledger.
+        config: Config of the route; without a block `ready` nothing is announced, and none is
+            listed.
+        now_us: The clock.
+    """
+    if config.ready is None:
+        return (), 0
+    rule = TimeRule.of(config)
+    waits = (
+        PartitionProgress.OPEN,
+        PartitionProgress.OVERDUE,
+        PartitionProgress.CLOSED,
+        PartitionProgress.LATE,
+    )
+    found = [
+        each for each in observed_prefixes(fold, rule, now_us) if each.state in waits and each.rows
+    ]
+    told = []
+    for each in found[:MOST_EXPLAINED]:
+        why = explain(fold, config.ready, rule, each.prefix, now_us)
+        told.append(Unannounced(each.prefix, each.rows, why.text))
+    return tuple(told), len(found)

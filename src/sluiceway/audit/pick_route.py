@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sluiceway.driver.discovery import Discovery
 from sluiceway.errors import WrongUsageError
-from sluiceway.job.discovery import Discovery
 from sluiceway.jobfile.blocks.models import JobSpec
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import RefusedTopic, RouteConfig
@@ -92,7 +92,7 @@ def routes_without_brokers(spec: JobSpec, log: Log, name: str | None) -> tuple[R
 
 def table_name(config: RouteConfig) -> str:
     """`database.table`, as people write it."""
-    return f"{config.hive.database}.{config.hive.table}"
+    return f"{config.table.database}.{config.table.table}"
 
 
 def pick_route(routes: Sequence[RouteConfig], name: str | None) -> RouteConfig:

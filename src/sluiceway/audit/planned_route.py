@@ -61,7 +61,7 @@ def foresee_route(config: RouteConfig) -> PlannedRoute:
         SluicewayError: A server does not answer or refuses.
     """
     config = registry_columns(config)
-    sink = open_sink(config.catalog, config.hive)
+    sink = open_sink(config.catalog, config.table)
     try:
         table = sink.foresee()
     finally:

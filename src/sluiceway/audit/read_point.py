@@ -113,10 +113,10 @@ def open_rows(config: RouteConfig) -> OpenLedger:
         RequestRefusedError: No driver has ever run for it.
         SluicewayError: As `read_ledger`.
     """
-    if config.hive.lake is not None:
+    if config.table.lake is not None:
         raise NotInThisVersionError(
             "rows of a lake table are not read by the ledger",
-            where=f"{config.hive.database}.{config.hive.table}",
+            where=f"{config.table.database}.{config.table.table}",
             hint='Spark reads and streams it by spark.read.format("iceberg")',
         )
     ledger = read_ledger(find_ledger(config))

@@ -3,18 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from sluiceway.audit.dirty_table_check import Found, dirty_table_problems
-from sluiceway.audit.identity_check import identity_problems
+from sluiceway.audit.format_times import counted
 from sluiceway.audit.offset_check import origin_columns
-from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_table
+from sluiceway.audit.open_table import (
+    OpenTable,
+    identity_problems,
+    open_table,
+    refuse_foreign_table,
+)
 from sluiceway.audit.pick_route import pick_route
-from sluiceway.audit.plain_counts import counted
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.errors import SluicewayError
 from sluiceway.followers.late_follow import late_table_of
 from sluiceway.jobfile.blocks.models import JobSpec
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import RouteConfig
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.clients import open_source
 from sluiceway.route.dirty_stores import dirty_table_of
@@ -90,7 +94,7 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
         LedgerMismatchError: Another job or route fills the table.
         SluicewayError: Something could not be asked; nothing is concluded then.
     """
-    if config.hive.lake is not None:
+    if config.table.lake is not None:
         # Clients of lake catalogs take a second to import.
         from sluiceway.audit.lake_verify import verify_lake  # noqa: PLC0415
 

@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass
 
-from sluiceway.audit.identity_check import identity_problems
-from sluiceway.audit.open_table import OpenTable, open_place, open_table, read_ledger
+from sluiceway.audit.open_table import (
+    OpenTable,
+    identity_problems,
+    open_place,
+    open_table,
+    read_ledger,
+)
 from sluiceway.errors import OffsetsLostError, Retriable, SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
@@ -132,13 +137,13 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
     finally:
         source.close()
     rows = tuple(_offsets(fold, SourcePartition(*key), view) for key in sorted(fold.sources))
-    table = f"{config.hive.database}.{config.hive.table}"
+    table = f"{config.table.database}.{config.table.table}"
     return RouteOffsets(config.route, table, rows, broker_error, problems)
 
 
 def _ledger_and_table(config: RouteConfig) -> tuple[Fold, tuple[str, ...]]:
     """The ledger, and why a start would refuse the table; a lake table is not checked."""
-    if config.hive.lake is not None:
+    if config.table.lake is not None:
         return read_ledger(open_place(config)).fold, ()
     table = open_table(config)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluiceway.audit.open_table import OpenLedger
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.live_files import LiveFiles, readers_of
 from sluiceway.ledger.log import LedgerLog
@@ -109,13 +109,13 @@ def published_records(ledger: OpenLedger, start: int = 0) -> Iterator[tuple[Reco
         yield record, raw
 
 
-def _is_there(log: LedgerLog, body: Body) -> bool:
+def _is_there(ledger: LedgerLog, body: Body) -> bool:
     files: tuple[FileRecord, ...] = ()
     if isinstance(body, EpochRecord):
         files = body.files
     elif isinstance(body, ReplaceRecord):
         files = body.added
-    return all(log.storage.status(log.layout.final(file.final)) is not None for file in files)
+    return all(ledger.storage.status(ledger.layout.final(file.final)) is not None for file in files)
 
 
 def _all_files(ledger: OpenLedger, name: str, *, on_ready: bool) -> TableFiles:

@@ -11,10 +11,10 @@ from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.upstream import read_owner
 from sluiceway.errors import SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.ledger.reader_leases import lease_name, read_reader_lease
 from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.storage.locations import normalise_location

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from sluiceway.audit.dirty_book import DirtyFold
+from sluiceway.audit.dirty_table_check import DirtyFold
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
 from sluiceway.followers.desired import is_to_be_shown
 from sluiceway.followers.ready_effects import SUCCESS
-from sluiceway.ledger.file_names import file_origin
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord, file_origin
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_partitions import name_of
 from sluiceway.ledger.folding.fold_state import PartitionState
@@ -26,8 +25,8 @@ from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.reading import count_rows, format_by_name, has_footer
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
-from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileStatus, Storage
+from sluiceway.storage.copying import stream_crc32c
 
 _MAX_FOREIGN = 100
 
@@ -192,8 +191,8 @@ class Verifier:
         if report.records == 0:
             report.add("chain", self._layout.log, "there is no ledger")
 
-    def _fold_records(self, log: LedgerLog) -> Fold:
-        for record, raw in log.records():
+    def _fold_records(self, ledger: LedgerLog) -> Fold:
+        for record, raw in ledger.records():
             self.fold.apply(record, raw)
             self._check_body(record)
         return self.fold

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from thrift.transport.TTransport import TTransportBase, TTransportException
 
 from sluiceway.errors import KerberosRefusedError, KerberosUnavailableError, SluicewayError
-from sluiceway.host.kerberos import log_in, login_of
-from sluiceway.host.kerberos_errors import may_come_back, what_to_do
+from sluiceway.host.kerberos import log_in, login_of, may_come_back, what_to_do
 
 if TYPE_CHECKING:
     from types import ModuleType

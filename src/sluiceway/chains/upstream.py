@@ -4,9 +4,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from sluiceway.errors import LedgerCorruptError, SourceUnavailableError
+from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.ledger.row_places import RowBook

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sluiceway import __version__
-from sluiceway.cli.views.errors_told import (
+from sluiceway.cli.views.error_text import (
     EXIT_BROKEN_PIPE,
     EXIT_FAILED,
     drop_output,
@@ -211,7 +211,7 @@ def _run(verb: Verb, args: list[str]) -> int:
         gc.set_threshold(_OBJECTS_BEFORE_GC, *gc.get_threshold()[1:])
         return _run_typer(verb, args, None)
     # Before anything heavy: a signal may come while modules are still being imported.
-    from sluiceway.job.stop import StopSignal, listening  # noqa: PLC0415
+    from sluiceway.driver.stop import StopSignal, listening  # noqa: PLC0415
 
     stop = StopSignal()
     with listening(stop):
@@ -245,7 +245,7 @@ def verb_command(verb: Verb) -> Any:
     """A verb's Typer command, without Typer's completion options: completion is its own verb."""
     import typer  # noqa: PLC0415 - as in `_run_typer`
 
-    from sluiceway.cli.views.help_layout import lay_out_help  # noqa: PLC0415
+    from sluiceway.cli.views.typed_commands import lay_out_help  # noqa: PLC0415
 
     command: Any = typer.main.get_command(import_module(verb.module).app)
     command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluiceway.errors import SubmissionError
-from sluiceway.host.carried import carry
+from sluiceway.host.copied_files import carry
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.jobfile.references import REFERENCE
 

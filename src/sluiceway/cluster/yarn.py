@@ -14,11 +14,11 @@ from pathlib import Path
 
 from sluiceway.cluster.job_archive import JobArchive, driver_program
 from sluiceway.cluster.spark_conf import PYTHON_THERE, UNPACKED
+from sluiceway.driver.spark.spark_login import login_settings
 from sluiceway.errors import SubmissionError
 from sluiceway.host.http import read_url
 from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin, log_in, realm_flag
-from sluiceway.job.spark_login import login_settings
 from sluiceway.jobfile.blocks.values import is_secret_key
 
 _SUBMIT_TIMEOUT_S = 600.0

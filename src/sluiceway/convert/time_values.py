@@ -28,12 +28,12 @@ def compile_day_text(policy: Policy) -> ReadTime:
         A function from text to days since 1970-01-01 or None; it raises DirtyValueError.
     """
     if policy.format is None:
-        return _telling(parse_iso_date)
+        return _explained(parse_iso_date)
     reader = compile_time_format(policy.format)
     if not reader.has_offset:
-        return _telling(lambda text: reader.read(text).second.toordinal() - EPOCH_ORDINAL)
+        return _explained(lambda text: reader.read(text).second.toordinal() - EPOCH_ORDINAL)
     zone = ZoneInfo(policy.timezone or "UTC")
-    return _telling(lambda text: _day_of(reader.read(text), zone))
+    return _explained(lambda text: _day_of(reader.read(text), zone))
 
 
 def compile_instant_text(policy: Policy) -> ReadTime:
@@ -43,7 +43,7 @@ def compile_instant_text(policy: Policy) -> ReadTime:
         A function from text to microseconds since the epoch or None; it raises DirtyValueError.
     """
     if policy.format is None and policy.timezone is None and policy.on_lossy == "dirty":
-        return _telling(parse_iso_timestamp)
+        return _explained(parse_iso_timestamp)
     reader = compile_time_format(policy.format or "iso8601")
     zone = ZoneInfo(policy.timezone) if policy.timezone else None
     rounding = policy.rounding
@@ -56,7 +56,7 @@ def compile_instant_text(policy: Policy) -> ReadTime:
                 return None
             raise
 
-    return _telling(read)
+    return _explained(read)
 
 
 def compile_day_of_instant(policy: Policy, read_us: ReadTime) -> ReadTime:
@@ -72,7 +72,7 @@ def compile_day_of_instant(policy: Policy, read_us: ReadTime) -> ReadTime:
         time_us = read_us(text)
         return None if time_us is None else day_in_zone(time_us, zone)
 
-    return _telling(read)
+    return _explained(read)
 
 
 def _day_of(wall: WallTime, zone: ZoneInfo) -> int:
@@ -83,8 +83,8 @@ def _day_of(wall: WallTime, zone: ZoneInfo) -> int:
     return day_in_zone(instant_us(wall, zone, "ROUND_FLOOR"), zone)
 
 
-def _telling(read: ReadTime) -> ReadTime:
-    def told(text: str) -> int | None:
+def _explained(read: ReadTime) -> ReadTime:
+    def explained(text: str) -> int | None:
         try:
             return read(text)
         except ImpossibleTimeError as error:
@@ -92,4 +92,4 @@ def _telling(read: ReadTime) -> ReadTime:
         except ValueError as error:
             raise DirtyValueError(DirtyReason.BAD_TIME, str(error)) from error
 
-    return told
+    return explained

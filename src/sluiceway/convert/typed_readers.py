@@ -169,12 +169,12 @@ def _time_or_bytes(
         return lambda value: value
     if isinstance(data_type, _TEXTS):
         read = json[JsonKind.STRING]
-        return _telling(lambda value: read(time_text(value)))
+        return _explained(lambda value: read(time_text(value)))
     if of is Day:
         return _day
     if isinstance(data_type, DateType):
         read_day = compile_day_of_instant(policy, int)
-        return _telling(lambda value: read_day(str(value.ns // NS_PER_US)))
+        return _explained(lambda value: read_day(str(value.ns // NS_PER_US)))
     return _instant_reader(policy) if of is Instant else _local_reader(policy)
 
 
@@ -202,11 +202,11 @@ def _local_reader(policy: Policy) -> Convert:
                 return None
             raise DirtyValueError(DirtyReason.SCALE, str(error)) from error
 
-    return _telling(read)
+    return _explained(read)
 
 
-def _telling(read: Convert) -> Convert:
-    def told(value: Any) -> object:
+def _explained(read: Convert) -> Convert:
+    def explained(value: Any) -> object:
         try:
             return read(value)
         except ImpossibleTimeError as error:
@@ -214,4 +214,4 @@ def _telling(read: Convert) -> Convert:
         except ValueError as error:
             raise DirtyValueError(DirtyReason.BAD_TIME, str(error)) from error
 
-    return told
+    return explained

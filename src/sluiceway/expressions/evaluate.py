@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.masks import desugared
 from sluiceway.expressions.steps import REASONS, Codes, Evaluated, Step, evaluate
 from sluiceway.expressions.syntax import parse_expression
+from sluiceway.expressions.tree import ExpressionError
 from sluiceway.expressions.type_check import check_types
 from sluiceway.expressions.widening import widened
 from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.logic import choose, first_not_null
 from sluiceway.expressions.masks import cover_text, hash_text
 from sluiceway.expressions.steps import (
@@ -25,7 +24,7 @@ from sluiceway.expressions.steps import (
     per_row,
 )
 from sluiceway.expressions.texts import concatenate, cut_text, replace_text
-from sluiceway.expressions.tree import Call
+from sluiceway.expressions.tree import Call, ExpressionError
 from sluiceway.expressions.widening import common_type, shown_type, typed, widened
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.iso_time import EPOCH, MAX_TIME_US, MIN_TIME_US

@@ -8,9 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.steps import Evaluated
-from sluiceway.expressions.tree import Call, Cast, Column, Like, Literal, Node, Operator
+from sluiceway.expressions.tree import (
+    Call,
+    Cast,
+    Column,
+    ExpressionError,
+    Like,
+    Literal,
+    Node,
+    Operator,
+)
 
 SALT = "salt"
 """How an expression names the secret that stands beside it in the job file."""

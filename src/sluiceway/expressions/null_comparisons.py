@@ -28,10 +28,10 @@ def _found(root: Node) -> Iterator[str]:
         nulls = [isinstance(each, Literal) and each.value is None for each in node.operands]
         if any(nulls):
             others = (each for each, null in zip(node.operands, nulls, strict=True) if not null)
-            yield _told(node.name, next(others, None))
+            yield _null_hint(node.name, next(others, None))
 
 
-def _told(name: str, other: Node | None) -> str:
+def _null_hint(name: str, other: Node | None) -> str:
     what = ".".join(other.path) if isinstance(other, Column) else "the value"
     if name == "in":
         return f"`{what} IN (..., null)` is never false, and `NOT IN` never true: take null out"

@@ -2,9 +2,18 @@
 
 from decimal import Decimal
 
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.tokens import Token, tokenize
-from sluiceway.expressions.tree import Call, Cast, Column, Like, Literal, Node, Operator, children
+from sluiceway.expressions.tree import (
+    Call,
+    Cast,
+    Column,
+    ExpressionError,
+    Like,
+    Literal,
+    Node,
+    Operator,
+    children,
+)
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import DataType
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.tree import ExpressionError
 
 MAX_TEXT_BYTES = 4096
 KEYWORDS = frozenset(

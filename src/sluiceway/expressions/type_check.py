@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from sluiceway.expressions import exact_numbers, texts
 from sluiceway.expressions.exact_numbers import COMPARISONS, INTEGER_DIGITS, MAX_PRECISION
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.function_rules import call_function, typed_step
 from sluiceway.expressions.logic import all_true, any_equal, any_true, between
 from sluiceway.expressions.steps import (
@@ -20,7 +19,17 @@ from sluiceway.expressions.steps import (
     operation,
     per_row,
 )
-from sluiceway.expressions.tree import Call, Cast, Column, Like, Literal, Node, Operator, children
+from sluiceway.expressions.tree import (
+    Call,
+    Cast,
+    Column,
+    ExpressionError,
+    Like,
+    Literal,
+    Node,
+    Operator,
+    children,
+)
 from sluiceway.expressions.widening import common_type, is_plain, shown_type, typed, widened
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.schema import (

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluiceway.expressions.exact_numbers import MAX_PRECISION, digits_of, integer_to_decimal
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.steps import Constant, Evaluated, Step, first_failures, operation
+from sluiceway.expressions.tree import ExpressionError
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (

@@ -151,9 +151,9 @@ class Announcer(Follower):
             storage.overwrite(self._path, encode(told))
         self._first = told.through
 
-    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
         """See `Follower.update`: collects the announcements to send."""
-        if anew:
+        if again:
             self._fence = fold.first_fence
             since = max(since, self._first)
         slots = [each.ready_seq for each in fold.closed.values() if each.version]
@@ -194,7 +194,7 @@ class Announcer(Follower):
         until = time.monotonic() + PIECE_S
         try:
             while (slot := self.first_waiting) is not None and slot < view.through:
-                self._tell(slot)
+                self._log_slot(slot)
                 if view.over() or time.monotonic() >= until:
                     break
         except SluicewayError:
@@ -208,7 +208,7 @@ class Announcer(Follower):
         """See `Follower.close`; the next driver sends what is left."""
         self._receiver.close()
 
-    def _tell(self, slot: int) -> None:
+    def _log_slot(self, slot: int) -> None:
         announcement = self._read(slot)
         self._ledger_log.check_held()
         self._receiver.send(announcement)

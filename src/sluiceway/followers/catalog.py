@@ -94,9 +94,9 @@ class CatalogFollower(Follower):
         with self._lock:
             self._requested.append(_RequestedPartitions(through, partitions, complete_us))
 
-    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
         """See `Follower.update`: its partitions come through `want`."""
-        if anew:
+        if again:
             self._place = self._taken = fold.effects_through
 
     def place(self) -> int:

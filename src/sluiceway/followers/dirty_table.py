@@ -17,7 +17,7 @@ from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.followers.dirty_feed import DirtyPlace, DirtyStore
 from sluiceway.jobfile.compile.dirty_limits import prepared_ms
 from sluiceway.ledger.dirty_files import CommittedDirty
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.records import Record
 from sluiceway.sinks.side_tables import DayFolders, TypedColumn
 from sluiceway.storage.contract import Storage

@@ -25,13 +25,13 @@ class DirtyTopic(DirtyStore):
     Args:
         feed: The transactional producer of the topic.
         storage: The store of the dirty files.
-        events: Gets events about rows that are too large for the topic.
+        log: Gets events about rows that are too large for the topic.
     """
 
-    def __init__(self, feed: RowFeed, storage: Storage, events: Log) -> None:
+    def __init__(self, feed: RowFeed, storage: Storage, log: Log) -> None:
         self._feed = feed
         self._storage = storage
-        self._events = events
+        self._events = log
 
     def open(self) -> DirtyPlace:
         """See `DirtyStore.open`."""

@@ -6,14 +6,14 @@ from collections import deque
 
 from sluiceway.errors import FileLostError, StorageUnavailableError
 from sluiceway.host.store_calls import process_calls
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.driver_term import DriverTerm
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import all_files
 from sluiceway.ledger.records import EpochRecord
-from sluiceway.ledger.tenure import DriverTerm
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage
@@ -95,7 +95,7 @@ class FilesFollower(Follower):
         self._through = 0
         self._owed: deque[tuple[int, EpochRecord | ReplaceRecord]] = deque()
 
-    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
         """See `Follower.update`: landed records with files; others need nothing."""
         owed = [(seq, body) for seq, body in sorted(fold.unpublished.items()) if seq >= since]
         with self._lock:

@@ -32,9 +32,9 @@ class GroupOffsets(Follower):
         """See `Follower.place`."""
         return self._place
 
-    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
         """See `Follower.update`: only the newest ends count."""
-        del anew
+        del again
         if since < fold.next_seq or not self._desired[0]:
             self._desired = fold.next_seq, committed_ends(fold)
 

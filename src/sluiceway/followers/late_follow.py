@@ -12,10 +12,10 @@ from typing import Final
 
 from sluiceway.errors import TableMismatchError
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.driver_term import OwnedLedger, ledger_property
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.owned_ledger import OwnedLedger, ledger_property
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition
@@ -50,15 +50,13 @@ class LateShown:
     through: int
 
 
-def late_follower(
-    config: RouteConfig, owned: OwnedLedger, events: Log
-) -> "LateTableFollower | None":
+def late_follower(config: RouteConfig, owned: OwnedLedger, log: Log) -> "LateTableFollower | None":
     """The follower of a route; None without a table over late rows."""
     table = late_table_of(config, owned.layout, ledger_property(owned.owner))
     if table is None:
         return None
-    made = LateTableFollower(owned.log, table, events)
-    made.connection = f"catalog {config.hive.metastore}"
+    made = LateTableFollower(owned.log, table, log)
+    made.connection = f"catalog {config.table.metastore}"
     return made
 
 
@@ -74,7 +72,7 @@ def late_table_of(config: RouteConfig, layout: LedgerLayout, ledger: str) -> Lat
     if name is None:
         return None
     return open_late_table(
-        config.hive, name, ledger=ledger, place=layout.late, stores=config.stores
+        config.table, name, ledger=ledger, place=layout.late, stores=config.stores
     )
 
 
@@ -82,18 +80,18 @@ class LateTableFollower(Follower):
     """Shows the late files of one route in its late table.
 
     Args:
-        log: Log of the route.
+        ledger: Log of the route.
         table: The table over late rows; closed here.
-        events: Gets events about partitions that were left alone.
+        log: Gets events about partitions that were left alone.
     """
 
     name = "late_table"
     after: tuple[str, ...] = ("files",)
 
-    def __init__(self, log: LedgerLog, table: LateRowsTable, events: Log) -> None:
-        self._log = log
+    def __init__(self, ledger: LedgerLog, table: LateRowsTable, log: Log) -> None:
+        self._log = ledger
         self._table = table
-        self._events = events
+        self._events = log
         self._made_at_s = 0
         self._through = 0
         self._kept = 0
@@ -218,7 +216,7 @@ class LateTableFollower(Follower):
         for values, partition in wanted.items():
             if values in left:
                 self._parked[values] = partition
-                self._tell_parked(values, left[values])
+                self._log_conflict(values, left[values])
             else:
                 self._parked.pop(values, None)
                 self._told.pop(values, None)
@@ -230,7 +228,7 @@ class LateTableFollower(Follower):
             shown = len(wanted) - len(left)
             self._events.info("late_partitions_shown", partitions=shown, through=below)
 
-    def _tell_parked(self, values: tuple[str, ...], reason: str) -> None:
+    def _log_conflict(self, values: tuple[str, ...], reason: str) -> None:
         if self._told.get(values) != reason:
             self._told[values] = reason
             self._events.warning(

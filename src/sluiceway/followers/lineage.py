@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sluiceway.errors import Retriable
 from sluiceway.followers.lineage_events import LineageRoute, RunState, Totals, run_event
 from sluiceway.host.http import HttpReceiver, post_json
-from sluiceway.jobfile.compile.lineage_rule import LineageRule
+from sluiceway.jobfile.compile.ready_rule import LineageRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
@@ -132,10 +132,10 @@ class LineageFollower(Follower):
         self._began = (0, 0)
         self._through = 0
 
-    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
         """See `Follower.update`: sets the first slot of a route that never sent an event."""
         del since
-        if anew:
+        if again:
             self._began = (fold.next_seq, fold.term)
         self._through = fold.next_seq
 
@@ -169,9 +169,9 @@ class LineageFollower(Follower):
             if view.over() or time.monotonic() >= until:
                 break
         if view.last and seen.open and seen.through >= self._through:
-            self._tell(view, RunState.COMPLETE, replace(seen, open=False))
+            self._send(view, RunState.COMPLETE, replace(seen, open=False))
         elif seen != self._told:
-            self._tell(view, RunState.RUNNING, seen)
+            self._send(view, RunState.RUNNING, seen)
         if seen.through >= view.through:
             self._due = time.monotonic() + self._interval_s
 
@@ -182,9 +182,9 @@ class LineageFollower(Follower):
             return replace(seen, through=record.seq + 1, totals=_with(seen.totals, record))
         if seen.open:
             # Its driver did not record its end.
-            self._tell(view, RunState.ABORT, replace(seen, open=False), body.started_at_ms)
+            self._send(view, RunState.ABORT, replace(seen, open=False), body.started_at_ms)
         began = _Told(record.seq + 1, record.term, open=True, totals=Totals())
-        self._tell(view, RunState.START, began, body.started_at_ms)
+        self._send(view, RunState.START, began, body.started_at_ms)
         return began
 
     def _go_on(self, view: LogView) -> _Told:
@@ -197,11 +197,11 @@ class LineageFollower(Follower):
         if told is None:
             through, term = self._began
             told = _Told(through, term, open=True, totals=Totals())
-            self._tell(view, RunState.START, told)
+            self._send(view, RunState.START, told)
         self._told = self._observed = told
         return told
 
-    def _tell(self, view: LogView, state: RunState, told: _Told, at_ms: int | None = None) -> None:
+    def _send(self, view: LogView, state: RunState, told: _Told, at_ms: int | None = None) -> None:
         at_ms = int(time.time() * 1000) if at_ms is None else int(at_ms)
         event = run_event(self._route, state, told.term, at_ms, told.totals)
         view.log.check_held()

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from sluiceway.errors import Retriable
 from sluiceway.followers.announcements import Announcement, Announcer, Receiver
 from sluiceway.host.http import HttpReceiver, post_json
-from sluiceway.jobfile.blocks.webhook_body import fill_body
+from sluiceway.jobfile.blocks.http_receiver import fill_body
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.failpoints import edge
 from sluiceway.sinks.contract import DesiredPartition, TableSink
-from sluiceway.sources.side_registry import open_message_sender
+from sluiceway.sources.registry import open_message_sender
 from sluiceway.sources.side_topics import SideTopic
 from sluiceway.storage.contract import Storage
 

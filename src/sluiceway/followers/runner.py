@@ -92,8 +92,8 @@ class FollowerRunner:
 
     Args:
         followers: All followers of the route; closed by this.
-        log: Log of the route, to read.
-        events: Log for messages.
+        ledger: Log of the route, to read.
+        log: Log for messages.
         pool: Gives the turns; the pool of the process.
         epoch_s: How long an epoch takes, in seconds.
 
@@ -104,13 +104,13 @@ class FollowerRunner:
     def __init__(
         self,
         followers: Sequence[Follower],
-        log: LedgerLog,
-        events: Log,
+        ledger: LedgerLog,
+        log: Log,
         pool: WorkPool | None = None,
         epoch_s: float = 0.0,
     ) -> None:
-        self._log = log
-        self._events = events
+        self._log = ledger
+        self._events = log
         self._lag_s = max(_LEAST_LAG_S, epoch_s)
         self._all = {each.name: _Followed(each) for each in in_order(followers)}
         self._changed = threading.Condition()
@@ -129,7 +129,7 @@ class FollowerRunner:
     def begin(self, fold: Fold) -> None:
         """Set the ledger's state at START, and begin. Called once."""
         for each in self._all.values():
-            each.follower.update(fold, 0, anew=True)
+            each.follower.update(fold, 0, again=True)
         with self._changed:
             self._begun = True
             self._through = self._noted = fold.next_seq

@@ -51,7 +51,7 @@ class TopicContents:
         plain: Survey of all JSON objects, whatever is in them.
         changes: Number of changes by kind of change log and kind of change.
         rows: For each kind of change log, a survey of the rows in its changes.
-        told: Types from a change's own schema: column -> name, and its settings.
+        declared: Types from a change's own schema: column -> name, and its settings.
         kept: Some of the payloads, without a registry's header, to try a proposal on.
     """
 
@@ -61,7 +61,7 @@ class TopicContents:
     plain: JsonSurvey = field(default_factory=JsonSurvey)
     changes: dict[str, Counter[str]] = field(default_factory=dict)
     rows: dict[str, JsonSurvey] = field(default_factory=dict)
-    told: dict[str, tuple[str, Mapping[str, object]]] = field(default_factory=dict)
+    declared: dict[str, tuple[str, Mapping[str, object]]] = field(default_factory=dict)
     with_schema: bool = False
     kept: list[bytes | None] = field(default_factory=list)
     _kept_bytes: int = 0
@@ -102,7 +102,7 @@ class TopicContents:
                 self.rows.setdefault(envelope.name, JsonSurvey()).add_object(row)
             if message is not found:
                 self.with_schema = True
-                self.told |= dict(_told_types(found.get("schema"), envelope.images[marker]))
+                self.declared |= dict(_schema_types(found.get("schema"), envelope.images[marker]))
             return
 
     @property
@@ -125,9 +125,9 @@ class TopicContents:
         return [self._as_told(column) for column in found]
 
     def _as_told(self, column: ProposedColumn) -> ProposedColumn:
-        if column.name not in self.told or not column.type:
+        if column.name not in self.declared or not column.type:
             return column
-        name, settings = self.told[column.name]
+        name, settings = self.declared[column.name]
         kind, doubt = _TIMES.get(name, ("", ""))
         if name == DECIMAL:
             kind = _decimal_type(settings)
@@ -189,7 +189,7 @@ def _at(message: _Message, path: Iterable[str]) -> dict[str, object] | None:
     return found if isinstance(found, dict) else None
 
 
-def _told_types(
+def _schema_types(
     schema: object, path: Iterable[str]
 ) -> Iterable[tuple[str, tuple[str, Mapping[str, object]]]]:
     """For each field of the row: the name of its type, and the type's settings."""

@@ -71,12 +71,12 @@ def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:
         choice.name,
         RowDecoder,  # type: ignore[type-abstract]
         lambda: open_it(schema, dict(choice.options)),
-        told=(ValueError,),
+        allowed_errors=(ValueError,),
     )
     if choice.whole_rows is None:
         return decoder
     # Not imported for tables without a key.
-    rows: RowDecoder = import_module("sluiceway.formats.whole_rows").WholeRowsDecoder(
+    rows: RowDecoder = import_module("sluiceway.formats.framed_rows").WholeRowsDecoder(
         decoder, schema, nulls_delete=choice.whole_rows == "delete"
     )
     return rows

@@ -14,9 +14,9 @@ from sluiceway.convert.exact_values import compile_field
 from sluiceway.convert.typed_values import NS_PER_US, Day, Float32, Instant
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.framed_rows import check_columns
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.options import known_options
-from sluiceway.formats.typed_rows import check_columns
 from sluiceway.types.arrow_types import arrow_schema, arrow_type
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.policy import NO_POLICY

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sluiceway.host.private_folder import private_folder
+from sluiceway.host.ticket_cache import private_folder
 
 TOKEN_VARIABLE = "HADOOP_TOKEN_FILE_LOCATION"  # noqa: S105 - a variable's name
 KIND = "HDFS_DELEGATION_TOKEN"
@@ -93,12 +93,12 @@ def hold_tokens(delegation: DelegationTokens) -> Path:
     except FileNotFoundError:
         _forget_worthless(file.parent)
         newest_s = 0.0
-    if newest_s < _told_s(delegation):
+    if newest_s < _reported_s(delegation):
         fresh = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: PTH123
                 out.write(delegation.content)
-            os.utime(fresh, (_told_s(delegation), _told_s(delegation)))
+            os.utime(fresh, (_reported_s(delegation), _reported_s(delegation)))
             # As a whole: the client reads either the old tokens or the new ones.
             fresh.replace(file)
         finally:
@@ -117,7 +117,7 @@ def holds_tokens() -> bool:
 _holding: list[int] = []
 
 
-def _told_s(delegation: DelegationTokens) -> float:
+def _reported_s(delegation: DelegationTokens) -> float:
     """The driver's time in whole seconds, which every file system keeps."""
     return float(int(delegation.fetched_s))
 

@@ -12,11 +12,55 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluiceway.errors import KerberosRefusedError, KerberosUnavailableError, SluicewayError
-from sluiceway.host.carried import path_here
+from sluiceway.host.copied_files import path_here
 from sluiceway.host.hdfs_tokens import TOKEN_VARIABLE, holds_tokens
-from sluiceway.host.kerberos_errors import may_come_back, what_to_do
-from sluiceway.host.private_folder import private_folder
-from sluiceway.host.ticket_cache import Ticket, read_ticket
+from sluiceway.host.ticket_cache import Ticket, private_folder, read_ticket
+
+UNAVAILABLE = (
+    "Cannot contact any KDC",
+    "Cannot resolve network address for KDC",
+    "Resource temporarily unavailable",
+)
+"""A later try may find the KDC."""
+
+_TODO = {
+    "Clock skew too great": "set this machine's clock, and keep it by NTP: it may differ from the "
+    "KDC's by five minutes",
+    "Cannot contact any KDC": "is the KDC up, and its address in krb5.conf right?",
+    "Cannot resolve network address for KDC": "correct the KDC's name in krb5.conf",
+    "Cannot find KDC for realm": "name the realm's KDC in krb5.conf, or correct the realm",
+    "not found in Kerberos database while getting initial credentials": "the KDC does not know the "
+    "principal: correct `kerberos.principal`, or have it made",
+    "not found in Kerberos database": "the KDC does not know the service: correct its "
+    "principal, `service_principal` of a metastore, or the host in its address",
+    "Preauthentication failed": "the keytab has an old key: have it exported anew",
+    "Password incorrect": "the keytab has an old key: have it exported anew",
+    "no suitable keys": "the keytab has no key of this principal: `klist -kt` shows whose it has",
+    "Key table file": "correct `kerberos.keytab`; the file has to be on every machine that runs "
+    "tasks",
+    "Unsupported key table format": "the file is no keytab: correct `kerberos.keytab`",
+    "Permission denied": "let the user of the process read the keytab",
+    "credentials have been revoked": "the KDC has locked or ended the principal: have it opened",
+    "Ticket expired": "log in again: `kinit`, or let the job do it by its block `kerberos`",
+    "ticket expired": "log in again: `kinit`, or let the job do it by its block `kerberos`",
+    "No Kerberos credentials available": "log in: `kinit`, or let the job do it by its block "
+    "`kerberos`",
+    "No credentials cache found": "log in: `kinit`, or let the job do it by its block `kerberos`",
+    "Can't open/find Kerberos configuration file": "correct `kerberos.config`, or KRB5_CONFIG",
+    "Configuration file does not specify default realm": "write the principal with its realm",
+    "Improper format of Kerberos configuration file": "correct krb5.conf",
+}
+
+
+def what_to_do(said: str) -> str:
+    """The fix for an error text; empty when it is not from Kerberos."""
+    return next((todo for words, todo in _TODO.items() if words in said), "")
+
+
+def may_come_back(said: str) -> bool:
+    """Whether the same call may succeed later, with nothing changed here."""
+    return any(words in said for words in UNAVAILABLE)
+
 
 CACHE_VARIABLE = "KRB5CCNAME"
 CONFIG_VARIABLE = "KRB5_CONFIG"
@@ -137,7 +181,7 @@ class _Keeper:
                 self._renew()
                 ticket = self._ticket()
             if ticket is not None:
-                self._tell_new(ticket)
+                self._log_new_ticket(ticket)
             # A thread renews a valid ticket: no caller waits for a KDC that does not answer.
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="kerberos", daemon=True)
@@ -151,20 +195,20 @@ class _Keeper:
         while True:
             ticket = self._ticket()
             if ticket is not None and ticket.life_left(time.time()) >= _RENEWED_AT:
-                self._tell_new(ticket)
+                self._log_new_ticket(ticket)
             else:
                 try:
                     self._renew()
                 except SluicewayError as error:
-                    self._tell_failure(error, ticket)
+                    self._log_failure(error, ticket)
             ticket = self._ticket()
             life = _LONGEST_PAUSE_S if ticket is None else ticket.end_s - ticket.start_s
             time.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, life / _LOOKS_IN_A_LIFE)))
 
-    def _tell_failure(self, error: SluicewayError, ticket: Ticket | None) -> None:
+    def _log_failure(self, error: SluicewayError, ticket: Ticket | None) -> None:
         left_s = 0 if ticket is None else max(0, round(ticket.end_s - time.time()))
         fields = {"principal": self._login.principal, "reason": str(error), "left_s": left_s}
-        _tell(NOT_RENEWED, fields)
+        _log_event(NOT_RENEWED, fields)
 
     def _renew(self) -> None:
         """Ask the KDC, unless another process has done so meanwhile."""
@@ -181,12 +225,12 @@ class _Keeper:
             finally:
                 fresh.unlink(missing_ok=True)
 
-    def _tell_new(self, ticket: Ticket) -> None:
+    def _log_new_ticket(self, ticket: Ticket) -> None:
         """Report each ticket once, also one that another process has requested."""
         if ticket.start_s != self._told_start_s:
             self._told_start_s = ticket.start_s
             holds_s = round(ticket.end_s - time.time())
-            _tell("kerberos_renewed", {"principal": ticket.principal, "holds_s": holds_s})
+            _log_event("kerberos_renewed", {"principal": ticket.principal, "holds_s": holds_s})
 
 
 _keeping = threading.Lock()
@@ -195,7 +239,7 @@ _keepers: dict[int, _Keeper] = {}
 _listeners: list[OnTicket] = []
 
 
-def _tell(event: str, fields: Mapping[str, object]) -> None:
+def _log_event(event: str, fields: Mapping[str, object]) -> None:
     for listener in tuple(_listeners):
         listener(event, fields)
 

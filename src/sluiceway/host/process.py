@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluiceway.host.process_cpu import PROC, START_TICKS, STATE, THREADS, read_stat
+from sluiceway.host.machine import PROC, START_TICKS, STATE, THREADS, read_stat
 
 _DEAD_STATES = frozenset("ZX")
 _ASK_TIMEOUT_S = 10

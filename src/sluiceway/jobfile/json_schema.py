@@ -18,11 +18,10 @@ from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.columns import ColumnsFrom, ColumnSpec
 from sluiceway.jobfile.blocks.dirty import REASONS, DirtyStoreSpec
 from sluiceway.jobfile.blocks.event_time import parse_instant_us
-from sluiceway.jobfile.blocks.kerberos import check_principal
+from sluiceway.jobfile.blocks.metastore import check_principal
 from sluiceway.jobfile.blocks.models import JobFileBlocks, StartSpec
 from sluiceway.jobfile.blocks.retention import duration_text
-from sluiceway.jobfile.blocks.table import KEY_ORIGINS, META_NAMES
-from sluiceway.jobfile.blocks.time_pattern import check_time_pattern
+from sluiceway.jobfile.blocks.table import KEY_ORIGINS, META_NAMES, check_time_pattern
 from sluiceway.jobfile.blocks.values import (
     LOSSY_RULES,
     BootstrapServers,

@@ -24,11 +24,11 @@ from sluiceway.jobfile.blocks.routes import (
     with_table_source,
 )
 from sluiceway.jobfile.blocks.table_names import check_table_names
+from sluiceway.jobfile.blocks.table_target import table_path
 from sluiceway.jobfile.blocks.topic_pattern import groups_in
 from sluiceway.jobfile.blocks.values import NOT_YET, is_lake_name
 from sluiceway.jobfile.checks.checks import cross_check
 from sluiceway.jobfile.checks.shape import Shape, check_shape
-from sluiceway.jobfile.checks.table_paths import table_path
 from sluiceway.jobfile.checks.table_source_checks import check_chains
 from sluiceway.jobfile.document import MAX_BYTES, Node, Scalar, read_document
 from sluiceway.jobfile.document import Mapping as MappingNode

@@ -16,17 +16,17 @@ from pathlib import Path
 from sluiceway.audit.open_table import open_table
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
+from sluiceway.driver.spark.query import query_through_metastore
 from sluiceway.errors import LedgerMismatchError, TableNotFoundError, UnhealthyEnvironmentError
 from sluiceway.host.java import find_java
-from sluiceway.job.query import query_through_metastore
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.loader import load_job
 from sluiceway.lab.demo_files import independent_reader, orders_job
 from sluiceway.lab.demo_store import DemoStore, DemoTable, demo_table
-from sluiceway.lab.kafka_topics import create_topic
+from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.lab import Lab
-from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.state import load_state
+from sluiceway.lab.support import OnProgress
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord, Record
 

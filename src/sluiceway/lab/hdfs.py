@@ -12,8 +12,6 @@ from sluiceway.host.kerberos import log_in
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, pinned_jars, spark_jars_folder
 from sluiceway.lab.kerberos import Realm, java_flags
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
     OPENED_TO_JVMS,
     QUICK_JVM_FLAGS,
@@ -24,6 +22,7 @@ from sluiceway.lab.server import (
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder, write_private_file
+from sluiceway.lab.support import LOOPBACK, OnProgress
 
 NAME_NODE = "namenode"
 DATA_NODE = "datanode"

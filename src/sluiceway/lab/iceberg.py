@@ -7,8 +7,6 @@ from sluiceway.host.http import read_url
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, pinned_jars, spark_jars_folder
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
     QUICK_JVM_FLAGS,
     LabServer,
@@ -17,6 +15,7 @@ from sluiceway.lab.server import (
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder
+from sluiceway.lab.support import LOOPBACK, OnProgress
 
 ICEBERG_CATALOG = "iceberg"
 _WAIT_S = 5.0

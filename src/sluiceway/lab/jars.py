@@ -17,8 +17,8 @@ from xml.sax.saxutils import quoteattr
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import log_tail
-from sluiceway.lab.progress import LabProgress, OnProgress
 from sluiceway.lab.state import make_private_folder
+from sluiceway.lab.support import LabProgress, OnProgress
 
 _POLL_S = 0.2
 

@@ -5,12 +5,13 @@ import re
 import uuid
 from pathlib import Path
 
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_jars
 from sluiceway.lab.kerberos import Realm, java_flags
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
     QUICK_JVM_FLAGS,
     LabServer,
@@ -20,6 +21,7 @@ from sluiceway.lab.server import (
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder, write_private_file
+from sluiceway.lab.support import LOOPBACK, OnProgress
 
 _ASK_TIMEOUT_S = 3.0
 # Retention is off: a test decides itself when records go. The sizes are for a 128 MB heap; with the
@@ -159,3 +161,23 @@ def _cluster_id(site: ServerSite) -> str | None:
 def _escape(text: str) -> str:
     """Text as the value of a Java properties file."""
     return text.replace("\\", "\\\\")
+
+
+def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> bool:
+    """Create a topic, with one replica for each partition. Safe to repeat.
+
+    Returns:
+        Whether it is new; False for an existing one, which stays unchanged.
+
+    Raises:
+        KafkaException: The broker does not answer or refuses the name.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 3})
+    (created,) = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
+    try:
+        created.result()
+    except KafkaException as failure:
+        if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return False
+    return True

@@ -11,10 +11,9 @@ from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.host.kerberos import KerberosLogin, log_in
 from sluiceway.lab.daemon import Launch
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import LabServer, ServerSite, accepts_connections, server_environment
 from sluiceway.lab.state import make_private_folder, write_private_file
+from sluiceway.lab.support import LOOPBACK, OnProgress
 
 KDC = "kerberos"
 REALM = "SLUICEWAY.LAB"

@@ -31,8 +31,6 @@ from sluiceway.lab.jars import default_cache_folder, jars_folder, pinned_jars
 from sluiceway.lab.kafka import SECURED, KafkaServer
 from sluiceway.lab.kerberos import KDC, KdcServer, Realm
 from sluiceway.lab.metastore import WAREHOUSE_FOLDER, HadoopSide, MetastoreServer
-from sluiceway.lab.ports import LOOPBACK, is_free, pick_free_ports
-from sluiceway.lab.progress import LabProgress, OnProgress, ignore_progress
 from sluiceway.lab.rocketmq import (
     BROKERS,
     NAME_SERVER,
@@ -50,6 +48,14 @@ from sluiceway.lab.state import (
     make_private_folder,
     remove_state,
     save_state,
+)
+from sluiceway.lab.support import (
+    LOOPBACK,
+    LabProgress,
+    OnProgress,
+    ignore_progress,
+    is_free,
+    pick_free_ports,
 )
 from sluiceway.lab.yarn import (
     RESOURCE_MANAGER,

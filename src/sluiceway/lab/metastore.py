@@ -12,8 +12,6 @@ from sluiceway.lab.daemon import Launch
 from sluiceway.lab.hdfs import hadoop_xml
 from sluiceway.lab.jars import PinnedJar, ensure_jars, spark_jars_folder
 from sluiceway.lab.kerberos import Realm, java_flags
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
     OPENED_TO_JVMS,
     QUICK_JVM_FLAGS,
@@ -23,6 +21,7 @@ from sluiceway.lab.server import (
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder, write_private_file
+from sluiceway.lab.support import LOOPBACK, OnProgress
 
 WAREHOUSE_FOLDER = "warehouse"
 _ASK_TIMEOUT_S = 10.0

@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Producer
 
 from sluiceway.errors import SourceUnavailableError
-from sluiceway.lab.kafka_topics import create_topic
+from sluiceway.lab.kafka import create_topic
 
 HOUR_MS = 3_600_000
 SPAN_MS = 3 * HOUR_MS

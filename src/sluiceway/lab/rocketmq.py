@@ -9,8 +9,6 @@ from sluiceway.errors import SourceUnavailableError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_jars
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
     OPENED_TO_JVMS,
     QUICK_JVM_FLAGS,
@@ -20,6 +18,7 @@ from sluiceway.lab.server import (
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder, write_private_file
+from sluiceway.lab.support import LOOPBACK, OnProgress
 from sluiceway.sources.rocketmq.brokers import Brokers
 from sluiceway.sources.rocketmq.options import read_options
 from sluiceway.sources.rocketmq.routes import MASTER

@@ -10,10 +10,9 @@ from pathlib import Path
 from sluiceway.errors import StorageUnavailableError, UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import LabProgress, OnProgress
 from sluiceway.lab.server import LabServer, ServerSite, accepts_connections, server_environment
 from sluiceway.lab.state import make_private_folder, write_private_file
+from sluiceway.lab.support import LOOPBACK, LabProgress, OnProgress
 from sluiceway.storage.access import S3, StoreAccess
 from sluiceway.storage.s3.storage import S3Storage
 

@@ -12,8 +12,7 @@ from typing import ClassVar
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import OnProgress
+from sluiceway.lab.support import LOOPBACK, OnProgress
 
 # Small and quick to start: these servers serve a laptop, not a cluster.
 QUICK_JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")

@@ -12,10 +12,9 @@ from sluiceway.lab.daemon import Launch
 from sluiceway.lab.hdfs import HadoopServer, HdfsEndpoint, hadoop_xml
 from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_jars
 from sluiceway.lab.kerberos import Realm
-from sluiceway.lab.ports import LOOPBACK
-from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import ServerSite, accepts_connections, server_environment
 from sluiceway.lab.state import make_private_folder, write_private_file
+from sluiceway.lab.support import LOOPBACK, OnProgress
 
 RESOURCE_MANAGER = "resourcemanager"
 NODE_MANAGERS = ("nodemanager-a", "nodemanager-b")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.garbage import (
     Decided,
@@ -70,14 +70,14 @@ class GarbageCollector:
     """Removes what the garbage rule lets go. Safe while live, dead and fenced drivers exist.
 
     Args:
-        log: The route's log.
+        ledger: The route's log.
         decided: What its log says; an old answer only removes less.
     """
 
-    def __init__(self, log: LedgerLog, decided: Decided) -> None:
-        self._log = log
-        self._storage = log.storage
-        self._layout = log.layout
+    def __init__(self, ledger: LedgerLog, decided: Decided) -> None:
+        self._log = ledger
+        self._storage = ledger.storage
+        self._layout = ledger.layout
         self._decided = decided
 
     def survey(self, most: int = MAX_NAMES_PER_PASS) -> tuple[list[GarbagePlace], int]:
@@ -216,16 +216,16 @@ def _promising(decided: Decided, found: Iterable[str], most: int) -> list[str]:
     return sorted(name for _, name in chosen)
 
 
-def garbage_of(log: LedgerLog, fold: Fold) -> GarbageCollector:
+def garbage_of(ledger: LedgerLog, fold: Fold) -> GarbageCollector:
     """A collector that decides by this fold."""
-    return GarbageCollector(log, Decided.of(fold))
+    return GarbageCollector(ledger, Decided.of(fold))
 
 
-def find_epoch(log: LedgerLog, next_seq: int, epoch: Epoch) -> Record | None:
+def find_epoch(ledger: LedgerLog, next_seq: int, epoch: Epoch) -> Record | None:
     """The DATA record of a term's epoch, by bisection: terms rise, and epochs within a term.
 
     Args:
-        log: The log.
+        ledger: The log.
         next_seq: First slot that is not searched.
         epoch: Epoch of a term whose FENCE is below `next_seq`.
 
@@ -237,11 +237,11 @@ def find_epoch(log: LedgerLog, next_seq: int, epoch: Epoch) -> Record | None:
     while low < high:
         middle = (low + high) // 2
         at = middle
-        record = _slot(log, at)
+        record = _slot(ledger, at)
         # FENCE begins a term; other records have no epoch and stand where the one before does.
         while at > low and not isinstance(record.body, EpochRecord | FenceRecord):
             at -= 1
-            record = _slot(log, at)
+            record = _slot(ledger, at)
         body = record.body
         here = (record.term, body.epoch if isinstance(body, EpochRecord) else -1)
         if isinstance(body, EpochRecord) and here == epoch:
@@ -253,8 +253,10 @@ def find_epoch(log: LedgerLog, next_seq: int, epoch: Epoch) -> Record | None:
     return None
 
 
-def _slot(log: LedgerLog, seq: int) -> Record:
-    found = log.read_slot(seq)
+def _slot(ledger: LedgerLog, seq: int) -> Record:
+    found = ledger.read_slot(seq)
     if found is None:
-        raise LedgerCorruptError(f"slot {seq} was there and is gone", where=log.layout.record(seq))
+        raise LedgerCorruptError(
+            f"slot {seq} was there and is gone", where=ledger.layout.record(seq)
+        )
     return found[0]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sluiceway.ledger.dirty_sources import DirtySource, LateSource
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import EpochRecord, Record
@@ -46,7 +46,7 @@ def find_lane_files(
     return {source: file for source, file in found.items() if source in wanted}
 
 
-def records_of(log: LedgerLog, sources: Iterable[DirtySource]) -> Iterator[Record]:
+def records_of(ledger: LedgerLog, sources: Iterable[DirtySource]) -> Iterator[Record]:
     """The records that commit dirty files, rising; slots of one pack are read in one go.
 
     Raises:
@@ -57,24 +57,24 @@ def records_of(log: LedgerLog, sources: Iterable[DirtySource]) -> Iterator[Recor
     at = 0
     while at < len(seqs):
         # After a slot that is asked for, others follow soon, or are in the same folder.
-        folder = log.layout.folder_of(seqs[at])
+        folder = ledger.layout.folder_of(seqs[at])
         last = at
-        while last + 1 < len(seqs) and log.layout.folder_of(seqs[last + 1]) == folder:
+        while last + 1 < len(seqs) and ledger.layout.folder_of(seqs[last + 1]) == folder:
             last += 1
-        yield from _records(log, seqs[at : last + 1])
+        yield from _records(ledger, seqs[at : last + 1])
         at = last + 1
 
 
-def _records(log: LedgerLog, seqs: list[int]) -> Iterable[Record]:
+def _records(ledger: LedgerLog, seqs: list[int]) -> Iterable[Record]:
     """Records of slots of one folder, rising."""
-    if not log.packs.covers(seqs[0]):
+    if not ledger.packs.covers(seqs[0]):
         for seq in seqs:
-            slot = log.read_slot(seq)
+            slot = ledger.read_slot(seq)
             if slot is not None:
                 yield slot[0]
         return
     asked = set(seqs)
-    for record, _ in log.records(seqs[0]):
+    for record, _ in ledger.records(seqs[0]):
         if record.seq in asked:
             yield record
         if record.seq >= seqs[-1]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from uuid import uuid4
 
+from sluiceway.types.strict_json import BigInt
+
 PREFIX = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 """Readers of Hive's family leave out files whose names begin with `_` or `.`."""
 SUFFIX = re.compile("[A-Za-z0-9._-]{1,32}")
@@ -72,3 +74,23 @@ def _pattern(route: str) -> re.Pattern[str]:
         rf"(?:{PREFIX.pattern})?{re.escape(route)}-(\d+)-(\d+)-\d+-[0-9a-f]{{32}}"
         rf"((?:{SUFFIX.pattern})?\..+)"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """One committed file.
+
+    Attributes:
+        staged: `<attempt folder>/<name>`, relative to stage/.
+        final: Relative to the table's folder.
+        values: Raw partition values, null for the default partition; none for dirty files.
+        bounds: Column -> (least, greatest) as text, for simple types only.
+    """
+
+    staged: str
+    final: str
+    values: tuple[str | None, ...]
+    rows: BigInt
+    size_bytes: BigInt
+    crc32c: str
+    bounds: dict[str, tuple[str, ...]]

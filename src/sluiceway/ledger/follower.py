@@ -105,7 +105,7 @@ class Follower(ABC):
         itself keeps it. A process may die after any call.
         """
 
-    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:  # noqa: B027 - streams
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:  # noqa: B027 - streams
         """Take from the fold what `follow` will need of it; quick, no calls to the outside.
 
         The route's own thread calls it: with `anew` once at START, when the route has recovered
@@ -115,7 +115,7 @@ class Follower(ABC):
         Args:
             fold: State at the tail.
             since: First slot that is new.
-            anew: True at START: a call of the previous driver may still have an effect after that.
+            again: True at START: a call of the previous driver may still have an effect after that.
         """
 
     @abstractmethod

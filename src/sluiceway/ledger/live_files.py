@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from sluiceway.errors import InvariantError, LedgerCorruptError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import RemovedFile, ReplaceRecord
@@ -17,13 +17,13 @@ class LiveFiles:
     Used by one thread at a time, for background work, not for each epoch.
 
     Args:
-        log: The route's log.
+        ledger: The route's log.
         states: The partitions' states, as they were last moved.
     """
 
-    def __init__(self, log: LedgerLog, states: Iterable[PartitionState]) -> None:
+    def __init__(self, ledger: LedgerLog, states: Iterable[PartitionState]) -> None:
         moved = {state.location: state.moved_seq for state in states}
-        self._log = log
+        self._log = ledger
         self._next_seq = min(moved.values(), default=0)
         self._found: dict[str, list[tuple[int, FileRecord]]] = {place: [] for place in moved}
 
@@ -78,7 +78,7 @@ class LiveFiles:
             known.append((seq, file))
 
 
-def readers_of(log: LedgerLog, states: Sequence[PartitionState]) -> list[LiveFiles]:
+def readers_of(ledger: LedgerLog, states: Sequence[PartitionState]) -> list[LiveFiles]:
     """For each partition where its live files are found: in one reading of the log, for all.
 
     Where a record is damaged each has a reading of its own: it may be older than what some need.
@@ -86,11 +86,11 @@ def readers_of(log: LedgerLog, states: Sequence[PartitionState]) -> list[LiveFil
     Raises:
         StorageUnavailableError: The store failed.
     """
-    shared = LiveFiles(log, states)
+    shared = LiveFiles(ledger, states)
     try:
         shared.read_through(max((state.last_seq for state in states), default=-1))
     except LedgerCorruptError:
-        return [LiveFiles(log, [state]) for state in states]
+        return [LiveFiles(ledger, [state]) for state in states]
     return [shared] * len(states)
 
 

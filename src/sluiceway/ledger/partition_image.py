@@ -15,7 +15,7 @@ from sluiceway.ledger.folding.fold_state import (
     OpenIntent,
     PartitionState,
 )
-from sluiceway.ledger.forgetting import forget
+from sluiceway.ledger.kept_partitions import forget
 from sluiceway.ledger.sealing import after_sealing
 from sluiceway.types.strict_json import BigInt, StrictJsonError, loads
 

@@ -7,7 +7,7 @@ file of a partition that they speak of is at its final name by then (commit rule
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.types.strict_json import BigInt
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout

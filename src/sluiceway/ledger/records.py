@@ -11,9 +11,9 @@ from typing import ClassVar
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows, WatermarkRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
-from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
@@ -22,7 +22,6 @@ from sluiceway.ledger.partition_records import (
     ReadyRecord,
     ReplaceRecord,
 )
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import (
     BigInt,

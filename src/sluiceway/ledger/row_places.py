@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
 from sluiceway.ledger.records import EpochRecord, Record
 

@@ -9,8 +9,7 @@ is sealed, each SNAPSHOT names it, and whoever reads the log tests it and forget
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from sluiceway.ledger.folding.fold_rules import is_contained, require
-from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
+from sluiceway.ledger.folding.fold_state import FoldState, PartitionState, is_contained, require
 from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import Record, SnapshotRecord
 

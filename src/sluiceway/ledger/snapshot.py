@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd
+from sluiceway.ledger.data_parts import HeldByRecord, LateRows
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import (
     CountedState,
@@ -21,7 +22,6 @@ from sluiceway.ledger.folding.fold_state import (
 )
 from sluiceway.ledger.lane_records import NO_LANE_ROWS, LaneCounts, LaneRange
 from sluiceway.ledger.lane_state import LaneState, ReplayLanes
-from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_image import (
     PartitionsImage,
@@ -29,7 +29,6 @@ from sluiceway.ledger.partition_image import (
     restore_partitions,
 )
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
-from sluiceway.ledger.watermark_records import HeldByRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.log_key import LogKey, SourceKey
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode

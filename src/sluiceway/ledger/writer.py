@@ -87,15 +87,15 @@ class LedgerWriter:
     """Puts records into the next slot, in order, one at a time. Owned by one driver.
 
     Attributes:
-        log: What it writes to.
+        ledger: What it writes to.
         fold: State up to the tail as this writer knows it.
         on_effects: Called with each `set_effects`, by the thread that sets it.
     """
 
-    def __init__(self, log: LedgerLog, fold: Fold, on_wait: OnWait) -> None:
-        self.log = log
+    def __init__(self, ledger: LedgerLog, fold: Fold, on_wait: OnWait) -> None:
+        self.log = ledger
         self._on_wait = on_wait
-        self._reserve = SlotReserve(log.storage, log.layout)
+        self._reserve = SlotReserve(ledger.storage, ledger.layout)
         self._effects_through = fold.effects_through
         self._durable_through = 0
         self.on_effects: Callable[[int], None] | None = None

@@ -21,6 +21,8 @@ from typing import Final
 
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.observe.failpoint_names import POINTS, REPLY, REQUEST, FailpointSide
+from sluiceway.observe.log import Log
+from sluiceway.observe.steps import Observer, Step
 
 VARIABLE: Final = "SLUICEWAY_FAILPOINTS"
 HIT: Final = "hit"
@@ -274,3 +276,19 @@ def _error(kind: FailpointSide, action: Action, point: str) -> Exception:
             return failure
         case FailpointSide.CODE:
             return RuntimeError(f"failpoint {point}")
+
+
+def reaching(observe: Observer, log: Log) -> Observer:
+    """An observer of a driver's steps that reaches their failpoints too.
+
+    Called once in each process that is a driver, before its first step.
+    """
+    armed = arm(Role.DRIVER)
+    if armed is not None:
+        log.warning("failpoint_armed", variable=VARIABLE, point=armed.point, action=armed.action)
+
+    def observe_and_reach(step: Step) -> None:
+        observe(step)
+        reach(f"step.{step}")
+
+    return observe_and_reach

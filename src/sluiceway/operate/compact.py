@@ -12,8 +12,8 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
 from sluiceway.operate.short_driver import Heartbeat, short_driver
 from sluiceway.types.strict_json import StrictJsonError, decode, loads
-from sluiceway.upkeep.compact_requests import CompactAnswer, CompactRequest
 from sluiceway.upkeep.compaction_choice import ideal_files, meant, why_left
+from sluiceway.upkeep.partition_requests import CompactAnswer, CompactRequest
 from sluiceway.upkeep.requests import RequestRefusal, put_request
 
 _POLL_S = 0.3

@@ -15,7 +15,7 @@ from sluiceway.ledger.records import Record
 from sluiceway.observe.log import Log
 from sluiceway.operate.short_driver import Heartbeat, short_driver
 from sluiceway.upkeep.expirer import is_busy
-from sluiceway.upkeep.forget_requests import FORGET, MOST_FORGOTTEN, ForgetRequest, Forgotten
+from sluiceway.upkeep.partition_requests import FORGET, MOST_FORGOTTEN, ForgetRequest, Forgotten
 from sluiceway.upkeep.requests import REQUEST_VERSION, pop_refusal, put_request
 
 _POLL_S = 0.3

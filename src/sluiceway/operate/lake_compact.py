@@ -20,8 +20,8 @@ from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction
 from sluiceway.sinks.iceberg.compact.small_files import SmallFiles, in_one_go
 from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.compact_requests import CompactAnswer, CompactionOutcome, PartitionDone
 from sluiceway.upkeep.compaction_choice import ideal_files
+from sluiceway.upkeep.partition_requests import CompactAnswer, CompactionOutcome, PartitionDone
 
 _POLL_S = 0.2
 _FEW = "its files are few and large enough"
@@ -59,15 +59,15 @@ class _Work:
 
 @contextmanager
 def _opened(config: RouteConfig, ledger: FencedLog, log: Log) -> Iterator[LakeCompaction]:
-    where = f"{config.hive.database}.{config.hive.table}"
-    lake = config.hive.lake
+    where = f"{config.table.database}.{config.table.table}"
+    lake = config.table.lake
     if lake is None or config.key is not None:
         raise NotInThisVersionError(
             "a keyed table is not compacted on demand",
             where=where,
             hint="each publish rewrites what is due: docs/guides/keyed-tables.md",
         )
-    sink = IcebergTableSink(config.hive, lake, dict(config.catalog.options))
+    sink = IcebergTableSink(config.table, lake, dict(config.catalog.options))
     try:
         compaction = sink.compaction(ledger.uuid, ledger.log, log)
         try:

@@ -6,11 +6,11 @@ from sluiceway.errors import InvariantError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.operate.lake_compact import FencedLog, compact_lake, foresee_lake
-from sluiceway.route.told_keys import with_told_key
+from sluiceway.route.table_keys import with_table_key
 from sluiceway.sinks.iceberg.compact.expiring import Expired
 from sluiceway.sinks.iceberg.compact.orphans import Orphans
 from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
-from sluiceway.upkeep.compact_requests import CompactionOutcome
+from sluiceway.upkeep.partition_requests import CompactionOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ def maintain_lake(
     Raises:
         SluicewayError: The table cannot be read; what is done stays done.
     """
-    config = with_told_key(config)
-    lake = config.hive.lake
+    config = with_table_key(config)
+    lake = config.table.lake
     if lake is None:
         raise InvariantError(f"route {config.route} has no lake table")
     before, after, failed = 0, 0, tuple[str, ...]()
@@ -76,7 +76,7 @@ def maintain_lake(
         after = sum(each.files_after for each in good)
         bad = (each.reason for each in done if each.outcome == CompactionOutcome.FAILED)
         failed = tuple(dict.fromkeys(bad))
-    sink = IcebergTableSink(config.hive, lake, dict(config.catalog.options))
+    sink = IcebergTableSink(config.table, lake, dict(config.catalog.options))
     try:
         expiry = sink.expiry(ledger.uuid, ledger.log, log)
         if wanted.dry_run:

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from sluiceway.host.process import is_alive
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease
+from sluiceway.observe.failpoints import reaching
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
-from sluiceway.observe.reaching import reaching
 from sluiceway.observe.steps import ignore_step
 from sluiceway.route.clients import open_sink, open_source
-from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_session import RouteSession
 
 

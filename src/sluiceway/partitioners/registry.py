@@ -59,7 +59,7 @@ class CheckedPartitioner:
             choice.name,
             Partitioner,  # type: ignore[type-abstract]
             lambda: open_it(self._columns, schema, dict(choice.options)),
-            told=(ValueError,),
+            allowed_errors=(ValueError,),
         )
 
     def assign(self, rows: "pa.RecordBatch") -> PartitionTexts:

@@ -6,13 +6,12 @@ from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
-from sluiceway.route.held_route import OwnedRoute
-from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.owned_route import OwnedRoute
+from sluiceway.route.route_context import RouteParts
 from sluiceway.upkeep import counts_feed
-from sluiceway.upkeep.compact_requests import CompactRequest
 from sluiceway.upkeep.compactor import Compactor
 from sluiceway.upkeep.expirer import Expirer
-from sluiceway.upkeep.forget_requests import ForgetRequest
+from sluiceway.upkeep.partition_requests import CompactRequest, ForgetRequest
 from sluiceway.upkeep.rewriting import WorkRewriter
 
 

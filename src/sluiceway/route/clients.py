@@ -16,4 +16,4 @@ def open_source(config: RouteConfig) -> SourceClient:
 
 def open_sink(config: RouteConfig) -> TableSink:
     """The driver's view of the route's table."""
-    return open_catalog_sink(config.catalog, config.hive)
+    return open_catalog_sink(config.catalog, config.table)

@@ -14,12 +14,11 @@ from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import EpochRecord, SourcesRecord
 from sluiceway.observe.steps import Step
-from sluiceway.route.ahead import follows
-from sluiceway.route.end_epochs import with_end_epochs
 from sluiceway.route.epoch_report import EpochDone, log_epoch, log_sealed
+from sluiceway.route.leader_epochs import with_end_epochs
 from sluiceway.route.prepare import prepare_record
 from sluiceway.route.route_context import RouteContext
-from sluiceway.route.route_planner import RoutePlanner
+from sluiceway.route.route_planner import RoutePlanner, follows
 from sluiceway.route.row_log import RowLog
 from sluiceway.route.side_records import (
     closing_marked,
@@ -219,14 +218,14 @@ class EpochCommitter:
         held.update_followers()
         held.record_queue.forget_sealed(keep_log_short(held.upkeep, self._log))
 
-    def want_partitions(self, since: int, *, anew: bool = False) -> None:
+    def want_partitions(self, since: int, *, again: bool = False) -> None:
         """Have the catalog follow what records from slot `since` on have changed.
 
         Args:
             since: First slot that matters.
-            anew: See `OwnedRoute.want_partitions`.
+            again: See `OwnedRoute.want_partitions`.
         """
         held = self._context.state
         self._context.meter.advance(held.owned.fold)
-        held.want_partitions(since, anew=anew)
+        held.want_partitions(since, again=again)
         self._context.observe(Step.APPLIED)

@@ -15,10 +15,10 @@ from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.jobfile.compile.config import RouteConfig
-from sluiceway.jobfile.compile.lineage_rule import LineageRule
+from sluiceway.jobfile.compile.ready_rule import LineageRule
 from sluiceway.observe.log import Log
 from sluiceway.route.dirty_stores import feeders_of
-from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_context import RouteParts
 from sluiceway.route.takeover import OwnedTable
 from sluiceway.sinks.contract import FollowedRoute
 

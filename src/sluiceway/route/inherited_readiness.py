@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from sluiceway.errors import TableMismatchError
 from sluiceway.eventtime.readiness import DuePrefixes
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.ledger.data_parts import SourceName, WatermarkRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import PartitionKey, SourceState
 from sluiceway.ledger.folding.fold_watermark import ALL_IDLE
 from sluiceway.ledger.partition_records import ReadyCause
 from sluiceway.ledger.records import RangeRecord
-from sluiceway.ledger.watermark_records import SourceName, WatermarkRecord
 from sluiceway.observe.log import Log
 from sluiceway.route.route_readiness import RouteReadiness, with_ranges
 from sluiceway.schedule.source_view import SourceView

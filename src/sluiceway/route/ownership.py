@@ -8,9 +8,9 @@ and DATA come after the property. So a crash between any two steps differs from 
 from uuid import uuid4
 
 from sluiceway.errors import LedgerCorruptError, LedgerMismatchError
+from sluiceway.ledger.driver_term import Owner, ledger_property
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
-from sluiceway.ledger.owned_ledger import Owner, ledger_property
 from sluiceway.ledger.records import TableIdentityRecord
 from sluiceway.sinks.contract import TableState
 from sluiceway.storage.contract import Storage

@@ -25,14 +25,14 @@ class PartitionSurvey:
 
     Args:
         config: The route.
-        figures: Where the numbers go.
+        metrics: Where the numbers go.
         announced: Where prefixes go that were announced since, with the time in seconds.
     """
 
     def __init__(
-        self, config: RouteConfig, figures: Figures, announced: "deque[tuple[str, float]]"
+        self, config: RouteConfig, metrics: Figures, announced: "deque[tuple[str, float]]"
     ) -> None:
-        self._figures = figures
+        self._figures = metrics
         self._announced = announced
         self._target_bytes = config.rolling.target_bytes
         rule = config.ready
@@ -105,9 +105,9 @@ class PartitionSurvey:
             late += [each for each in book.open if each.end_us + self._grace_us <= now_us]
             # A partition without rows is closed once all is quiet.
             late += book.without_rows(now_us - self._grace_us - self._overdue_after_us)
-        self._tell_overdue(late)
+        self._log_overdue(late)
 
-    def _tell_overdue(self, overdue: Collection[Period]) -> None:
+    def _log_overdue(self, overdue: Collection[Period]) -> None:
         """How many there are, and since when the oldest of them."""
         self._figures.put_one(metrics.PARTITIONS_OVERDUE, len(overdue))
         oldest = sorted(overdue)[:_MOST_OVERDUE]

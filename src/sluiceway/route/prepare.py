@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sluiceway.errors import InvariantError
+from sluiceway.ledger.data_parts import NO_LATE_ROWS
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.late_records import NO_LATE_ROWS
 from sluiceway.ledger.offset_sum import add_sums
 from sluiceway.ledger.records import NO_ROWS, DataRecord, RangeRecord, RowCounts
 from sluiceway.schedule.planner import PlannedSplit

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from sluiceway.errors import JobFileError, SchemaRegistryRefusedError
+from sluiceway.formats.record_keys import KINDS, subject_columns
 from sluiceway.formats.schema_columns import NoColumnsError
 from sluiceway.formats.schema_registry.client import RegistryClient, SubjectVersion
-from sluiceway.formats.subject_columns import KINDS, subject_columns
 from sluiceway.jobfile.blocks.models import RouteSpec
-from sluiceway.jobfile.blocks.table import SubjectSpec
-from sluiceway.jobfile.blocks.type_text import is_nested
+from sluiceway.jobfile.blocks.table import SubjectSpec, is_nested
 from sluiceway.jobfile.blocks.written_columns import COLUMNS
 from sluiceway.jobfile.checks.key_checks import key_column_problems
 from sluiceway.jobfile.compile.choices import choice_problems
@@ -23,8 +22,8 @@ from sluiceway.jobfile.compile.subject_changes import (
     where_written,
 )
 from sluiceway.jobfile.positions import Path
-from sluiceway.route.route_parts import RouteParts
-from sluiceway.route.told_keys import with_told_key
+from sluiceway.route.route_context import RouteParts
+from sluiceway.route.table_keys import with_table_key
 from sluiceway.sinks.registry import open_sink
 from sluiceway.types.evolution import Evolution
 
@@ -40,9 +39,9 @@ def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[Route
         SchemaRegistryUnavailableError: The registry does not answer.
         SchemaRegistryRefusedError: It refuses, or does not know the subject.
         JobFileError: The schema's fields cannot be the columns of the table.
-        SluicewayError: As `with_told_key`.
+        SluicewayError: As `with_table_key`.
     """
-    keyed = with_told_key(config)
+    keyed = with_table_key(config)
     completed = keyed
     log = parts.log.bind(job=config.job, route=config.route)
     if config.awaits_columns is not None:
@@ -53,8 +52,8 @@ def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[Route
     if config.awaits_columns is not None:
         log.info("columns_from_registry", subject=found.subject, version=found.version)
     elif completed.key is not None:
-        log.info("key_told", key=", ".join(completed.key.columns))
-    sink = open_sink(completed.catalog, completed.hive)
+        log.info("key_columns_found", key=", ".join(completed.key.columns))
+    sink = open_sink(completed.catalog, completed.table)
     parts.sink.close()
     return completed, replace(parts, sink=sink)
 
@@ -64,7 +63,7 @@ def registry_columns(config: RouteConfig) -> RouteConfig:
 
     A route that has started keeps the columns that it has.
     """
-    config = with_told_key(config)
+    config = with_table_key(config)
     if config.awaits_columns is None or config.columns is not None:
         return config
     found = read_subject(config.awaits_columns, config.topics)
@@ -131,17 +130,17 @@ def _completed(config: RouteConfig, spec: RouteSpec, found: SubjectVersion) -> R
     whole = spec.model_copy(update={"table": spec.table.with_columns(tuple(made.columns))})
     _check_choices(found, whole, made)
     compiled = compile_route(whole)
-    hive = replace(
-        config.hive,
-        schema=compiled.hive.schema,
-        partition_columns=compiled.hive.partition_columns,
+    table = replace(
+        config.table,
+        schema=compiled.table.schema,
+        partition_columns=compiled.table.partition_columns,
         adds=config.evolution is Evolution.ADD_COLUMNS,
     )
     return replace(
         config,
         columns=compiled.columns,
         choices=compiled.choices,
-        hive=hive,
+        table=table,
         left_out=gone_names(spec.table.changes),
     )
 

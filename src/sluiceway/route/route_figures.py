@@ -144,7 +144,7 @@ class RouteFigures:
         self._count_tasks(done.results, committed_ms)
         if isinstance(landed, DataRecord):
             self._count_rows(landed)
-            self.epochs.append(_told(done.seq, committed_ms, landed, took))
+            self.epochs.append(_epoch_summary(done.seq, committed_ms, landed, took))
             self._note_commit(done.seq, landed, fold, took.get(EpochPhase.PUBLISH, 0.0))
         self._survey.update(fold, changed=True)
 
@@ -304,7 +304,7 @@ class RouteFigures:
         )
 
 
-def _told(
+def _epoch_summary(
     seq: int, committed_ms: int, record: DataRecord, took: Mapping[EpochPhase, float]
 ) -> EpochTold:
     counts = record.counts

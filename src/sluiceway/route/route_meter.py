@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sluiceway.followers.runner import FollowerState
+from sluiceway.ledger.data_parts import LateRows
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import PartitionKey
-from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.status import RouteNumbers
 from sluiceway.schedule.source_view import undescribed

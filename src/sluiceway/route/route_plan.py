@@ -6,8 +6,8 @@ from typing import Literal
 
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.driver_term import OwnedLedger
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.sinks.contract import TableState
 from sluiceway.sources.registry import has_text_keys
 from sluiceway.types.evolution import Evolution
@@ -136,7 +136,8 @@ def payload_schema(config: RouteConfig, table: Schema) -> Schema:
     fields = tuple(field for field in table.fields if field.name.lower() not in meta)
     if not fields:
         raise TableMismatchError(
-            "the table has no columns to fill", where=f"{config.hive.database}.{config.hive.table}"
+            "the table has no columns to fill",
+            where=f"{config.table.database}.{config.table.table}",
         )
     return Schema(fields)
 

@@ -7,13 +7,9 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.observe.steps import Step
-from sluiceway.route.ahead import fold_after
-from sluiceway.route.key_drain import KeyOrderGuard
+from sluiceway.route.key_order import KeyOrderGuard
 from sluiceway.route.route_context import RouteContext
-from sluiceway.schedule.demand import ReadAhead
-from sluiceway.schedule.left_out import SkippedPartitions
-from sluiceway.schedule.log_end_history import LogEndHistory
-from sluiceway.schedule.open_transactions import OpenTransactions
+from sluiceway.schedule.partition_watch import LogEndHistory, OpenTransactions, SkippedPartitions
 from sluiceway.schedule.planner import (
     EpochPace,
     PlannedEpoch,
@@ -26,12 +22,52 @@ from sluiceway.schedule.planner import (
     plan_splits,
     unpinned,
 )
+from sluiceway.schedule.read_ahead import ReadAhead
 from sluiceway.schedule.run_targets import RunTargets
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.schedule.task_failures import RetryPause
 from sluiceway.sources.registry import reader_access
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
+
+
+def fold_after(fold: Fold, answers: Sequence[TaskResult]) -> Fold | None:
+    """The fold as it will be for planning if an epoch is committed as its tasks have answered.
+
+    Called by the loop's thread before the commit begins: from then on the fold is the commit's.
+
+    Args:
+        fold: State of the ledger; nothing of it is changed.
+        answers: Answers of one route and epoch.
+
+    Returns:
+        None when too little is known: a task has failed, or answers what it was not asked.
+    """
+    sources = dict(fold.sources)
+    for answer in answers:
+        if answer.failure is not None:
+            return None
+        for split in answer.splits:
+            known = sources.get((split.topic, split.partition))
+            if known is None:
+                return None
+            if split.end > known.end:
+                known = replace(known)
+                known.advance(split)
+                sources[split.topic, split.partition] = known
+    return replace(fold, sources=sources)
+
+
+def follows(fold: Fold, planned: PlannedEpoch) -> bool:
+    """Whether an epoch was planned from the very ends that are committed.
+
+    Not when it was planned ahead of an epoch that has landed otherwise, or not at all.
+    """
+    return all(
+        fold.sources[each.split.partition.topic, each.split.partition.partition].end
+        == each.range_start
+        for each in planned.splits
+    )
 
 
 class RoutePlanner:

@@ -19,17 +19,17 @@ from sluiceway.eventtime.watermark import (
     route_watermark,
 )
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
-from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.folding.fold_state import FoldState, PartitionKey, SourceState
-from sluiceway.ledger.partition_records import ReadyCause
-from sluiceway.ledger.records import RangeRecord
-from sluiceway.ledger.sealing import NEVER_CLOSED
-from sluiceway.ledger.watermark_records import (
+from sluiceway.ledger.data_parts import (
     MAX_HELD_BY,
     HeldByRecord,
     SourceName,
     WatermarkRecord,
 )
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import FoldState, PartitionKey, SourceState
+from sluiceway.ledger.partition_records import ReadyCause
+from sluiceway.ledger.records import RangeRecord
+from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.observe.log import Log
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.steady_clock import process_clock
@@ -250,7 +250,7 @@ class RouteReadiness:
             return self._book.due(fold.watermark.us)
         expected = fold.counted.rows
         found = self._book.due_counted(fold.watermark.us, counts.decide, fold.has_counted)
-        self._tell_waiting(fold, found.waits)
+        self._log_waiting(fold, found.waits)
         for prefix in () if found.due is None else found.due.counted:
             rows = fold.rows_below(prefix)
             if rows > expected[prefix]:
@@ -259,7 +259,7 @@ class RouteReadiness:
                 )
         return found.due
 
-    def _tell_waiting(self, fold: Fold, waits: Period | None) -> None:
+    def _log_waiting(self, fold: Fold, waits: Period | None) -> None:
         """Say once that nothing but a count holds a prefix that is over."""
         if waits is None or waits.end_us > time.time_ns() // 1000:
             return

@@ -14,11 +14,10 @@ from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.steps import Step
 from sluiceway.route.committer import EpochCommitter
-from sluiceway.route.held_route import OwnedRoute
-from sluiceway.route.route_context import RouteContext
+from sluiceway.route.owned_route import OwnedRoute
+from sluiceway.route.route_context import RouteContext, RouteParts
 from sluiceway.route.route_figures import RouteFigures
 from sluiceway.route.route_meter import RouteMeter
-from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.route_planner import RoutePlanner
 from sluiceway.route.route_start import begin_following, fence_route, start_route
 from sluiceway.route.takeover import ReleasedLedger, TakeoverHooks

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sluiceway.ledger.late_records import NO_LATE_ROWS
+from sluiceway.ledger.data_parts import NO_LATE_ROWS
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
 from sluiceway.types.dirty import by_reason

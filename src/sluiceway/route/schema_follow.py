@@ -71,10 +71,10 @@ class RouteUnfilledColumns:
             return {}
         empty = [column for column in columns if column.name in self._empty][:_MOST_TOLD]
         named = {column.name: _nearest(column, ignored) for column in empty}
-        self._tell({name: n for name, n in named.items() if name not in self._told}, ignored)
+        self._log_fields({name: n for name, n in named.items() if name not in self._told}, ignored)
         return named
 
-    def _tell(self, named: Mapping[str, str], ignored: Mapping[str, int]) -> None:
+    def _log_fields(self, named: Mapping[str, str], ignored: Mapping[str, int]) -> None:
         if not named:
             return
         self._told.update(named)
@@ -146,7 +146,7 @@ class SchemaFollower:
         owned: Its ledger, and the table as START has found it.
         sink: The table.
         log: The route's log.
-        meter: Gets which fields are ignored, and which columns no row fills meanwhile.
+        metrics: Gets which fields are ignored, and which columns no row fills meanwhile.
 
     Attributes:
         plan: For the next epoch to be planned.
@@ -164,7 +164,7 @@ class SchemaFollower:
         owned: OwnedTable,
         sink: TableSink,
         log: Log,
-        meter: RouteMeter,
+        metrics: RouteMeter,
     ) -> None:
         state = _with_lacking(owned.state, sink, log)
         self.plan: RoutePlan = route_plan(config, owned, state)
@@ -172,7 +172,7 @@ class SchemaFollower:
         self._owned = owned
         self._sink = sink
         self._log = log
-        self._meter = meter
+        self._meter = metrics
         self._state = state
         self._lock = threading.Lock()
         self._refused: set[ObservedPlace] = set()
@@ -327,16 +327,16 @@ class SchemaFollower:
         for place, why in found.refused.items():
             self._refuse(place, why)
         for place, why in found.unfit.items():
-            self._tell(ObservedField(*place, type=""), why)
+            self._log_fields(ObservedField(*place, type=""), why)
         return list(found.desired.values())
 
     def _refuse(self, place: ObservedPlace, why: str) -> None:
         """Say once that rows with this field stay dirty."""
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(place)
-            self._tell(ObservedField(*place, type=""), why)
+            self._log_fields(ObservedField(*place, type=""), why)
 
-    def _tell(self, seen: ObservedField, why: str) -> None:
+    def _log_fields(self, seen: ObservedField, why: str) -> None:
         """Say that rows with a field are dirty; once for each, and it may get a column later."""
         if seen.name not in self._told and len(self._told) < _MOST_REFUSED:
             self._told.add(seen.name)

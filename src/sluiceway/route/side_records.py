@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from sluiceway.ledger.data_parts import WatermarkRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.partition_records import AbandonRecord, ReplaceRecord
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord
-from sluiceway.ledger.watermark_records import WatermarkRecord
-from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.types.strict_json import BigInt

@@ -16,15 +16,14 @@ from sluiceway.errors import (
 )
 from sluiceway.host.process import ProcessIdentity, own_identity
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.driver_term import DriverTerm, OwnedLedger, Owner, ledger_property
 from sluiceway.ledger.file_names import file_origin
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.owned_ledger import OwnedLedger, Owner, ledger_property
 from sluiceway.ledger.records import FORMAT, MIN_READER, FenceRecord
-from sluiceway.ledger.tenure import DriverTerm
 from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.route.ownership import (
@@ -47,11 +46,11 @@ _MOST_RECENT = 300
 _MOST_KNOWN = 500
 
 
-def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
+def refuse_older_ledger(ledger: LedgerLog, fold: Fold) -> None:
     """Look for files that the log does not know. Called at START, before fencing.
 
     Args:
-        log: The route's log.
+        ledger: The route's log.
         fold: Fold of the log; brought up to the tail.
 
     Raises:
@@ -60,11 +59,11 @@ def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
     """
     found = [
         (path, (made.term, made.epoch))
-        for path in _files(log, fold)
-        if (made := file_origin(log.layout.route, path.rpartition("/")[2]))
+        for path in _files(ledger, fold)
+        if (made := file_origin(ledger.layout.route, path.rpartition("/")[2]))
     ]
     # Read after the listing: a driver that still runs has put a record before it published.
-    log.advance(fold)
+    ledger.advance(fold)
     for path, (term, epoch) in found:
         if (term, epoch) > (fold.term, fold.last_epoch):
             raise LedgerMismatchError(
@@ -76,55 +75,55 @@ def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
             ).with_report(
                 {"file": path, "ledger": f"{fold.term}-{fold.last_epoch}"},
                 (
-                    f"sluiceway verify JOB --route {log.layout.route}",
-                    f"sluiceway ledger show JOB --route {log.layout.route}",
+                    f"sluiceway verify JOB --route {ledger.layout.route}",
+                    f"sluiceway ledger show JOB --route {ledger.layout.route}",
                 ),
             )
 
 
-def _files(log: LedgerLog, fold: Fold) -> Iterator[str]:
+def _files(ledger: LedgerLog, fold: Fold) -> Iterator[str]:
     """What lies where rows of lost records would be, the likeliest places first."""
-    yield from _files_in(log, f"{log.layout.root}/dirty")
-    root = log.layout.table_root
+    yield from _files_in(ledger, f"{ledger.layout.root}/dirty")
+    root = ledger.layout.table_root
     known = {_path(root, state.location): state for state in fold.partitions.values()}
     # No row went to what is sealed since, lost records included.
     new = (
         path
-        for path in _new_folders(log, known)
+        for path in _new_folders(ledger, known)
         if fold.sealed_above(path[len(root) + 1 :]) is None
     )
     for folder in islice(new, _MOST_NEW):
         # Others may have put it there, and it may not be ours to read.
         with suppress(StorageRefusedError):
-            yield from _files_in(log, folder)
+            yield from _files_in(ledger, folder)
     since = fold.next_seq - RECENT_RECORDS
     latest = sorted(known, key=lambda path: -known[path].last_seq)
     recent = [path for path in latest if known[path].last_seq >= since]
     older = latest[len(recent) :]
     for folder in (*recent[:_MOST_RECENT], *older[:_MOST_KNOWN]):
-        yield from _files_in(log, folder)
+        yield from _files_in(ledger, folder)
 
 
-def _files_in(log: LedgerLog, folder: str) -> Iterator[str]:
-    for status in log.storage.list(folder):
+def _files_in(ledger: LedgerLog, folder: str) -> Iterator[str]:
+    for status in ledger.storage.list(folder):
         if not status.is_dir:
             yield status.path
 
 
-def _new_folders(log: LedgerLog, known: Mapping[str, PartitionState]) -> Iterator[str]:
+def _new_folders(ledger: LedgerLog, known: Mapping[str, PartitionState]) -> Iterator[str]:
     """Folders that the ledger does not know, next to those it knows, the greatest names first.
 
     In a ledger without partitions it is all there is.
     """
-    root = log.layout.table_root
+    root = ledger.layout.table_root
     if root not in known:
         yield root
     parents = {path.rpartition("/")[0] for path in known if path != root} | {root}
     above = {parent for parent in parents for parent in _ancestors(parent, root)}
     for parent in sorted(parents, reverse=True):
-        for path in _below(log, parent):
+        for path in _below(ledger, parent):
             if path not in known and path not in above:
-                yield from _tree(log, path)
+                yield from _tree(ledger, path)
 
 
 def _ancestors(path: str, root: str) -> Iterator[str]:
@@ -133,15 +132,15 @@ def _ancestors(path: str, root: str) -> Iterator[str]:
         path = path.rpartition("/")[0]
 
 
-def _tree(log: LedgerLog, folder: str) -> Iterator[str]:
+def _tree(ledger: LedgerLog, folder: str) -> Iterator[str]:
     yield folder
     with suppress(StorageRefusedError):
-        for path in _below(log, folder):
-            yield from _tree(log, path)
+        for path in _below(ledger, folder):
+            yield from _tree(ledger, path)
 
 
-def _below(log: LedgerLog, folder: str) -> list[str]:
-    below = [status.path for status in log.storage.list(folder) if status.is_dir]
+def _below(ledger: LedgerLog, folder: str) -> list[str]:
+    below = [status.path for status in ledger.storage.list(folder) if status.is_dir]
     hidden = ("_", ".")
     return [path for path in reversed(below) if not path.rpartition("/")[2].startswith(hidden)]
 
@@ -310,7 +309,7 @@ def _open_store(
 
 def _makes_folders(config: RouteConfig) -> bool:
     """Whether folders above a table are made: the catalog of a lake table has made its own."""
-    return config.hive.create_location or config.hive.lake is not None
+    return config.table.create_location or config.table.lake is not None
 
 
 def _mark_table(sink: TableSink, state: TableState, owner: Owner, keeper: LeaseKeeper) -> None:
@@ -337,16 +336,16 @@ def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> N
     )
 
 
-def _probe(log: LedgerLog, fold: Fold) -> None:
+def _probe(ledger: LedgerLog, fold: Fold) -> None:
     """Try the store, in a folder whose name shows when it is garbage."""
-    log.storage.admit(log.layout.table_root)
+    ledger.storage.admit(ledger.layout.table_root)
     while True:
-        place = log.layout.probe(fold.term, uuid4().hex)
+        place = ledger.layout.probe(fold.term, uuid4().hex)
         try:
-            process_probes().probe(log.storage, log.layout.stage, within=place)
+            process_probes().probe(ledger.storage, ledger.layout.stage, within=place)
         except SluicewayError:
             term = fold.term
-            log.advance(fold)
+            ledger.advance(fold)
             if fold.term == term:
                 raise
             # Another driver has fenced meanwhile, and may have collected the place.

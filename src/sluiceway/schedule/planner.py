@@ -470,18 +470,18 @@ class EpochPace:
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
-        self._told_s = interval_s
+        self._reported_s = interval_s
         self._rests_s: deque[float] = deque(maxlen=_LOOKS)
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """The plan of each task. Called once the splits are dealt out."""
-        self._told_s = self._interval_s - self._rest_s()
-        return planned.task_plans(self._told_s)
+        self._reported_s = self._interval_s - self._rest_s()
+        return planned.task_plans(self._reported_s)
 
     def set_answered(self, planned: PlannedEpoch) -> None:
         """The tasks that got the last plans have answered."""
         planned.answered = time.monotonic()
-        rest_s = planned.answered - planned.started - self._told_s
+        rest_s = planned.answered - planned.started - self._reported_s
         # Tasks that had nothing more to read say nothing about it.
         if rest_s > 0:
             self._rests_s.append(rest_s)

@@ -64,10 +64,10 @@ class SplitAssigner:
         longest = 0 if kept is None else _longest(kept, splits)
         if kept is not None and longest <= _WORTH_IT * _shortest_possible(splits, tasks):
             return kept
-        anew = _deal_apart(splits, tasks) if len(splits) <= tasks else _deal_mixed(splits, tasks)
-        if kept is not None and longest <= _WORTH_IT * _longest(anew, splits):
+        again = _deal_apart(splits, tasks) if len(splits) <= tasks else _deal_mixed(splits, tasks)
+        if kept is not None and longest <= _WORTH_IT * _longest(again, splits):
             return kept
-        return anew
+        return again
 
 
 _Splits = Mapping[int, tuple[PlannedSplit, ...]]

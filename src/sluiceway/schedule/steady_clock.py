@@ -84,16 +84,16 @@ class SteadyClock:
         line = self._line
         if line is None or self._is_borne_out(wall_us, at):
             if self._other is not None:
-                self._tell("clock_back", self._other, at)
+                self._log_step("clock_back", self._other, at)
             return self._believe(wall_us, at)
         other = self._other
         is_same = other is not None and _agrees(other, wall_us, at)
         self._other = _Line(wall_us, at)
         if not is_same:
             self._other_since = at
-            self._tell("clock_stepped", self._other, at)
+            self._log_step("clock_stepped", self._other, at)
         elif at - self._other_since >= BELIEVE_AFTER_S:
-            self._tell("clock_accepted", self._other, at)
+            self._log_step("clock_accepted", self._other, at)
             self._believed.clear()
             return self._believe(wall_us, at)
         return line.now_us(at)
@@ -123,7 +123,7 @@ class SteadyClock:
             seen.popleft()
         return wall_us
 
-    def _tell(self, event: str, other: _Line, at: float) -> None:
+    def _log_step(self, event: str, other: _Line, at: float) -> None:
         if self._line is not None:
             step_us = other.now_us(at) - self._line.now_us(at)
             self._news.append(ClockNews(event, step_us / 1_000_000))

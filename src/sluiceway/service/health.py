@@ -25,8 +25,8 @@ from io import BytesIO
 from socketserver import TCPServer
 from typing import Any
 
+from sluiceway.driver.status_board import StatusBoard
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.job.status_board import StatusBoard
 from sluiceway.jobfile.blocks.models import JobSpec
 from sluiceway.jobfile.compile.compile import figure_limits
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits

@@ -18,7 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from sluiceway import __version__
-from sluiceway.job.status_board import MeasuredRoute, StatusBoard
+from sluiceway.driver.status_board import MeasuredRoute, StatusBoard
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import FigureLimits, Histogram, Labels
 from sluiceway.observe.metrics import (

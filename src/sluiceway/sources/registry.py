@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from importlib import import_module
 
+from sluiceway.errors import InvariantError
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
+from sluiceway.sources.side_topics import MessageSender, RowFeed, SideTopic, TopicTail
 
 _BUILT_IN = {
     "kafka": "sluiceway.sources.kafka.source:KafkaSource",
@@ -49,7 +51,7 @@ def check_access(access: SourceAccess) -> None:
         access.kind,
         type(None),
         lambda: source.check(options),
-        told=(ValueError,),
+        allowed_errors=(ValueError,),
     )
 
 
@@ -101,3 +103,43 @@ def open_reader(access: SourceAccess, splits: list[Split], *, owner: str) -> Spl
 def _source(access: SourceAccess) -> Source:
     make = find_implementation(PluginGroup.SOURCES, access.kind, _BUILT_IN)
     return opened(PluginGroup.SOURCES, access.kind, Source, make)  # type: ignore[type-abstract]
+
+
+_KAFKA = "kafka"
+
+
+def open_row_feed(topic: SideTopic, name: str, timeout_s: float) -> RowFeed:
+    """A feeder of one topic; a newer one of the same name fences it. Called once a driver.
+
+    Args:
+        topic: It has to be there.
+        name: Name of the feed, for access rules on the brokers.
+        timeout_s: Longest wait for the brokers in one call.
+    """
+    from sluiceway.sources.kafka.row_feed import KafkaRowFeed  # noqa: PLC0415
+
+    return KafkaRowFeed(_kafka_access(topic), topic.topic, name, timeout_s)
+
+
+def open_topic_tail(topic: SideTopic, timeout_s: float) -> TopicTail:
+    """A reader of one small topic. Called once a driver."""
+    from sluiceway.sources.kafka.topic_tail import KafkaTopicTail  # noqa: PLC0415
+
+    servers, properties = _kafka_access(topic)
+    return KafkaTopicTail(servers, properties, topic.topic, timeout_s)
+
+
+def open_message_sender(topic: SideTopic) -> MessageSender:
+    """Who sends a topic single messages. Called once a driver; need not connect yet."""
+    from sluiceway.sources.kafka.message_sender import KafkaMessageSender  # noqa: PLC0415
+
+    return KafkaMessageSender(dict(topic.options), topic.topic)
+
+
+def _kafka_access(topic: SideTopic) -> tuple[str, dict[str, str]]:
+    from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS  # noqa: PLC0415
+
+    if topic.kind != _KAFKA:
+        raise InvariantError(f"side topics are of Kafka, and this is of {topic.kind}")
+    properties = dict(topic.options)
+    return properties.pop(BOOTSTRAP_SERVERS), properties

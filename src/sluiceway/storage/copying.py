@@ -1,5 +1,9 @@
 """Copies of files that are there already, as new staged ones."""
 
+from typing import BinaryIO, cast
+
+import google_crc32c
+
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.storage.contract import FileSeal, Storage
 
@@ -33,3 +37,14 @@ def copy_staged(source: Storage, path: str, target: Storage, staged: str) -> Fil
     except BaseException:
         writer.abort()
         raise
+
+
+_READ_CHUNK_BYTES = 1 << 20
+
+
+def stream_crc32c(stream: BinaryIO) -> str:
+    """Castagnoli checksum of what is left of a stream, eight hex digits."""
+    checksum = google_crc32c.Checksum()
+    while chunk := stream.read(_READ_CHUNK_BYTES):
+        checksum.update(chunk)
+    return cast("bytes", checksum.hexdigest()).decode()

@@ -20,9 +20,9 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.observe.failpoints import edge
-from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.checksummed import ChecksummedStream
 from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWriter, Storage
+from sluiceway.storage.copying import stream_crc32c
 from sluiceway.storage.probing import probe_exclusive_put, probe_publish
 
 _EXCLUSIVE_LINKS = "use a file system with exclusive hard links (ext4, xfs, NFSv4)"
@@ -227,18 +227,18 @@ class LocalStorage(Storage):
             self._make_folders(folder.parent)
             with edge("storage.mkdir", folder):
                 folder.mkdir(exist_ok=True)
-        self._name_durably(folder, anew=missing)
+        self._name_durably(folder, again=missing)
 
-    def _name_durably(self, folder: Path, *, anew: bool = False) -> None:
+    def _name_durably(self, folder: Path, *, again: bool = False) -> None:
         """Sync the folder's name, once: whoever made it may have died before doing so.
 
         Args:
             folder: Exists.
-            anew: It was just made, perhaps with the number of an earlier one that is gone.
+            again: It was just made, perhaps with the number of an earlier one that is gone.
         """
         found = folder.stat()
         key = (str(folder), found.st_dev, found.st_ino)
-        if key in self._named and not anew:
+        if key in self._named and not again:
             return
         with suppress(PermissionError):
             # A parent that may not be read is none that we have made folders in.

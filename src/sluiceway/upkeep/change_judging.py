@@ -12,12 +12,12 @@ from sluiceway.worker.plan import RoutePlan
 
 
 @contextmanager
-def judging(route: RoutePlan, log: LedgerLog) -> Iterator[ChangeJudge | None]:
+def judging(route: RoutePlan, ledger: LedgerLog) -> Iterator[ChangeJudge | None]:
     """What knows the later changes, for one epoch of a lane; None for a table without a key.
 
     Args:
         route: As its tasks have it.
-        log: Its own, as long as it is when rows are judged.
+        ledger: Its own, as long as it is when rows are judged.
     """
     if route.key is None:
         yield None
@@ -35,7 +35,7 @@ def judging(route: RoutePlan, log: LedgerLog) -> Iterator[ChangeJudge | None]:
         ids[partition.lower()],
         None if topic is None else ids[topic.lower()],
     )
-    history = ChangeHistory(log, route.key.columns, columns, (offset, partition, topic))
+    history = ChangeHistory(ledger, route.key.columns, columns, (offset, partition, topic))
     try:
         yield history
     finally:

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 
 from sluiceway.errors import SluicewayError
 from sluiceway.host.work_pool import process_upkeep
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.types.strict_json import BigInt, encode
-from sluiceway.upkeep.compact_requests import (
+from sluiceway.upkeep.compaction_choice import meant, why_left
+from sluiceway.upkeep.partition_requests import (
     CompactAnswer,
     CompactionOutcome,
     CompactRequest,
     PartitionDone,
 )
-from sluiceway.upkeep.compaction_choice import meant, why_left
 from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.upkeep.replacing import ReplacedFiles, Staging, move_partitions
 from sluiceway.upkeep.rewriting import Rewriter, Rewritten
@@ -128,13 +128,13 @@ class Compactor:
             self._requests.clear()
         self._rewriter.cancel()
         for order in waiting:
-            _tell(order)
+            _report_order(order)
         self._work.end(_LAST_WAIT_S)
 
     def _add(self, order: _Order) -> None:
         with self._lock:
             if self._closed:
-                _tell(order)
+                _report_order(order)
                 return
             (self._requests if order.until is None else self._urgent).append(order)
         self._work.wake()
@@ -162,7 +162,7 @@ class Compactor:
         return 0.0
 
     def _end(self, order: _Order) -> None:
-        _tell(order)
+        _report_order(order)
         with self._lock:
             for orders in (self._urgent, self._requests):
                 if order in orders:
@@ -181,7 +181,7 @@ class Compactor:
                 self._record_queue.see(lambda fold: self._look(fold, order.names))
             )
         if order.waiting and time.monotonic() - order.told_at >= _TELL_EVERY_S:
-            self._tell_progress(order)
+            self._report_progress(order)
             order.told_at = time.monotonic()
         left, group = next_group(order.waiting)
         order.done += left
@@ -201,7 +201,7 @@ class Compactor:
             return True
         if order.waiting:
             return False
-        self._tell_progress(order)
+        self._report_progress(order)
         if order.request is not None:
             self._record_queue.log.check_held()
             self._record_queue.log.storage.remove(
@@ -221,7 +221,7 @@ class Compactor:
         self._log.warning("compaction_late", partitions=list(names), after_s=BEFORE_READY_S)
         self._add(_Order(tuple(names)))
 
-    def _tell_progress(self, order: _Order) -> None:
+    def _report_progress(self, order: _Order) -> None:
         if order.request is None:
             return
         waiting = len(order.waiting or ())
@@ -339,6 +339,6 @@ def _sizes(fold: Fold, partition: str) -> tuple[int, int]:
     return (0, 0) if state is None else (state.files, state.size_bytes)
 
 
-def _tell(order: _Order) -> None:
+def _report_order(order: _Order) -> None:
     if order.over is not None:
         order.over.set()

@@ -22,7 +22,7 @@ from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import SourceIdentity
-from sluiceway.sources.side_registry import open_topic_tail
+from sluiceway.sources.registry import open_topic_tail
 from sluiceway.sources.side_topics import TailMessage, TopicTail
 from sluiceway.types.strict_json import StrictJsonError, loads
 from sluiceway.upkeep.partition_bodies import CountsLog, counts_body
@@ -307,13 +307,13 @@ class CountsFeed(BackgroundWork):
             try:
                 count = read_count(each.value, self._table, self._periods)
             except ValueError as error:
-                self._tell_unreadable(each, error)
+                self._log_unreadable(each, error)
                 continue
             if count is not None and self._rule.decide.needs_count(count.period):
                 found[count.period.prefix] = count.rows
         return found
 
-    def _tell_unreadable(self, message: TailMessage, error: ValueError) -> None:
+    def _log_unreadable(self, message: TailMessage, error: ValueError) -> None:
         """Log one a minute: a topic may hold a million of them, read at each start."""
         now = time.monotonic()
         if self._told is not None and now - self._told < _TELL_EVERY_S:
@@ -330,7 +330,7 @@ class CountsFeed(BackgroundWork):
         self._told, self._untold = now, 0
 
 
-def begin(config: RouteConfig, record_queue: RecordQueue, events: Log) -> CountsFeed | None:
+def begin(config: RouteConfig, record_queue: RecordQueue, log: Log) -> CountsFeed | None:
     """Begin to read a route's counts. Called once the route has recovered.
 
     Returns:
@@ -340,7 +340,7 @@ def begin(config: RouteConfig, record_queue: RecordQueue, events: Log) -> Counts
     if ready is None or ready.counts is None:
         return None
     topic = open_topic_tail(ready.counts.topic, _TIMEOUT_S)
-    table = f"{config.hive.database}.{config.hive.table}"
+    table = f"{config.table.database}.{config.table.table}"
     return CountsFeed(
-        record_queue, ready.counts, table=table, periods=ready.periods(), topic=topic, log=events
+        record_queue, ready.counts, table=table, periods=ready.periods(), topic=topic, log=log
     )

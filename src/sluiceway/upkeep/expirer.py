@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from sluiceway.errors import LedgerCorruptError, SluicewayError
 from sluiceway.host.work_pool import process_upkeep
 from sluiceway.jobfile.compile.retention import RetentionRule, expired_by_age
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
 from sluiceway.ledger.live_files import readers_of
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.observe.log import Log
-from sluiceway.upkeep.forget_requests import MOST_FORGOTTEN, ForgetRequest
 from sluiceway.upkeep.partition_bodies import expire_body
+from sluiceway.upkeep.partition_requests import MOST_FORGOTTEN, ForgetRequest
 from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.upkeep.requests import put_answer
 

@@ -11,7 +11,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log
-from sluiceway.upkeep.dirty_keeping import DirtyRetention, ObservedLanes
+from sluiceway.upkeep.dirty_retention import DirtyRetention, ObservedLanes
 
 _EVERY_S = 600.0
 _LAST_WAIT_S = 5.0

@@ -27,7 +27,8 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger.dirty_files import find_lane_files
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.driver_term import OwnedLedger
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_lanes import check_opening, source_kind
 from sluiceway.ledger.lane_records import (
@@ -40,7 +41,6 @@ from sluiceway.ledger.lane_records import (
     LaneSpan,
 )
 from sluiceway.ledger.lane_state import LaneState
-from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import placed_lane
 from sluiceway.ledger.records import EpochRecord
@@ -50,8 +50,7 @@ from sluiceway.observe.steps import Observer, Step
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.change_judging import judging
-from sluiceway.upkeep.compact_requests import CompactRequest
-from sluiceway.upkeep.forget_requests import ForgetRequest
+from sluiceway.upkeep.partition_requests import CompactRequest, ForgetRequest
 from sluiceway.upkeep.requests import (
     MOST_RANGES,
     LaneRequest,

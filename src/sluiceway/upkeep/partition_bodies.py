@@ -8,7 +8,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd, CountsRecord
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding import fold_counts
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.live_files import is_all_of, removed_files

@@ -33,16 +33,16 @@ class RecordQueue:
     """Between the background work of one route and its driver's thread.
 
     Args:
-        log: The route's log.
+        ledger: The route's log.
         closed: Prefixes that are closed in its ledger.
 
     Attributes:
-        log: The log, to read.
+        ledger: The log, to read.
         turns: How many turns of the driver's thread there were, with one that goes on.
     """
 
-    def __init__(self, log: LedgerLog, closed: Iterable[str]) -> None:
-        self.log = log
+    def __init__(self, ledger: LedgerLog, closed: Iterable[str]) -> None:
+        self.log = ledger
         self.turns = 0
         self._requested: deque[tuple[Build, Future[int | None]]] = deque()
         self._closed = dict.fromkeys(sorted(closed))

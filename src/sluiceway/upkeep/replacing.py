@@ -21,7 +21,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
     TaskFailedError,
 )
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.live_files import LiveFiles, readers_of

@@ -14,8 +14,7 @@ from sluiceway.ledger.lane_records import LaneRange, LaneRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.storage.contract import FileStatus, Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode, loads
-from sluiceway.upkeep.compact_requests import COMPACT, CompactRequest
-from sluiceway.upkeep.forget_requests import FORGET, ForgetRequest
+from sluiceway.upkeep.partition_requests import COMPACT, FORGET, CompactRequest, ForgetRequest
 
 REQUEST_VERSION = 1
 MOST_RANGES = 10_000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sluiceway.errors import SluicewayError, TaskFailedError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.storage.access import NO_STORES, Stores

@@ -1,7 +1,7 @@
 """A request names a function and holds its argument; an answer holds what the function gave.
 
 Two backends carry requests out: a process of this machine (`work/process.py`), and Spark jobs of
-low priority (`job/spark_work.py`).
+low priority (`driver/spark/spark_work.py`).
 """
 
 import time

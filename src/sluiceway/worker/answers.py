@@ -16,9 +16,15 @@ from sluiceway.ledger.records import NO_ROWS
 from sluiceway.sources.contract import Split, SplitEnd
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, decode, encode
-from sluiceway.worker.figure_values import NO_FIGURES, TaskFigures
 from sluiceway.worker.pipeline import RowPipeline, SplitTotals
-from sluiceway.worker.plan import SplitResult, TaskFailure, TaskPlan, TaskResult
+from sluiceway.worker.plan import (
+    NO_FIGURES,
+    SplitResult,
+    TaskFailure,
+    TaskFigures,
+    TaskPlan,
+    TaskResult,
+)
 
 
 @dataclass(slots=True)

@@ -21,11 +21,9 @@ from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.answers import TaskTimes, failed_result, finished_result, put_result
-from sluiceway.worker.figure_values import NO_FIGURES
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import TaskPlan, TaskResult
-from sluiceway.worker.read_tally import ReadTally
-from sluiceway.worker.task_memory import DEFAULT_BYTES, TaskMemory
+from sluiceway.worker.plan import NO_FIGURES, TaskPlan, TaskResult
+from sluiceway.worker.task_memory import DEFAULT_BYTES, ReadTally, TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
 _READ_TIMEOUT_S = 0.2

@@ -20,8 +20,8 @@ from sluiceway.convert.exact_values import compile_field
 from sluiceway.errors import SourceOrderError
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.options import AVRO_BARE
 from sluiceway.formats.registry import FormatChoice, open_decoder
-from sluiceway.formats.schema_options import AVRO_BARE
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.sources.contract import SourceBatch, SourcePartition
 from sluiceway.types.dirty import DirtyReason, DirtyRow
@@ -83,7 +83,7 @@ class KeyedRows:
         dirty: dict[int, DirtyRow] = {}
         told: Sequence[pa.Array] | None = None
         if self._keys is not None and rows.num_rows:
-            told = self._told_by_records(batches, indices, dirty)
+            told = self._types_by_records(batches, indices, dirty)
         deleted = pc.equal(kinds, pa.scalar(int(RowKind.DELETE), kinds.type))
         of_all = pc.equal(kinds, pa.scalar(int(RowKind.TRUNCATE), kinds.type))
         arrays = list(rows.columns)
@@ -102,7 +102,7 @@ class KeyedRows:
         settled = pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
         return settled, [dirty[row] for row in sorted(dirty)]
 
-    def _told_by_records(
+    def _types_by_records(
         self, batches: Sequence[SourceBatch], indices: pa.Array, dirty: dict[int, DirtyRow]
     ) -> list[pa.Array]:
         """The key's columns of each row as its record's own key has them."""

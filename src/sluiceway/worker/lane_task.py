@@ -9,17 +9,15 @@ from dataclasses import replace
 from uuid import uuid4
 
 from sluiceway.errors import FileLostError
-from sluiceway.ledger.file_names import FileOrigin, renamed_file
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileOrigin, FileRecord, renamed_file
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.observe.failpoints import Role, arm, reach
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sources.contract import Split, SplitEnd
-from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileSeal, Storage
-from sluiceway.storage.copying import copy_staged
+from sluiceway.storage.copying import copy_staged, stream_crc32c
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.work.request import WorkRequest

@@ -17,7 +17,7 @@ from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
 from sluiceway.eventtime.partition_values import PartitionAssigner
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.time_kind import TimeKind
-from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
+from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.places import prefixes
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.types.dirty import DirtyReason, DirtyRow

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sluiceway.eventtime.partition_values import NO_TIMES, RowTimes
 from sluiceway.formats.contract import Decoded, DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
-from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
+from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.change_judge import ChangeJudge
@@ -29,14 +29,12 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema_header import VALUE_HEADER, with_schema_headers
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
-from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.field_samples import open_samples
-from sluiceway.worker.figure_values import NO_FIGURES, TaskFigures
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.late_rows import LateJudge, LateSplit
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.places import Values
-from sluiceway.worker.plan import DirtySample, ObservedField, TaskPlan
+from sluiceway.worker.plan import NO_FIGURES, DirtySample, ObservedField, TaskFigures, TaskPlan
 from sluiceway.worker.replayed_changes import SUPERSEDED, judged
 from sluiceway.worker.row_choices import ChosenRows, RowChooser
 from sluiceway.worker.row_files import RowFiles
@@ -44,7 +42,7 @@ from sluiceway.worker.row_rules import NO_CHOICES
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
 from sluiceway.worker.row_writer import RowWriter
 from sluiceway.worker.staged_files import StagedFiles
-from sluiceway.worker.task_figures import FigureTally, TaskClock, TaskUnfilledColumns
+from sluiceway.worker.task_figures import DirtyTally, FigureTally, TaskClock, TaskUnfilledColumns
 from sluiceway.worker.write_behind import WriteLane
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 from sluiceway import errors
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.formats.registry import FormatChoice
-from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
+from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import RowCounts
 from sluiceway.partitioners.registry import PartitionerChoice
@@ -21,8 +21,32 @@ from sluiceway.types.key_path import path_text
 from sluiceway.types.log_key import LogKey
 from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker.figure_values import NO_FIGURES, TaskFigures
 from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFigures:
+    """Figures of one attempt; what its rows say is committed or discarded with them.
+
+    Attributes:
+        bytes_read: Bytes of payloads by topic.
+        appended: Milliseconds since 1970 and how many records were appended about then, in turns.
+        happened: As `appended`, for the event times of rows that are not dirty.
+        open_files: Most files that were open at once.
+        memory_bytes: Resident memory of its process at the end.
+        rows_read: Rows read by an attempt that has failed; else the counts say it.
+    """
+
+    bytes_read: dict[str, int] = field(default_factory=dict)
+    appended: tuple[int, ...] = ()
+    happened: tuple[int, ...] = ()
+    open_files: int = 0
+    memory_bytes: int = 0
+    rows_read: int = 0
+
+
+NO_FIGURES = TaskFigures()
+"""Figures of an attempt that has begun nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
     TaskFailedError,
 )
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.observe.failpoints import Role, arm, reach
 from sluiceway.sinks.files.column_bounds import widest_bounds
@@ -21,8 +21,8 @@ from sluiceway.sinks.files.contract import FileChoice, WrittenFile
 from sluiceway.sinks.files.merging import ClosedFile, MergedFile, open_closed
 from sluiceway.sinks.files.reading import count_rows, file_ending, has_footer
 from sluiceway.storage.access import NO_STORES, Stores
-from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.copying import stream_crc32c
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.work.request import WorkRequest

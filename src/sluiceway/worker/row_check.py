@@ -1,6 +1,6 @@
 """Can rows of this schema be read, dated and partitioned at all? Asked before any task runs."""
 
-from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.tree import ExpressionError
 from sluiceway.formats.registry import JSON, FormatChoice, open_decoder
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import EventTimeRule, PartitionRule

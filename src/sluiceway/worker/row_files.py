@@ -4,7 +4,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.places import Place
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sluiceway.eventtime.event_time import EventTimeReader
+from sluiceway.eventtime.event_time import EventTimeReader, TimeBounds
 from sluiceway.eventtime.partition_time import TimePattern
 from sluiceway.eventtime.partition_values import (
     ConstantColumn,
@@ -19,7 +19,6 @@ from sluiceway.eventtime.partition_values import (
     TransformColumn,
     ValueColumn,
 )
-from sluiceway.eventtime.time_bounds import TimeBounds
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.eventtime.time_text import TimeText
 from sluiceway.partitioners.registry import CheckedPartitioner, PartitionerChoice

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sluiceway.errors import SluicewayError
-from sluiceway.ledger.late_records import NO_LATE_ROWS
+from sluiceway.ledger.data_parts import NO_LATE_ROWS
 from sluiceway.worker.late_rows import LateSplit
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.places import Place

@@ -7,8 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from sluiceway.ledger.file_names import FileOrigin, new_file_name
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileOrigin, FileRecord, new_file_name
 from sluiceway.ledger.layout import is_late_place
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sinks.files.registry import open_format

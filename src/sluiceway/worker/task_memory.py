@@ -6,9 +6,16 @@ of files, or to be sorted. Above its limit the route that keeps most writes its 
 Interpreter, libraries and the codecs' own state come on top.
 """
 
+import json
+import os
 import threading
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+from sluiceway.worker.plan import TaskPlan
 
 DEFAULT_BYTES = 512 << 20
 _MOST_WAITING_BYTES = 64 << 20
@@ -104,3 +111,49 @@ class TaskMemory:
         held_bytes = holder.held_bytes
         self._total_bytes += held_bytes - self._kept.get(holder, 0)
         self._kept[holder] = held_bytes
+
+
+_EVERY_S = 0.25
+
+
+class ReadTally:
+    """Reports how far a bundle is. One task; used by its thread.
+
+    Args:
+        plans: Plans of the bundle. The first one's `tally` is the file; empty writes none.
+    """
+
+    def __init__(self, plans: Sequence[TaskPlan]) -> None:
+        path = plans[0].tally if plans else ""
+        # On another machine than the driver's its folder is not there, and no terminal shows it.
+        self._path = Path(path) if path and Path(path).parent.is_dir() else None
+        self._due = 0.0
+
+    def write(self, rows: Mapping[str, int]) -> None:
+        """Write how many rows of each route were read, unless that was just done.
+
+        Args:
+            rows: Rows by the route's name, since the task began.
+        """
+        now = time.monotonic()
+        if self._path is None or now < self._due:
+            return
+        self._due = now + _EVERY_S
+        beside = self._path.with_suffix(".tmp")
+        try:
+            beside.write_text(json.dumps(rows))
+            os.replace(beside, self._path)  # noqa: PTH105 - one call for both names
+        except OSError:
+            # The watcher has gone and taken its folder along.
+            self._path = None
+
+
+def read_tally(path: str) -> dict[str, int]:
+    """What a task has reported; nothing when it has not yet, or the file is unreadable."""
+    try:
+        found = json.loads(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(name): rows for name, rows in found.items() if isinstance(rows, int)}

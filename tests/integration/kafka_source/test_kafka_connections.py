@@ -24,7 +24,7 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.lab.lab import Lab
-from sluiceway.lab.ports import pick_free_ports
+from sluiceway.lab.support import pick_free_ports
 from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from sluiceway.cli.commands.lab import app, progress_on_stderr
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.process import own_identity
-from sluiceway.lab.progress import LabProgress
 from sluiceway.lab.state import LabState, save_state
+from sluiceway.lab.support import LabProgress
 
 
 def test_status_of_lab_never_up_shows_stopped(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from tools.terminals import plain, terminal
 _PROGRAM = """
 import sys, time
 from sluiceway.cli.views.live_run import LiveRun, shows_screen
-from sluiceway.job.status_board import StatusBoard
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.status_board import StatusBoard
+from sluiceway.driver.stop import StopSignal
 assert shows_screen(plain=False) and not shows_screen(plain=True)
 stop, board = StopSignal(), StatusBoard()
 stop.listen()

@@ -16,7 +16,7 @@ from sluiceway.cluster import log_pipe
 from sluiceway.cluster.applications import ApplicationFolder, DriverState, is_running
 from sluiceway.cluster.log_pipe import LogKeeper
 from sluiceway.host.bounded_log import BoundedLog, part_names
-from sluiceway.host.process_cpu import PROC
+from sluiceway.host.machine import PROC
 
 PART_BYTES = 4000
 SUPERVISED = f"""

@@ -16,8 +16,7 @@ from sluiceway.sinks.iceberg.compact.lake_upkeep import LOOK_INTERVAL_S, LakeUpk
 from sluiceway.sinks.iceberg.compact.rewrite_live import begin_rewriting
 from sluiceway.sinks.iceberg.compact.small_files import why_left
 from sluiceway.sinks.iceberg.keyed.table_head import Head
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
-from sluiceway.sinks.iceberg.through import read_through
+from sluiceway.sinks.iceberg.table_history import Lineage, lineage, read_through
 from tools.lake_under_test import BY_APP, LakeUnderTest
 from tools.ledger_records import LEDGER
 

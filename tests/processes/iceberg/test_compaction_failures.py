@@ -20,12 +20,12 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.operate import lake_compact
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compact.compaction import Compacted, LakeCompaction
-from sluiceway.sinks.iceberg.compact.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
-from sluiceway.sinks.iceberg.compact.put_off import (
+from sluiceway.sinks.iceberg.compact.compaction_backoff import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     CompactionBackoff,
 )
+from sluiceway.sinks.iceberg.compact.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
 from sluiceway.sinks.iceberg.compact.rewrite_live import (
     LakeRewritePlan,
     LiveFile,
@@ -35,7 +35,7 @@ from sluiceway.sinks.iceberg.compact.rewrite_live import (
 )
 from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.local import LocalStorage
-from sluiceway.upkeep.compact_requests import CompactionOutcome
+from sluiceway.upkeep.partition_requests import CompactionOutcome
 from sluiceway.work.process import Answers, UnattendedProcess
 from tools.lake_under_test import LakeUnderTest, RewrittenHere
 

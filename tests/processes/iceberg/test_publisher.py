@@ -18,9 +18,9 @@ from sluiceway.errors import (
 from sluiceway.ledger.follower import LogView
 from sluiceway.sinks.iceberg.column_types import iceberg_schema
 from sluiceway.sinks.iceberg.commit_request import SlotBatch, append_request
-from sluiceway.sinks.iceberg.compact.merging import merge_groups
+from sluiceway.sinks.iceberg.compact.small_files import merge_groups
 from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch
-from sluiceway.sinks.iceberg.through import property_name
+from sluiceway.sinks.iceberg.table_history import property_name
 from sluiceway.work.process import WarmProcesses
 from tools.lake_under_test import BY_APP, NAME, LakeUnderTest
 from tools.ledger_records import LEDGER
@@ -348,7 +348,7 @@ def test_files_that_cannot_be_merged_are_linked(
     lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
-    monkeypatch.setattr("sluiceway.sinks.iceberg.compact.merging.warm_processes", WarmProcesses)
+    monkeypatch.setattr("sluiceway.sinks.iceberg.compact.small_files.warm_processes", WarmProcesses)
     publisher = lake.publisher()
     lake.commit(1)
     lake.commit(2)

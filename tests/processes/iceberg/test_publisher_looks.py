@@ -14,7 +14,7 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import append_request
-from sluiceway.sinks.iceberg.compact import merging
+from sluiceway.sinks.iceberg.compact import small_files
 from sluiceway.sinks.iceberg.compact.merge_files import MergedOne, MergePlan
 from sluiceway.sinks.iceberg.publish import publisher as publisher_module
 from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch
@@ -484,7 +484,7 @@ def test_old_metadata_of_a_table_that_keeps_few_goes(driven: Driven) -> None:
 def test_files_of_a_partition_that_are_not_merged_are_linked_beside_those_that_are(
     driven: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    merge = merging.merge_in_process
+    merge = small_files.merge_in_process
 
     def all_but_the_first(plan: MergePlan) -> tuple[MergedOne | None, ...]:
         return (None, *merge(plan)[1:])

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from sluiceway.host.process_cpu import cpu_below
+from sluiceway.host.machine import cpu_below
 from sluiceway.observe.profile import STAGES, EpochDurations, ProcessCpu, RunProfile
 
 

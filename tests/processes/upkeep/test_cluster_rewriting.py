@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from sluiceway.driver.spark.spark_work import dealt, longest_s
 from sluiceway.errors import FileLostError, TaskFailedError
-from sluiceway.job.spark_work import dealt, longest_s
 from sluiceway.upkeep.rewriting import Rewritten, WorkRewriter
 from sluiceway.work.request import WorkAnswer, WorkRequest, carry_out
 from sluiceway.worker.plan import PLAIN_FILES

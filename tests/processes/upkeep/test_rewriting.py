@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
-from sluiceway.host.process_cpu import PPID, PROC, read_stat
+from sluiceway.host.machine import PPID, PROC, read_stat
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.upkeep.rewriting import Rewritten, WorkRewriter
 from sluiceway.work import process as work_process

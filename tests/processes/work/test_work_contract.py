@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from sluiceway.driver.spark.session import start_context
+from sluiceway.driver.spark.spark_work import SparkWork
 from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
 from sluiceway.host.java import find_java
-from sluiceway.job.session import start_context
-from sluiceway.job.spark_work import SparkWork
 from sluiceway.work.process import ProcessWork
 from sluiceway.work.request import WorkAnswer, WorkRequest, WorkRunner
 from tools.work_functions import HINT, broken, doubled, endless, killed, lost, request

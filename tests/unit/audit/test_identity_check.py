@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from sluiceway.audit import identity_check
-from sluiceway.audit.identity_check import identity_problems
+from sluiceway.audit import open_table
+from sluiceway.audit.open_table import identity_problems
 from sluiceway.errors import LedgerMismatchError
+from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import encode
 from tools.ledger_records import LEDGER, fence, fold_of, sources
@@ -30,7 +30,7 @@ def layout(tmp_path: Path) -> LedgerLayout:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What the check of a driver's start was asked; it finds nothing."""
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(identity_check, "check_ledger", lambda *given: found.append(given))
+    monkeypatch.setattr(open_table, "check_ledger", lambda *given: found.append(given))
     return found
 
 
@@ -92,7 +92,7 @@ def test_what_a_driver_s_start_refuses_is_told_at_the_table(
     def refuse(*_: object) -> None:
         raise LedgerMismatchError("the table was made anew")
 
-    monkeypatch.setattr(identity_check, "check_ledger", refuse)
+    monkeypatch.setattr(open_table, "check_ledger", refuse)
     _own(layout)
     ((where, told),) = _problems(layout, fold_of(fence()))
     assert where == "ods.orders"

@@ -10,7 +10,7 @@ import pytest
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns
 from sluiceway.ledger.dirty_sources import DirtySource, LateSource
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import (
     LATE,
     NO_LANE_ROWS,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sluiceway.audit.late_aside import rows_aside
-from sluiceway.audit.late_choice import LateChoice, LateFiles, choose_late
+from sluiceway.audit.late_choice import LateChoice, LateFiles, choose_late, rows_aside
 from sluiceway.audit.partition_states import TimeRule, observed_prefixes
 from sluiceway.cli.app import run_command
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.ledger.data_parts import LateRows
 from sluiceway.ledger.lane_records import (
     LATE,
     NO_LANE_ROWS,
@@ -19,7 +19,6 @@ from sluiceway.ledger.lane_records import (
     LaneRecord,
     LaneSpan,
 )
-from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.placing import placed, placed_lane
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, span

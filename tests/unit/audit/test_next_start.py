@@ -19,8 +19,8 @@ from sluiceway.errors import (
 )
 from sluiceway.jobfile.blocks.start import StartAt
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sinks.hive.table_check import table_to_create
@@ -84,7 +84,7 @@ class Place:
     columns: tuple[HiveColumn, ...] | None = None
 
     def open(self, config: RouteConfig) -> OpenTable:
-        hive = replace(config.hive, metastore=f"folder:{self.root}")
+        hive = replace(config.table, metastore=f"folder:{self.root}")
         sink = HiveTableSink(hive)
         table = table_to_create(hive, hive.schema or Schema(()))
         columns = self.columns or table.layout.columns

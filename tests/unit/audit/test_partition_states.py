@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.audit.partition_range import is_within, parse_edge
 from sluiceway.audit.partition_states import (
     ObservedPrefix,
     PartitionProgress,
     TimeRule,
+    is_within,
     listed_prefixes,
     observed_prefixes,
+    parse_edge,
 )
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
-from sluiceway.ledger.late_records import LateRows
+from sluiceway.ledger.data_parts import LateRows
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import expire_body, ready_body
 from tools.ledger_records import data, span

@@ -16,8 +16,8 @@ from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.jobfile.loader import load_job
+from sluiceway.ledger.data_parts import WatermarkRecord
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import expire_body, ready_body
 from tools.table_on_disk import TableOnDisk, table_on_disk

@@ -11,8 +11,8 @@ from sluiceway.audit.partition_why import NEVER, Reason, WaitExplanation, explai
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
 from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
+from sluiceway.ledger.data_parts import HeldByRecord, SourceName, WatermarkRecord
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.watermark_records import HeldByRecord, SourceName, WatermarkRecord
 from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import counts_body, expire_body, intent_body, ready_body

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 
 
 @pytest.mark.parametrize(

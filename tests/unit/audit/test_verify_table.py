@@ -11,8 +11,8 @@ import pytest
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.cli.commands.verify import _print
 from sluiceway.ledger.records import DataRecord
-from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileStatus
+from sluiceway.storage.copying import stream_crc32c
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, span

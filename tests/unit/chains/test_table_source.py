@@ -19,9 +19,9 @@ from sluiceway.errors import (
     SourceUnavailableError,
     TopicNotFoundError,
 )
-from sluiceway.ledger.owned_ledger import Owner
+from sluiceway.ledger.data_parts import WatermarkRecord
+from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.reader_leases import lease_name, slot_of_slowest
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.sources.contract import LogBounds, SourceBatch, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess, open_client, reader_access
 from sluiceway.storage.access import StoreAccess, Stores

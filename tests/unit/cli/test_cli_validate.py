@@ -9,9 +9,9 @@ import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.cli.job_file import load_checked_job
+from sluiceway.driver.run import Observers, RunOptions, run_job
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import JobFileError
-from sluiceway.job.run import Observers, RunOptions, run_job
-from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 
@@ -221,7 +221,9 @@ def test_certificate_that_is_missing_is_told_before_spark_starts(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr("sluiceway.job.run._start_spark", lambda *_, **__: started.append("spark"))
+    monkeypatch.setattr(
+        "sluiceway.driver.run._start_spark", lambda *_, **__: started.append("spark")
+    )
     job.write_text(with_properties("security.protocol: ssl, ssl.ca.location: /nope/ca.pem"))
     eyes = Observers(stderr_log(), Progress())
     with pytest.raises(JobFileError, match=r"ssl\.ca\.location"):

@@ -14,7 +14,7 @@ import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.ledger import sealing
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.sealing import to_seal
 from sluiceway.ledger.snapshot import write_hint, write_side_file
 from sluiceway.sinks.files.contract import INT96, MICROS, TIMESTAMPS, FileChoice

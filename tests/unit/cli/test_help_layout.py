@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from sluiceway.cli.app import VERBS, Verb, run_command
-from sluiceway.cli.views.help_layout import lay_out_help
+from sluiceway.cli.views.typed_commands import lay_out_help
 
 
 def commands_of(verb: Verb) -> list[list[str]]:

@@ -26,7 +26,7 @@ def topic_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Look:
                 contents.add(json.dumps(row).encode())
             return contents
 
-        monkeypatch.setattr("sluiceway.audit.topic_look.read_topic", look)
+        monkeypatch.setattr("sluiceway.cli.commands.init.read_topic", look)
 
     return of
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sluiceway.cli.views.init_checks import fitting, inner_times, mixed_times, why_no_time
 from sluiceway.cli.views.init_text import EventTime
-from sluiceway.cli.views.init_times import fitting, inner_times, mixed_times, why_no_time
 from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
 
 AT_MS = 1_795_161_600_000

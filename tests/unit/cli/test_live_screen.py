@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from sluiceway.cli.views.live_screen import Message, Scene, draw
+from sluiceway.driver.status_board import MeasuredRoute
 from sluiceway.followers.runner import FollowerState
-from sluiceway.job.status_board import MeasuredRoute
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import Figures
 from sluiceway.route.status import RouteState, RouteStatus

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.views.run_summary import log_unannounced
-from sluiceway.job.status_board import StatusBoard
+from sluiceway.cli.views.run_view import log_unannounced
+from sluiceway.driver.status_board import StatusBoard
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.loader import load_job
 from sluiceway.ledger.folding.fold import Fold

@@ -9,7 +9,7 @@ import pytest
 
 from sluiceway.cluster.job_archive import collect, driver_program, unpack
 from sluiceway.errors import SubmissionError
-from sluiceway.host.carried import VARIABLE, path_here
+from sluiceway.host.copied_files import VARIABLE, path_here
 from sluiceway.host.kerberos import KerberosLogin
 
 JOB = """\

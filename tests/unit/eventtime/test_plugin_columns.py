@@ -96,7 +96,7 @@ def test_job_file_names_the_partitioner_and_its_options() -> None:
         ("region", choice),
         ("bucket", choice),
     ]
-    assert {column.hive_type for column in route.hive.partition_columns} == {"string"}
+    assert {column.hive_type for column in route.table.partition_columns} == {"string"}
     assert "buckets" not in repr(choice)
 
 

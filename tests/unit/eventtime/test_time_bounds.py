@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from sluiceway.eventtime.time_bounds import TimeBounds
+from sluiceway.eventtime.event_time import TimeBounds
 from sluiceway.types.dirty import DirtyReason
 
 HOUR_US = 3_600_000_000

@@ -6,9 +6,18 @@ from decimal import Decimal
 import pytest
 
 from sluiceway.errors import JobFileError
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.syntax import parse_expression
-from sluiceway.expressions.tree import Call, Cast, Column, Like, Literal, Node, Operator, children
+from sluiceway.expressions.tree import (
+    Call,
+    Cast,
+    Column,
+    ExpressionError,
+    Like,
+    Literal,
+    Node,
+    Operator,
+    children,
+)
 from sluiceway.types.schema import DecimalType
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from sluiceway.expressions.evaluate import compile_condition, compile_expression
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.function_rules import RULES
 from sluiceway.expressions.functions import FUNCTIONS
+from sluiceway.expressions.tree import ExpressionError
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
 

@@ -9,7 +9,7 @@ import pytest
 from sluiceway.cli.job_file import parse_checked_job
 from sluiceway.errors import JobFileError
 from sluiceway.expressions.evaluate import compile_expression
-from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.tree import ExpressionError
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import orc
 
 from sluiceway.errors import FileLostError, TaskFailedError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.reading import file_ending, line_chunks
 from sluiceway.types.strict_json import BigInt

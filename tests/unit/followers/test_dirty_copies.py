@@ -13,7 +13,7 @@ from sluiceway.followers.dirty_table import DirtyTable
 from sluiceway.jobfile.compile.dirty_limits import PREPARED_AT
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.storage.contract import StagedWriter
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt

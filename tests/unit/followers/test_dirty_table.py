@@ -21,7 +21,7 @@ from sluiceway.ledger.records import DataRecord, Record
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.upkeep.dirty_keeping import ObservedLanes, open_ranges
+from sluiceway.upkeep.dirty_retention import ObservedLanes, open_ranges
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
 from tools.ledger_records import LEDGER
 from tools.table_on_disk import table_on_disk

@@ -9,13 +9,13 @@ import pytest
 from sluiceway.errors import FencedError, FileLostError, StorageUnavailableError
 from sluiceway.followers import files
 from sluiceway.followers.files import FilesFollower, Publisher
-from sluiceway.ledger import tenure as tenure_module
+from sluiceway.ledger import driver_term as tenure_module
+from sluiceway.ledger.driver_term import LOOK_EVERY_S, DriverTerm
 from sluiceway.ledger.follower import PIECE_S, LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord
-from sluiceway.ledger.tenure import LOOK_EVERY_S, DriverTerm
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.local import LocalStorage

@@ -46,7 +46,7 @@ def disk(tmp_path: Path) -> TableOnDisk:
 def started(disk: TableOnDisk, source: _Source) -> GroupOffsets:
     """As START begins it."""
     follower = GroupOffsets(source, "orders", "source kafka://k:9092")
-    follower.update(disk.writer.fold, 0, anew=True)
+    follower.update(disk.writer.fold, 0, again=True)
     return follower
 
 

@@ -73,7 +73,7 @@ class Driver:
         self._disk = disk
         log = disk.log
         self.follower = LineageFollower(ROUTE, receiver, log.layout, log.storage, interval_s)
-        self.follower.update(disk.writer.fold, 0, anew=True)
+        self.follower.update(disk.writer.fold, 0, again=True)
 
     def go_on(self, *, last: bool = False) -> int:
         fold = self._disk.writer.fold

@@ -3,7 +3,7 @@
 import pytest
 
 from sluiceway.errors import MetastoreUnavailableError
-from sluiceway.sinks.iceberg.catalog.catalogs import telling
+from sluiceway.sinks.iceberg.catalog.catalogs import translated_errors
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_catalog_that_does_not_answer_is_named_with_what_to_look_at(
 ) -> None:
     with (
         pytest.raises(MetastoreUnavailableError, match="refused") as told,
-        telling("http://c:8181", name),
+        translated_errors("http://c:8181", name),
     ):
         raise ConnectionError("refused")
     assert told.value.where == where

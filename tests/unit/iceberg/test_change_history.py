@@ -15,7 +15,7 @@ from sluiceway.ledger.records import DataRecord
 from sluiceway.sinks.change_judge import Verdict
 from sluiceway.sinks.iceberg.keyed.change_history import ChangeHistory, origin_slot
 from sluiceway.sinks.iceberg.keyed.keyed_changes import ChangeColumns
-from sluiceway.sinks.iceberg.publish.staged_names import OpenDirty
+from sluiceway.sinks.iceberg.publish.staged_lake_files import OpenDirty
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.replayed_changes import judged

@@ -8,8 +8,7 @@ from pyiceberg.table import Table
 
 from sluiceway.sinks.iceberg import commit_request
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
-from sluiceway.sinks.iceberg.through import read_through
+from sluiceway.sinks.iceberg.table_history import Lineage, lineage, read_through
 from tools.lake_under_test import LakeUnderTest
 from tools.ledger_records import LEDGER
 from tools.reader_lease_files import put_lease

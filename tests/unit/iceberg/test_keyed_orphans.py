@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluiceway.errors import SluicewayError
-from sluiceway.sinks.iceberg.compact.listed_files import ListedFile
-from sluiceway.sinks.iceberg.compact.orphans import LakeOrphans, Orphans
+from sluiceway.sinks.iceberg.compact.orphans import LakeOrphans, ListedFile, Orphans
 from tools.keyed_lake import KEYED, KEYED_BY_APP, KeyedLake
 from tools.lake_under_test import PublisherUnderTest
 

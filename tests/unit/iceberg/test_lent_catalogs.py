@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.errors import MetastoreUnavailableError
+from sluiceway.sinks.iceberg.catalog.catalog_pool import MOST_CLIENTS, CatalogPool
 from sluiceway.sinks.iceberg.catalog.catalogs import LakeCatalog
-from sluiceway.sinks.iceberg.catalog.lent_catalogs import MOST_CLIENTS, CatalogPool
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 
 NAME = ("ods", "t")

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.sinks.iceberg.compact.merge_files import (
     MergeGroup,
     MergePlan,
     MergeSource,
     merge_files,
 )
-from sluiceway.sinks.iceberg.compact.merging import merge_groups
+from sluiceway.sinks.iceberg.compact.small_files import merge_groups
 from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt

@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
-from sluiceway.sinks.iceberg.through import LastSnapshot
+from sluiceway.sinks.iceberg.table_history import LastSnapshot, Lineage, lineage
 
 OURS = LastSnapshot(7, 100, 5, "abc")
 

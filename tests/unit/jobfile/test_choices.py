@@ -54,15 +54,15 @@ def test_choices_reach_the_route_and_its_table(tmp_path: Path) -> None:
     assert config.columns is not None
     assert [field.name for field in config.columns.fields] == ["order_id", "ts", "city"]
     assert [field.required for field in config.columns.fields] == [True, False, False]
-    assert config.hive.schema is not None
-    table = [(field.name, format_hive_type(field.type)) for field in config.hive.schema.fields]
+    assert config.table.schema is not None
+    table = [(field.name, format_hive_type(field.type)) for field in config.table.schema.fields]
     assert table == [
         ("order_id", "bigint"),
         ("city", "string"),
         ("origin", "string"),
         ("rate", "decimal(4,2)"),
     ]
-    assert [(part.name, part.hive_type) for part in config.hive.partition_columns] == [
+    assert [(part.name, part.hive_type) for part in config.table.partition_columns] == [
         ("day", "int")
     ]
     assert config.choices.where == "city != 'x'"

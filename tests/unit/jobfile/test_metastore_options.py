@@ -41,7 +41,7 @@ def route(kind: str, connection: str) -> RouteConfig:
     ],
 )
 def test_sinks_get_the_encryption_of_the_connection(tls: str, expected: dict[str, str]) -> None:
-    hive = route("hive", f"metastore: {{{URI}{tls}}}").hive
+    hive = route("hive", f"metastore: {{{URI}{tls}}}").table
     assert hive.metastore == "thrift://hms:9083"
     assert dict(hive.metastore_options) == expected
     lake = dict(route("iceberg", f"iceberg: {{hive: {{{URI}{tls}}}}}").catalog.options)
@@ -62,7 +62,7 @@ def test_login_of_the_job_reaches_metastore_and_hdfs() -> None:
     login = {"login.keytab": "/etl.keytab", "login.principal": "etl@R"}
     expected = {"service_principal": "hive/_HOST@R", **login}
     config = _with_login("hive", f"metastore: {{{SECURED}}}")
-    assert dict(config.hive.metastore_options) == expected
+    assert dict(config.table.metastore_options) == expected
     assert dict(config.stores.access("hdfs").options) == login
     lake = dict(_with_login("iceberg", f"iceberg: {{hive: {{{SECURED}}}}}").catalog.options)
     found = {name: value for name, value in lake.items() if name.startswith("metastore.")}
@@ -71,5 +71,5 @@ def test_login_of_the_job_reaches_metastore_and_hdfs() -> None:
 
 def test_metastore_without_kerberos_gets_no_login() -> None:
     config = _with_login("hive", f"metastore: {{{URI}}}")
-    assert dict(config.hive.metastore_options) == {}
+    assert dict(config.table.metastore_options) == {}
     assert "login.keytab" not in dict(config.source.options)

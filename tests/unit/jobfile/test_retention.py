@@ -9,7 +9,7 @@ from sluiceway.jobfile.compile import retention
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.compile.retention import RetentionRule, expired_by_age
 from sluiceway.jobfile.loader import load_job
-from sluiceway.ledger.watermark_records import SourceName, WatermarkRecord
+from sluiceway.ledger.data_parts import SourceName, WatermarkRecord
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import expire_body, intent_body, ready_body
 from tools.table_on_disk import TableOnDisk, table_on_disk

@@ -24,7 +24,7 @@ def test_policy_reaches_the_decoder_and_the_table(
     config = compile_route(evolution_route(evolution))
     assert config.evolution == Evolution(evolution.removeprefix("evolution: ") or "fail")
     assert dict(config.format.options)["unknown_fields"] == extra
-    assert config.hive.follows is follows
+    assert config.table.follows is follows
 
 
 @pytest.mark.parametrize(

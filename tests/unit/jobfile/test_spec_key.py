@@ -39,7 +39,7 @@ def test_a_key_reaches_the_tasks_the_decoder_and_the_table() -> None:
     config = compile_route(load(KEYED))
     assert config.key == KeyRule(("id",), KeyForm.CONNECT, 600.0)
     assert ("key", '["id"]') in config.format.options
-    lake = config.hive.lake
+    lake = config.table.lake
     assert lake is not None
     assert (lake.key, lake.offset_column, lake.partition_column, lake.topic_column) == (
         *(("id",), "_offset"),
@@ -56,7 +56,7 @@ def test_a_key_that_is_told_later_is_one_already(teller: str) -> None:
     assert config.key is not None
     assert config.key.columns == ()
     assert config.awaits_key is not None
-    lake = config.hive.lake
+    lake = config.table.lake
     assert lake is not None
     assert (lake.offset_column, lake.compact) == ("_offset", False)
 
@@ -77,7 +77,7 @@ def test_who_says_the_key_has_to_know_it(form: str, key: str, said: str) -> None
 
 def test_of_several_topics_the_table_knows_which_a_change_is_of() -> None:
     text = KEYED.replace("meta: [partition, offset]", "meta: [topic, partition, offset]")
-    lake = compile_route(load(text)).hive.lake
+    lake = compile_route(load(text)).table.lake
     assert lake is not None
     assert lake.topic_column == "_topic"
 

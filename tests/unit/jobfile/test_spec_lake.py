@@ -9,8 +9,7 @@ from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.routes import default_route_name
 from sluiceway.jobfile.compile.compile import compile_route, compile_routes
 from sluiceway.jobfile.loader import parse_job
-from sluiceway.sinks.lake_options import LakeField
-from sluiceway.sinks.lake_stores import parse_stores
+from sluiceway.sinks.lake_options import LakeField, parse_stores
 
 HMS = "hive: {uri: 'thrift://h:9083'}"
 LAKE = """\
@@ -36,7 +35,7 @@ def load(text: str) -> RouteSpec:
 
 def test_lake_table_is_compiled_with_its_catalog_and_partition_fields() -> None:
     config = compile_route(load(LAKE))
-    lake = config.hive.lake
+    lake = config.table.lake
     assert lake is not None
     assert (lake.publish_interval_s, lake.max_lag_s, lake.stored) == (5.0, 7200.0, ("dt",))
     assert lake.fields == (
@@ -51,8 +50,8 @@ def test_lake_table_is_compiled_with_its_catalog_and_partition_fields() -> None:
         "secret",
     )
     assert "secret" not in repr(config.catalog)
-    assert config.hive.schema is not None
-    assert [field.name for field in config.hive.schema.fields] == ["id", "ts", "app"]
+    assert config.table.schema is not None
+    assert [field.name for field in config.table.schema.fields] == ["id", "ts", "app"]
 
 
 @pytest.mark.parametrize(
@@ -68,10 +67,10 @@ def test_names_are_the_catalogs_own_where_it_keeps_them(
 ) -> None:
     text = LAKE.replace("name: ods.small", f"name: {name}")
     config = compile_route(load(text))
-    assert (config.hive.database, config.hive.table) == (database, table)
+    assert (config.table.database, config.table.table) == (database, table)
     hive = text.replace('rest: {uri: "https://c:8181", warehouse: w, token: "${env:T}"}', HMS)
     if name == "Sales.Orders":
-        options = compile_route(load(hive)).hive
+        options = compile_route(load(hive)).table
         assert (options.database, options.table) == ("sales", "orders")
     else:
         with pytest.raises(JobFileError, match="of the kind hive has no other names"):
@@ -92,7 +91,7 @@ def test_a_pattern_keeps_the_case_of_topics_in_names_of_lake_tables() -> None:
         parse_job(text.encode(), Path("job.yaml"), {"T": "x"}).spec
     ).templates
     found = template.expand(("shop_Orders", "shop_order-items", "shop_a b"))
-    assert [(route.hive.database, route.hive.table) for route in found.routes] == [
+    assert [(route.table.database, route.table.table) for route in found.routes] == [
         ("ods", "Orders"),
         ("ods", "order-items"),
     ]
@@ -129,7 +128,7 @@ def test_what_lake_tables_cannot_do_yet_is_refused_by_name(more: str, named: str
 @pytest.mark.parametrize("evolution", ["follow_table", "add_columns"])
 def test_lake_tables_are_followed(evolution: str) -> None:
     text = LAKE.replace("table:\n", f"table:\n  evolution: {evolution}\n")
-    assert compile_route(load(text)).hive.follows
+    assert compile_route(load(text)).table.follows
 
 
 def test_late_rows_cannot_reopen_a_lake_table() -> None:
@@ -182,12 +181,13 @@ def test_names_that_iceberg_keeps_for_itself_are_refused(change: tuple[str, str]
 
 def test_a_tag_of_complete_hours_is_for_lake_tables() -> None:
     text = LAKE.replace("event_time: {field: ts}", "event_time: {field: ts}\nready: {tag: 7d}")
-    lake = compile_route(load(text.replace("{tag: 7d}", "{visible: on_commit, tag: 7d}"))).hive.lake
+    text = text.replace("{tag: 7d}", "{visible: on_commit, tag: 7d}")
+    lake = compile_route(load(text)).table.lake
     assert lake is not None
     assert (lake.ready_property, lake.ready_tag_ms) == (True, 7 * 86_400_000)
     quiet = compile_route(load(text.replace("{tag: 7d}", "{visible: on_commit, property: false}")))
-    assert quiet.hive.lake is not None
-    assert (quiet.hive.lake.ready_property, quiet.hive.lake.ready_tag_ms) == (False, None)
+    assert quiet.table.lake is not None
+    assert (quiet.table.lake.ready_property, quiet.table.lake.ready_tag_ms) == (False, None)
     hive = text.replace(
         "iceberg: {connection: lake, name: ods.small, publish_interval: 5s, max_lag: 2h}",
         "hive: {connection: m, name: ods.small}",
@@ -219,11 +219,11 @@ def test_metadata_files_on_s3_are_reached_as_the_job_file_reaches_data_files() -
 
 
 def test_how_long_snapshots_stay_and_whether_files_are_merged() -> None:
-    lake = compile_route(load(LAKE)).hive.lake
+    lake = compile_route(load(LAKE)).table.lake
     assert lake is not None
     assert (lake.compact, lake.keep_snapshots_s) == (True, None)
     text = LAKE.replace("max_lag: 2h", "max_lag: 2h, keep_snapshots: 1d")
-    lake = compile_route(load(f"{text}files: {{compact: never}}\n")).hive.lake
+    lake = compile_route(load(f"{text}files: {{compact: never}}\n")).table.lake
     assert lake is not None
     assert (lake.compact, lake.keep_snapshots_s) == (False, 86_400.0)
     with pytest.raises(JobFileError):

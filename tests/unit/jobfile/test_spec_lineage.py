@@ -7,7 +7,7 @@ import pytest
 from sluiceway.errors import JobFileError
 from sluiceway.host.http import HttpReceiver
 from sluiceway.jobfile.compile.compile import compile_route
-from sluiceway.jobfile.compile.lineage_rule import LineageRule
+from sluiceway.jobfile.compile.ready_rule import LineageRule
 from sluiceway.jobfile.loader import parse_job
 
 JOB = """\

@@ -2,8 +2,7 @@ import pickle
 
 import pytest
 
-from sluiceway.jobfile.blocks.time_pattern import check_time_pattern
-from sluiceway.jobfile.blocks.type_text import is_nested, struct_field
+from sluiceway.jobfile.blocks.table import check_time_pattern, is_nested, struct_field
 from sluiceway.jobfile.blocks.values import Secret, is_host_port, is_secret_key, parse_duration_ms
 from sluiceway.types.reader_names import partition_name_problem
 

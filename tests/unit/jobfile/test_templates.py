@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sluiceway.audit.pick_route import pick_route
+from sluiceway.driver import discovery as discovery_module
+from sluiceway.driver.discovery import Discovery
 from sluiceway.errors import SourceUnavailableError, UnhealthyEnvironmentError, WrongUsageError
-from sluiceway.job import discovery as discovery_module
-from sluiceway.job.discovery import Discovery
 from sluiceway.jobfile.blocks.start import EARLIEST, LATEST
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import CompiledJob, RouteTemplate
@@ -127,7 +127,7 @@ def test_expand_makes_one_route_of_each_table_with_all_its_topics() -> None:
     found = template('{topics: "app_(?P<app>[^.]*)(?:[.].*)?", table: "ods.app_{app}"}').expand(
         ("app_b", "other", "app_a.2", "app_A.1", "app_a", "xapp_a")
     )
-    assert [(r.route, r.hive.database, r.hive.table, r.topics) for r in found.routes] == [
+    assert [(r.route, r.table.database, r.table.table, r.topics) for r in found.routes] == [
         ("ods-app_a", "ods", "app_a", ("app_A.1", "app_a", "app_a.2")),
         ("ods-app_b", "ods", "app_b", ("app_b",)),
     ]
@@ -142,7 +142,7 @@ def test_expand_makes_one_route_of_each_table_with_all_its_topics() -> None:
 
 def test_expand_of_a_plain_table_keeps_the_given_name() -> None:
     (route,) = template('{topics: "e.", table: ods.events, name: ev}').expand(("e1", "e2")).routes
-    assert (route.route, route.topics, route.hive.table) == ("ev", ("e1", "e2"), "events")
+    assert (route.route, route.topics, route.table.table) == ("ev", ("e1", "e2"), "events")
     assert template('{topics: "e.", table: ods.events}').expand(("x",)).routes == ()
 
 
@@ -162,7 +162,7 @@ def test_expand_of_a_plain_table_keeps_the_given_name() -> None:
 )
 def test_hostile_topic_gets_no_table(topic: str) -> None:
     found = template('{topics: "t_([^/]*|.*)", table: "ods.{1}"}').expand((topic, "t_good"))
-    assert [route.hive.table for route in found.routes] == ["good"]
+    assert [route.table.table for route in found.routes] == ["good"]
     assert [one.topic for one in found.refused] in ([topic], [])
     # A line break matches no `.`; all others match and are refused for what they give.
     assert found.refused or "\n" in topic

@@ -7,12 +7,12 @@ import pytest
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd, CountsRecord
+from sluiceway.ledger.data_parts import WatermarkRecord
 from sluiceway.ledger.folding import fold_counts
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import Body, DataRecord, decode_record, encode_record
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import counts_body, expire_body

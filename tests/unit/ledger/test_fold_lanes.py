@@ -10,7 +10,7 @@ import pytest
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.dirty_sources import DirtySource, LateSource
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import (
     LATE,

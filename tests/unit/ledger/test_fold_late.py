@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.late_records import LateRows
+from sluiceway.ledger.data_parts import LateRows
 from sluiceway.ledger.layout import LedgerLayout, is_late_place
 from sluiceway.ledger.records import DataRecord, Record, decode_record, encode_record
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.layout import LedgerLayout

@@ -6,8 +6,14 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
+from sluiceway.ledger.data_parts import (
+    MAX_HELD_BY,
+    HeldByRecord,
+    SourceName,
+    WatermarkRecord,
+)
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.forgetting import forget
+from sluiceway.ledger.kept_partitions import forget
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import (
@@ -18,12 +24,6 @@ from sluiceway.ledger.records import (
     encode_record,
 )
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
-from sluiceway.ledger.watermark_records import (
-    MAX_HELD_BY,
-    HeldByRecord,
-    SourceName,
-    WatermarkRecord,
-)
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, fence, fold_of, record, sources, span
@@ -264,7 +264,7 @@ def test_partition_that_was_never_announced_is_not_forgotten(
     watermark_us: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor while a source partition without a row holds back the first watermark."""
-    monkeypatch.setattr("sluiceway.ledger.forgetting.MAX_PARTITIONS", 0)
+    monkeypatch.setattr("sluiceway.ledger.kept_partitions.MAX_PARTITIONS", 0)
     fold = two_at(1000, 950, watermark_us)
     fold.effects_through = fold.next_seq
 
@@ -276,7 +276,7 @@ def test_partition_that_was_never_announced_is_not_forgotten(
 def test_partition_of_a_route_that_announces_nothing_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.ledger.forgetting.MAX_PARTITIONS", 0)
+    monkeypatch.setattr("sluiceway.ledger.kept_partitions.MAX_PARTITIONS", 0)
     fold = fold_of(fence(), sources(0))
     put(fold, epoch(fold, None, rows(0, 0, 4, 1000)))
     fold.effects_through = fold.next_seq

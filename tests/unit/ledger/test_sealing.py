@@ -7,10 +7,10 @@ import pytest
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger import sealing
+from sluiceway.ledger.data_parts import LateRows
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import LeftFolder
 from sluiceway.ledger.lane_records import LaneCounts, LaneDataRecord
-from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_image import packed_names, unpacked_names
 from sluiceway.ledger.placing import placed, placed_lane

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from sluiceway.errors import FencedError, StorageUnavailableError
-from sluiceway.ledger import tenure as tenure_module
+from sluiceway.ledger import driver_term as tenure_module
+from sluiceway.ledger.driver_term import LOOK_EVERY_S, DriverTerm
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.tenure import LOOK_EVERY_S, DriverTerm
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import encode

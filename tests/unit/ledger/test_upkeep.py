@@ -19,7 +19,7 @@ from sluiceway.errors import (
     LedgerCorruptError,
     StorageUnavailableError,
 )
-from sluiceway.ledger import forgetting, snapshot, upkeep
+from sluiceway.ledger import kept_partitions, snapshot, upkeep
 from sluiceway.ledger import layout as layouts
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
@@ -184,7 +184,7 @@ def test_snapshot_that_falls_back_is_refused(tmp_path: Path) -> None:
 def test_partitions_touched_long_ago_leave_the_side_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "MAX_PARTITIONS", 0)
+    monkeypatch.setattr(kept_partitions, "MAX_PARTITIONS", 0)
     log = open_log(tmp_path)
     writer = take_over(log)
     write_rows(writer, 1)
@@ -205,7 +205,7 @@ def test_partitions_touched_long_ago_leave_the_side_file(
 def test_partitions_that_the_catalog_is_owed_stay_in_the_side_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "MAX_PARTITIONS", 0)
+    monkeypatch.setattr(kept_partitions, "MAX_PARTITIONS", 0)
     log = open_log(tmp_path)
     writer = take_over(log)
     write_rows(writer, 5)

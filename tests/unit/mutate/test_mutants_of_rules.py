@@ -35,7 +35,7 @@ def test_functions_that_rules_name_have_mutants_with_names_of_their_own() -> Non
     assert len(set(mutants)) == len(mutants) > 1000
     # What has nothing to change says nothing: no line of it decides anything.
     empty = [each.named.name for each in ALL if not each.changes]
-    only_tells = (".__init__", "._tell_published")
+    only_tells = (".__init__", "._log_published")
     assert [name for name in empty if not name.endswith(only_tells)] == []
 
 

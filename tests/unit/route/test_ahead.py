@@ -7,15 +7,13 @@ from uuid import uuid4
 
 import pytest
 
+from sluiceway.driver.route_slot import EarlyEnd, RouteSlot, StagedEpoch
 from sluiceway.errors import FencedError, SluicewayError, TaskFailedError
-from sluiceway.job.early_end import EarlyEnd
-from sluiceway.job.route_slot import RouteSlot, StagedEpoch
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.ahead import fold_after, follows
-from sluiceway.route.route_planner import RoutePlanner
+from sluiceway.route.route_planner import RoutePlanner, fold_after, follows
 from sluiceway.route.status import RouteState
 from sluiceway.schedule.planner import PlannedEpoch, plan_splits
 from sluiceway.sources.contract import LogBounds, SourcePartition

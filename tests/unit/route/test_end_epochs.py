@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluiceway.route.end_epochs import with_end_epochs
+from sluiceway.route.leader_epochs import with_end_epochs
 from sluiceway.schedule.planner import PlannedSplit
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 from tools.ledger_records import data, span

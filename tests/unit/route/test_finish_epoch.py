@@ -18,7 +18,7 @@ from sluiceway.errors import (
 from sluiceway.followers import runner
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.route.route_meter import RouteMeter
-from sluiceway.schedule import log_end_history
+from sluiceway.schedule import partition_watch
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
@@ -151,7 +151,7 @@ def test_log_that_falls_behind_while_tasks_read_is_asked_again_before_it_is_beli
     with pytest.raises(SourceUnavailableError, match="ends at 5, the committed end is 6"):
         route.finish(planned, answer)
     assert _committed(route) == 6
-    monkeypatch.setattr(log_end_history, "RECHECK_AFTER_S", 0.0)
+    monkeypatch.setattr(partition_watch, "RECHECK_AFTER_S", 0.0)
     with pytest.raises(OffsetsLostError):
         route.finish(planned, answer)
     assert _committed(route) == 6

@@ -9,10 +9,10 @@ import pytest
 from sluiceway.errors import TableMismatchError
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.ledger.data_parts import WatermarkRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_watermark import ALL_IDLE
 from sluiceway.ledger.partition_records import ReadyCause
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.inherited_readiness import InheritedReadiness
 from sluiceway.schedule.source_view import SourceView

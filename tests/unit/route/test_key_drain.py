@@ -7,7 +7,7 @@ import pytest
 from sluiceway.errors import SourceOrderError
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.key_drain import KeyOrderGuard
+from sluiceway.route.key_order import KeyOrderGuard
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,

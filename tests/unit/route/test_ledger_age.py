@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import LedgerMismatchError, StorageRefusedError, StorageUnavailableError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord

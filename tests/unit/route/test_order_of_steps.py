@@ -12,9 +12,9 @@ from sluiceway.jobfile.compile.dirty_limits import DirtyWatch
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.route import committer, route_planner
 from sluiceway.route.committer import EpochCommitter
-from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_figures import RouteFigures
-from sluiceway.schedule.log_end_history import LogEndHistory
+from sluiceway.schedule.partition_watch import LogEndHistory
 from sluiceway.schedule.task_failures import RetryPause
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import Lanes

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import LedgerCorruptError, LedgerMismatchError
+from sluiceway.ledger.driver_term import ledger_property
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.owned_ledger import ledger_property
 from sluiceway.route.ownership import check_ledger, claim_table, table_identity
 from sluiceway.sinks.contract import TableIdentity, TableState
 from sluiceway.storage.contract import PutResult

@@ -63,8 +63,8 @@ def changed(changes: str, *, more: str = "", tail: str = "") -> RouteConfig:
 
 def columns_of(config: RouteConfig) -> list[str]:
     """Name and type of each column of the table's files."""
-    assert config.hive.schema is not None
-    return [f"{each.name} {format_hive_type(each.type)}" for each in config.hive.schema.fields]
+    assert config.table.schema is not None
+    return [f"{each.name} {format_hive_type(each.type)}" for each in config.table.schema.fields]
 
 
 def record(*fields: tuple[str, object], name: str = "R") -> dict[str, object]:
@@ -136,7 +136,7 @@ def test_renamed_and_added_columns_make_partitions() -> None:
         "add: [{name: source, type: string, constant: web}]",
         more=more,
     )
-    assert [(each.name, each.hive_type) for each in config.hive.partition_columns] == [
+    assert [(each.name, each.hive_type) for each in config.table.partition_columns] == [
         ("d", "string"),
         ("source", "string"),
     ]

@@ -16,8 +16,7 @@ from sluiceway.route.route_figures import RouteFigures
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker.figure_values import TaskFigures
-from sluiceway.worker.plan import TaskFailure, TaskResult
+from sluiceway.worker.plan import TaskFailure, TaskFigures, TaskResult
 from tools.board_sessions import placed_session
 from tools.ledger_records import data, fence, fold_of, sources, span
 

@@ -8,10 +8,10 @@ import pytest
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
+from sluiceway.ledger.data_parts import WatermarkRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import ClosedPrefix
 from sluiceway.ledger.partition_records import ReadyRecord
-from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.route import route_readiness
 from sluiceway.route.route_readiness import RouteReadiness

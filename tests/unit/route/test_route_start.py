@@ -14,7 +14,7 @@ from sluiceway.host.http import HttpReceiver
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.observe import metrics
 from sluiceway.route import route_start
-from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.storage.local import LocalStorage
 from tools.session_on_disk import DiskTable, session_on_disk
 

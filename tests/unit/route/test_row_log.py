@@ -4,7 +4,7 @@ import io
 import json
 from typing import Any, cast
 
-from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
+from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
 from sluiceway.observe.log import LogFormat, stderr_log
 from sluiceway.route.row_log import RowLog
 from sluiceway.sources.contract import RawRecords
@@ -17,7 +17,7 @@ from sluiceway.types.dirty import (
     counted_as,
 )
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker.dirty_tally import DirtyTally
+from sluiceway.worker.task_figures import DirtyTally
 
 
 def _tally(rows: int, reason: DirtyReason, path: str = "a") -> DirtyTally:

@@ -9,7 +9,7 @@ from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.jobfile.compile.retention import RetentionRule
 from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, PartitionState, SourceState
-from sluiceway.route.seal_rule import RouteSealing
+from sluiceway.route.route_start import RouteSealing
 from sluiceway.worker.plan import IN_TIME_ALWAYS, LatePolicy, LateRule
 
 HOUR_US = 3_600_000_000

@@ -14,7 +14,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.route.held_route import OwnedRoute
+from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.side_records import is_due, put_closing, put_due, put_requested
 from sluiceway.sinks.contract import DesiredPartition
 from sluiceway.storage.local import LocalStorage

@@ -13,7 +13,7 @@ from sluiceway.errors import (
     MetastoreUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.ledger import tenure
+from sluiceway.ledger import driver_term
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lease import Lease, wait_until_free
 from sluiceway.ledger.log import LedgerLog
@@ -34,7 +34,7 @@ from tools.ledger_records import sources
 
 if TYPE_CHECKING:
     from sluiceway.jobfile.compile.config import RouteConfig
-    from sluiceway.ledger.owned_ledger import OwnedLedger
+    from sluiceway.ledger.driver_term import OwnedLedger
 
 
 class _Hive:
@@ -203,7 +203,7 @@ def test_ledger_of_another_table_is_not_fenced(tmp_path: Path) -> None:
 def test_what_the_log_says_is_done_only_while_its_driver_holds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tenure, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(driver_term, "LOOK_EVERY_S", 0.0)
     sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
     hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
     first = take_over(config, sink, hooks)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.driver.run import Observers, RunOptions, run_job
+from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import WrongUsageError
-from sluiceway.job.run import Observers, RunOptions, run_job
-from sluiceway.job.stop import StopSignal
 from sluiceway.jobfile.blocks.models import JobSpec
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import CompiledJob
@@ -38,7 +38,7 @@ def test_takeover_of_a_route_that_the_job_has_not_is_wrong_usage(
 ) -> None:
     spec = load_job(_JOBS / "orders.yaml", environ=_ENVIRON).spec
     job = _compiled(spec, routes)
-    monkeypatch.setattr("sluiceway.job.run.compile_routes", lambda _: job)
+    monkeypatch.setattr("sluiceway.driver.run.compile_routes", lambda _: job)
     eyes = Observers(stderr_log(level="error"), Progress())
     with pytest.raises(WrongUsageError, match=said) as refused:
         run_job(spec, RunOptions(takeover=takeover), eyes, StopSignal())

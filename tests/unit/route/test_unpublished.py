@@ -10,7 +10,7 @@ from sluiceway.followers.runner import FollowerState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.steps import Step
-from sluiceway.route import committer, held_route, route_session
+from sluiceway.route import committer, owned_route, route_session
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
 from tools.route_faults import wait_until
@@ -117,7 +117,7 @@ def test_record_that_is_unpublished_for_long_holds_the_next_epoch(
         _epochs_without_publishing(route, store, 1)
         route.session.state.max_unpublished = 100
         route.plan()
-        monkeypatch.setattr(held_route, "LONGEST_UNPUBLISHED_S", 0.0)
+        monkeypatch.setattr(owned_route, "LONGEST_UNPUBLISHED_S", 0.0)
         with pytest.raises(UnpublishedError):
             route.plan()
 
@@ -201,7 +201,7 @@ def test_record_may_be_unpublished_up_to_its_time_and_no_longer(
     store = SlowStore()
     with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
         _epochs_without_publishing(route, store, 1)
-        held, longest_s = route.session.state, held_route.LONGEST_UNPUBLISHED_S
+        held, longest_s = route.session.state, owned_route.LONGEST_UNPUBLISHED_S
         held.max_unpublished = 100
         monkeypatch.setattr(held.followers, "publishing_for_s", lambda: longest_s - 0.1)
         held.refuse_unpublished(0)

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from sluiceway.observe.log import stderr_log
-from sluiceway.schedule.open_transactions import OPEN_FOR_S, OpenTransactions
+from sluiceway.schedule.partition_watch import OPEN_FOR_S, OpenTransactions
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from tools.ledger_records import data, fence, fold_of, sources, span
 

@@ -9,9 +9,9 @@ import pytest
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig
 from sluiceway.jobfile.loader import parse_job
-from sluiceway.schedule.demand import ReadAhead
 from sluiceway.schedule.planner import PlannedSplit
 from sluiceway.schedule.rate_limit import RateLimit, RouteSplits
+from sluiceway.schedule.read_ahead import ReadAhead
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 
 JOB = """

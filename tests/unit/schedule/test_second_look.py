@@ -7,8 +7,8 @@ import pytest
 
 from sluiceway.errors import SourceUnavailableError
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.schedule import log_end_history
-from sluiceway.schedule.log_end_history import RECHECK_AFTER_S, LogEndHistory
+from sluiceway.schedule import partition_watch
+from sluiceway.schedule.partition_watch import RECHECK_AFTER_S, LogEndHistory
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from tools.ledger_records import data, fence, fold_of, sources, span
 
@@ -35,7 +35,7 @@ def let_pass(monkeypatch: pytest.MonkeyPatch) -> Pass:
     def let_pass(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(log_end_history, "time", Clock)
+    monkeypatch.setattr(partition_watch, "time", Clock)
     return let_pass
 
 

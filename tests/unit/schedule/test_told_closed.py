@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from sluiceway.schedule.told_closed import ClosedHint
+from sluiceway.schedule.closed_hint import ClosedHint
 from sluiceway.worker.late_rows import _closed_of
 from sluiceway.worker.plan import EventTimeRule, PartitionRule, RoutePlan
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.app import run_command
+from sluiceway.driver.status_board import StatusBoard
 from sluiceway.errors import JobFileError, TableMismatchError, UnhealthyEnvironmentError
-from sluiceway.job.status_board import StatusBoard
 from sluiceway.jobfile.loader import parse_job
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.status import RouteState

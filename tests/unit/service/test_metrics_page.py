@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from sluiceway.job.status_board import MeasuredRoute, StatusBoard
+from sluiceway.driver.status_board import MeasuredRoute, StatusBoard
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import FigureLimits, Figures
 from sluiceway.observe.metrics import METRICS

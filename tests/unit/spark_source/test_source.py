@@ -187,7 +187,7 @@ def test_ledger_of_a_newer_version_is_refused(table: RowsOnDisk, opened: Streams
 
 def test_lake_table_is_left_to_the_source_of_iceberg(table: RowsOnDisk) -> None:
     config = ReadOptions.of({"job": str(table.table.job)}).config()
-    lake = replace(config, hive=replace(config.hive, lake=LakeOptions()))
+    lake = replace(config, table=replace(config.table, lake=LakeOptions()))
     with pytest.raises(NotInThisVersionError, match="iceberg"):
         read_point.open_rows(lake)
 

@@ -8,7 +8,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.storage.hdfs.failures import failure
+from sluiceway.storage.hdfs.client import failure
 from sluiceway.storage.hdfs.storage import hdfs_location
 
 STACK = "\\n\\tat org.apache.hadoop.hdfs.server.namenode.FSNamesystem.x(FSNamesystem.java:1)"

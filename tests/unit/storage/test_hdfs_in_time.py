@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from sluiceway.storage.hdfs import in_time as in_time_module
+from sluiceway.storage.hdfs import timed_calls as in_time_module
 from sluiceway.storage.hdfs.closing import close_file
-from sluiceway.storage.hdfs.in_time import begun, in_time
 from sluiceway.storage.hdfs.storage import RawFile
+from sluiceway.storage.hdfs.timed_calls import begun, in_time
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileWriter

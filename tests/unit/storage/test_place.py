@@ -41,4 +41,4 @@ def test_job_file_says_whether_missing_folders_are_made(tmp_path: Path) -> None:
     for said, created in (("", False), (" create_location: true,", True)):
         job.write_text(text.replace("name: ods.orders,", f"name: ods.orders,{said}"))
         (route,) = load_job(job).spec.routes
-        assert compile_route(route).hive.create_location is created
+        assert compile_route(route).table.create_location is created

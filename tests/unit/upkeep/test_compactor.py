@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sluiceway.errors import FencedError, SluicewayError, TaskFailedError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord
@@ -19,14 +19,14 @@ from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, decode
 from sluiceway.upkeep import compactor
-from sluiceway.upkeep.compact_requests import (
+from sluiceway.upkeep.compactor import Compactor, next_group
+from sluiceway.upkeep.partition_requests import (
     COMPACT,
     CompactAnswer,
     CompactionOutcome,
     CompactRequest,
     PartitionDone,
 )
-from sluiceway.upkeep.compactor import Compactor, next_group
 from sluiceway.upkeep.record_queue import Build, RecordQueue
 from sluiceway.upkeep.requests import put_request
 from sluiceway.upkeep.rewriting import Rewritten

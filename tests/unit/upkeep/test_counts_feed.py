@@ -24,7 +24,7 @@ from sluiceway.sources.side_topics import SideTopic, TailMessage
 from sluiceway.upkeep import counts_feed
 from sluiceway.upkeep.counts_feed import CountsFeed, read_count
 from sluiceway.upkeep.expirer import Expirer
-from sluiceway.upkeep.forget_requests import ForgetRequest
+from sluiceway.upkeep.partition_requests import ForgetRequest
 from sluiceway.upkeep.record_queue import Build, RecordQueue
 from tools.driver_thread import PATIENCE_S, Driver
 from tools.ledger_records import data

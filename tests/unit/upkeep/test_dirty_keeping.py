@@ -25,8 +25,8 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep import dirty_keeping
-from sluiceway.upkeep.dirty_keeping import DirtyRetention, ObservedLanes
+from sluiceway.upkeep import dirty_retention
+from sluiceway.upkeep.dirty_retention import DirtyRetention, ObservedLanes
 from sluiceway.upkeep.requests import LaneRequest, read_requests
 from tools.ledger_records import LEDGER, data, span, with_late
 from tools.table_on_disk import TableOnDisk, table_on_disk
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableOnDisk:
     """Whose dirty files go at once when nothing of them is left to read."""
-    monkeypatch.setattr(dirty_keeping, "READERS_GRACE_S", 0.0)
+    monkeypatch.setattr(dirty_retention, "READERS_GRACE_S", 0.0)
     return table_on_disk(tmp_path)
 
 

@@ -15,8 +15,8 @@ from sluiceway.operate.forget import foresee, request_of
 from sluiceway.storage.contract import Storage
 from sluiceway.upkeep import expirer
 from sluiceway.upkeep.expirer import Expirer
-from sluiceway.upkeep.forget_requests import MOST_FORGOTTEN, ForgetRequest, Forgotten
 from sluiceway.upkeep.partition_bodies import abandon_body, intent_body
+from sluiceway.upkeep.partition_requests import MOST_FORGOTTEN, ForgetRequest, Forgotten
 from sluiceway.upkeep.requests import pop_refusal, put_request, read_requests
 from tools.driver_thread import PATIENCE_S, Driver
 from tools.reader_lease_files import put_lease

@@ -19,7 +19,7 @@ from sluiceway.upkeep.housekeeping import FileCleaner
 from tools.ledger_records import fence, fold_of, record
 
 if TYPE_CHECKING:
-    from sluiceway.upkeep.dirty_keeping import DirtyRetention
+    from sluiceway.upkeep.dirty_retention import DirtyRetention
 
 _PATIENCE_S = 30.0
 

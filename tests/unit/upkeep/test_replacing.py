@@ -21,15 +21,14 @@ from sluiceway.errors import (
     StorageUnavailableError,
     TaskFailedError,
 )
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import DataRecord, Record
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.route.side_records import abandon_left
-from sluiceway.storage.checksum import stream_crc32c
-from sluiceway.storage.copying import copy_staged
+from sluiceway.storage.copying import copy_staged, stream_crc32c
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep import record_queue as desks

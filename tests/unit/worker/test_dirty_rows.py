@@ -15,9 +15,9 @@ from sluiceway.storage.registry import open_storage
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA, dirty_batch
 from sluiceway.worker.dirty_reader import DirtyBatch
-from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import PlannedMetaColumn, TaskPlan
+from sluiceway.worker.task_figures import DirtyTally
 from sluiceway.worker.write_behind import WriteBehind, WriteLane
 from tools.small_task import AT_NOON, NOW_US, MadeBatch, made_batch, route_plan, run_task
 

@@ -7,8 +7,7 @@ import pytest
 
 from sluiceway.errors import FileLostError, StorageUnavailableError
 from sluiceway.ledger.dirty_sources import LateSource
-from sluiceway.ledger.file_names import FileOrigin, file_origin
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileOrigin, FileRecord, file_origin
 from sluiceway.ledger.lane_records import LaneRange
 from sluiceway.storage.local import LocalStorage, file_crc32c
 from sluiceway.types.strict_json import BigInt

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.ledger.late_records import LateRows
+from sluiceway.ledger.data_parts import LateRows
 from sluiceway.types.iso_time import shown_instant
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import EpochTimes, LatePolicy, LateRule, PartitionRule

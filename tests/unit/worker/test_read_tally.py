@@ -3,9 +3,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluiceway.sources.contract import SourcePartition, Split
-from sluiceway.worker import read_tally
+from sluiceway.worker import task_memory
 from sluiceway.worker.plan import TaskPlan
-from sluiceway.worker.read_tally import ReadTally
+from sluiceway.worker.task_memory import ReadTally
 from tools.small_task import route_plan
 
 
@@ -17,13 +17,13 @@ def plan(folder: Path, tally: str) -> TaskPlan:
 def test_what_was_read_is_told_now_and_then(tmp_path: Path) -> None:
     path = str(tmp_path / "1-0")
     tally = ReadTally([plan(tmp_path, path)])
-    assert read_tally.read_tally(path) == {}
+    assert task_memory.read_tally(path) == {}
     tally.write({"orders": 5})
     tally.write({"orders": 6})
-    assert read_tally.read_tally(path) == {"orders": 5}
+    assert task_memory.read_tally(path) == {"orders": 5}
     tally._due = 0.0
     tally.write({"orders": 7})
-    assert read_tally.read_tally(path) == {"orders": 7}
+    assert task_memory.read_tally(path) == {"orders": 7}
     assert [each.name for each in tmp_path.iterdir()] == ["1-0"]
 
 
@@ -48,4 +48,4 @@ def test_watcher_that_goes_away_harms_nothing(tmp_path: Path) -> None:
 def test_what_is_unreadable_tells_nothing(tmp_path: Path) -> None:
     for text in ("", "{", "[1]", json.dumps({"a": "x"})):
         (tmp_path / "1-0").write_text(text)
-        assert read_tally.read_tally(str(tmp_path / "1-0")) == {}
+        assert task_memory.read_tally(str(tmp_path / "1-0")) == {}

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.tree import ExpressionError
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.hive_types import parse_hive_type

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.views.answers import print_document
 from sluiceway.cli.views.tables import print_table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluiceway.audit.open_table import OpenLedger
     from sluiceway.jobfile.compile.config import RouteConfig
     from sluiceway.operate.compact import PlannedCompaction
-    from sluiceway.upkeep.compact_requests import CompactAnswer, PartitionDone
+    from sluiceway.upkeep.partition_requests import CompactAnswer, PartitionDone
 
 app = typer.Typer()
 
@@ -103,7 +103,7 @@ def _planned(
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
     from sluiceway.operate.compact import foresee  # noqa: PLC0415
 
-    if config.hive.lake is None:
+    if config.table.lake is None:
         return foresee(ledger.fold, _as_folders(names), config.rolling.target_bytes)
     fence = ledger.fold.first_fence
     if fence is None:
@@ -126,7 +126,7 @@ def _carry_out(
     output: OutputFormat,
 ) -> bool:
     """Compact route by route; return whether anything failed."""
-    from sluiceway.upkeep.compact_requests import CompactionOutcome  # noqa: PLC0415
+    from sluiceway.upkeep.partition_requests import CompactionOutcome  # noqa: PLC0415
 
     shown: list[dict[str, Any]] = []
     failed = False
@@ -153,7 +153,7 @@ def _carried_out(
     """What became of a route's partitions."""
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
     from sluiceway.operate.compact import carry_out  # noqa: PLC0415
-    from sluiceway.upkeep.compact_requests import (  # noqa: PLC0415
+    from sluiceway.upkeep.partition_requests import (  # noqa: PLC0415
         COMPACT,
         CompactAnswer,
         CompactRequest,
@@ -166,7 +166,7 @@ def _carried_out(
         return CompactAnswer(finished=True, partitions=(), waiting=0)
     watch, log = _Progress(config.route), WarningsOnDemand()
     try:
-        if config.hive.lake is not None:
+        if config.table.lake is not None:
             # Clients of lake catalogs take a second to import.
             from sluiceway.operate.lake_compact import FencedLog, compact_lake  # noqa: PLC0415
 
@@ -198,7 +198,7 @@ def _done_cells(each: "PartitionDone") -> tuple[str, ...]:
 
 def _left(each: "PartitionDone") -> str:
     """Why it was left as it is; empty for others. Failures are listed one by one."""
-    from sluiceway.upkeep.compact_requests import CompactionOutcome  # noqa: PLC0415
+    from sluiceway.upkeep.partition_requests import CompactionOutcome  # noqa: PLC0415
 
     return each.reason if each.outcome == CompactionOutcome.LEFT else ""
 

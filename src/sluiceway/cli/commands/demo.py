@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluiceway.cli.own_command import exports, from_here, own_command
-from sluiceway.cli.views.errors_told import print_error
+from sluiceway.cli.views.error_text import print_error
 from sluiceway.errors import SluicewayError
 from sluiceway.observe.progress import cut_to_columns
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.format_times import moment
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted, moment
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.views.answers import print_document, raise_code, read_each, route_answers
 from sluiceway.cli.views.dirty_lanes import carry_out_and_tell, print_plan
@@ -321,7 +320,7 @@ def _lane(  # noqa: PLR0913 - what both commands have
     yes: bool,
     wanted: "DirtyFilter",
 ) -> None:
-    from sluiceway.audit.dirty_choice import choose  # noqa: PLC0415
+    from sluiceway.cli.views.dirty_lanes import choose  # noqa: PLC0415
 
     check_why(why)
     config = only_route(job_file, route)

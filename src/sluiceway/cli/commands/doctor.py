@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.views.answers import print_document
 from sluiceway.cli.views.tables import printable

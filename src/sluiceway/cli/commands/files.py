@@ -74,9 +74,9 @@ def _look(config: "RouteConfig", partition: str, *, unannounced: bool) -> "tuple
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.table_files import table_files  # noqa: PLC0415
 
-    if config.hive.lake is not None:
+    if config.table.lake is not None:
         # Clients of lake catalogs take a second to import.
-        from sluiceway.audit.lake_files import lake_files  # noqa: PLC0415
+        from sluiceway.audit.lake_verify import lake_files  # noqa: PLC0415
 
         return lake_files(config, partition), 0
     on_ready = config.ready is not None and config.ready.on_ready and not unannounced
@@ -105,7 +105,7 @@ def _why_no_files(config: "RouteConfig", name: str, unannounced: int) -> str:
 
 def _may_be(config: "RouteConfig", name: str) -> bool:
     """Whether a partition, or a folder above some, may have such a name."""
-    if not name or config.hive.lake is not None:
+    if not name or config.table.lake is not None:
         return True  # Transforms name the folders of a lake table.
     parts, rules = name.split("/"), config.partitions
     if len(parts) > len(rules):

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
+from sluiceway.audit.open_table import open_ledger
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.views.answers import print_document, raise_code, read_each, route_answers
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.collect import Collected, garbage_of
 
 if TYPE_CHECKING:
     from sluiceway.errors import SluicewayError
-    from sluiceway.ledger.collect import Collected
+
 
 app = typer.Typer()
 
@@ -35,7 +38,7 @@ def gc(
     Drivers may go on meanwhile; they do the same at their start and every ten minutes.
     """
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
-    from sluiceway.audit.run_gc import collect_route  # noqa: PLC0415
+    from sluiceway.cli.commands.gc import collect_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
@@ -74,3 +77,22 @@ def _print(route: str, found: "Collected | SluicewayError", *, dry_run: bool) ->
     places = counted(len(found.removed), "place")
     total = f"{places}, {found.size_bytes / _MIB:,.1f} MiB"
     write(f"{route}: {verb} {total}; {len(found.kept)} kept\n")
+
+
+_ALL = 1 << 62
+
+
+def collect_route(config: RouteConfig, *, dry_run: bool) -> Collected:
+    """Remove the garbage of a route, or only list it. A live driver may go on.
+
+    Writes no record and takes no fence: a file that the log no longer needs stays unneeded.
+
+    Raises:
+        TableNotFoundError: There is no such table.
+        LedgerMismatchError: Its ledger is another job's or route's.
+        LedgerCorruptError: The log is damaged; nothing is removed then.
+        StorageUnavailableError: The store failed.
+        MetastoreUnavailableError: The place of the table is not known.
+    """
+    ledger = open_ledger(config)
+    return garbage_of(ledger.log, ledger.fold).collect(dry_run=dry_run, most=_ALL)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluiceway.cli.own_command import from_here
-from sluiceway.cli.views.init_checks import check_text, check_typed
+from sluiceway.cli.views.init_checks import (
+    check_text,
+    check_typed,
+    fitting,
+    inner_times,
+    mixed_times,
+    why_no_time,
+)
 from sluiceway.cli.views.init_text import (
     RECORD_TIME,
     EventTime,
@@ -20,19 +27,22 @@ from sluiceway.cli.views.init_text import (
     time_columns,
     time_pattern,
 )
-from sluiceway.cli.views.init_times import fitting, inner_times, mixed_times, why_no_time
 from sluiceway.cli.views.proposed_columns import propose
 from sluiceway.cli.views.typed_commands import typed
 from sluiceway.cli.views.waiting import printed_while_waiting
 from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
+from sluiceway.formats.recognise import TopicContents
+from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
+from sluiceway.sources.registry import SourceAccess
+from sluiceway.sources.topic_sample import sample_keys, sample_payloads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluiceway.cli.views.proposed_columns import Proposal
     from sluiceway.formats.json.survey import ProposedColumn
-    from sluiceway.formats.recognise import TopicContents
     from sluiceway.sinks.hive.found_table import FoundTable
+
 
 app = typer.Typer()
 
@@ -198,7 +208,7 @@ def _table_place(
 
 def _look(asked: _RequestedJob, records: int, ask: "_Asker") -> JobText:
     """The job file for the topic and the table as they are now."""
-    from sluiceway.audit.topic_look import read_topic  # noqa: PLC0415
+    from sluiceway.cli.commands.init import read_topic  # noqa: PLC0415
     from sluiceway.sinks.hive.found_table import read_table  # noqa: PLC0415
 
     if asked.key and (asked.ready or asked.event_time is not None):
@@ -248,7 +258,7 @@ def _named(asked: _RequestedJob, table: str) -> JobText:
 
 def _keyed(job: JobText, contents: "TopicContents", key: str) -> JobText:
     """The job of a lake table with a key, whose rows are replaced."""
-    from sluiceway.audit.topic_look import read_topic_keys  # noqa: PLC0415
+    from sluiceway.cli.commands.init import read_topic_keys  # noqa: PLC0415
     from sluiceway.cli.views.init_lake import keyed_by_registry, keyed_rows  # noqa: PLC0415
 
     if contents.is_binary:
@@ -479,3 +489,28 @@ def _write(place: Path, text: str) -> None:
             where=str(place),
             hint="name another: --out FILE",
         ) from error
+
+
+_KEYS = 200
+
+
+def read_topic(bootstrap_servers: str, topic: str, records: int) -> TopicContents:
+    """Read some records of a topic; commits and joins nothing.
+
+    Raises:
+        TopicNotFoundError: There is no such topic.
+        SourceUnavailableError: The brokers do not answer.
+    """
+    contents = TopicContents()
+    for payload in sample_payloads(_access(bootstrap_servers), [topic], records):
+        contents.add(payload)
+    return contents
+
+
+def read_topic_keys(bootstrap_servers: str, topic: str) -> list[bytes | None]:
+    """Keys of some records of a topic; raises as `read_topic`."""
+    return list(sample_keys(_access(bootstrap_servers), [topic], _KEYS))
+
+
+def _access(bootstrap_servers: str) -> SourceAccess:
+    return SourceAccess("kafka", ((BOOTSTRAP_SERVERS, bootstrap_servers),))

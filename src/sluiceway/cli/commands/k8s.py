@@ -93,7 +93,7 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
 
 def _name_login_files(route: "RouteSpec") -> None:
     """Name the files of the job's Kerberos login that the manifests do not include."""
-    from sluiceway.jobfile.compile.kerberos import job_login  # noqa: PLC0415
+    from sluiceway.jobfile.compile.stores import job_login  # noqa: PLC0415
 
     login = job_login(route)
     for path in () if login is None else login.files:

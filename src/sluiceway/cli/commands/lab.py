@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluiceway.lab.lab import LabEndpoints, ServerStatus
-    from sluiceway.lab.progress import LabProgress, OnProgress
+    from sluiceway.lab.support import LabProgress, OnProgress
 
 _DEFAULT_FOLDER = Path(".sluiceway/lab")
 _UNHEALTHY_EXIT_CODE = 5

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.commands.dirty import DryRun, Why, check_why, only_route
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.views.answers import print_document
@@ -50,16 +50,16 @@ def replay(
     rows = LateFiles.read(read_ledger(find_ledger(config)).log)
     choice = choose_late(rows, [each.strip("/") for each in partition or ()])
     if dry_run:
-        _tell_plan(choice, output)
+        _print_plan(choice, output)
         return
     operator = this_operator()
     request = choice.request(rows, operator, why.strip())
     carry_out_and_tell(config, rows, choice, request, output)
     if not output.is_document:
-        _tell_stay(choice)
+        _print_what_stays(choice)
 
 
-def _tell_plan(choice: "LateChoice", output: OutputFormat) -> None:
+def _print_plan(choice: "LateChoice", output: OutputFormat) -> None:
     """Say what would happen; changes nothing."""
     if output.is_document:
         answer: dict[str, Any] = {"dry_run": True, "kind": "late", "rows": choice.rows}
@@ -71,13 +71,13 @@ def _tell_plan(choice: "LateChoice", output: OutputFormat) -> None:
     write(f"{counted(choice.rows, 'late row')} would go into {partitions}\n")
     for name, rows in sorted(choice.partitions.items()):
         write(f"  {name or 'the table'}: {rows:,}\n")
-    _tell_stay(choice)
+    _print_what_stays(choice)
     if choice.left_out:
         write("there are more rows than one request holds; repeat it when it is done\n")
     write("nothing was changed\n")
 
 
-def _tell_stay(choice: "LateChoice") -> None:
+def _print_what_stays(choice: "LateChoice") -> None:
     for rows, why in (
         (choice.sealed, "their time is sealed, and takes no row any more"),
         (choice.dropped, "their partition was dropped, by `partitions forget` or `retention`"),

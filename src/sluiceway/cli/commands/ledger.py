@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.format_times import moment
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted, moment
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
 from sluiceway.cli.views.answers import write_plain
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sluiceway.cli.submitted_job import SubmittedJob, named_job
+from sluiceway.cli.job_folders import SubmittedJob, named_job
 
 app = typer.Typer()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.views.answers import print_document, raise_code, read_each, route_answers
 
@@ -69,7 +69,7 @@ def maintain(  # noqa: PLR0913, PLR0917 - the command's options
     orphan_age_s = age_s if orphans else None
     routes = job_routes(load_checked_job(job_file).spec, WarningsOnDemand())
     chosen = routes if route is None else (pick_route(routes, route),)
-    lakes = tuple(each for each in chosen if each.hive.lake is not None)
+    lakes = tuple(each for each in chosen if each.table.lake is not None)
     if not lakes:
         raise WrongUsageError(
             "no route of the job fills a lake table",
@@ -103,7 +103,7 @@ def _request(
 ) -> "MaintenanceRequest":
     from sluiceway.operate.lake_maintain import MaintenanceRequest  # noqa: PLC0415
 
-    said = None if config.hive.lake is None else config.hive.lake.keep_snapshots_s
+    said = None if config.table.lake is None else config.table.lake.keep_snapshots_s
     age_s = keep_s if keep_s is not None else _KEEP_S if said is None else said
     return MaintenanceRequest(age_s, orphan_age_s, dry_run)
 

@@ -17,7 +17,7 @@ from sluiceway.cli.views.answers import (
     read_each,
     route_answers,
 )
-from sluiceway.cli.views.errors_told import print_error
+from sluiceway.cli.views.error_text import print_error
 from sluiceway.cli.views.tables import print_table
 from sluiceway.errors import ResetRefusedError
 from sluiceway.types.log_key import read_log_key

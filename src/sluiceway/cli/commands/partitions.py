@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.views.answers import print_document, raise_code, read_each, route_answers
 from sluiceway.cli.views.tables import print_table, printable
@@ -289,10 +289,9 @@ def list_route(
     config: "RouteConfig", state: str = "all", start: str | None = None, stop: str | None = None
 ) -> ListedPartitions:
     """Read the times of a route's table; the arguments are the options of `list`."""
-    from sluiceway.audit.late_aside import rows_aside  # noqa: PLC0415
+    from sluiceway.audit.late_choice import rows_aside  # noqa: PLC0415
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
-    from sluiceway.audit.partition_range import is_within, parse_edge  # noqa: PLC0415
-    from sluiceway.audit.partition_states import TimeRule, listed_prefixes  # noqa: PLC0415
+    from sluiceway.audit.partition_states import TimeRule, is_within, listed_prefixes, parse_edge  # noqa: PLC0415  # noqa: PLC0415
 
     rule = TimeRule.of(config)
     edges = [None if text is None else parse_edge(text, rule) for text in (start, stop)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import JobFiles, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.views.answers import print_document, raise_code, read_each, route_answers
 from sluiceway.cli.views.file_forecast import file_forecast
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sluiceway.audit.next_run import NextRun, Risk
     from sluiceway.audit.planned_route import PlannedStart
-    from sluiceway.job.driver_bounds import DriverBounds
+    from sluiceway.driver.driver_bounds import DriverBounds
     from sluiceway.jobfile.blocks.models import JobSpec, RouteSpec
     from sluiceway.jobfile.compile.config import RouteConfig
 
@@ -105,7 +105,7 @@ def _spec_of(specs: "dict[str, RouteSpec]", route: str) -> "RouteSpec":
 
 def _spark(spec: "JobSpec") -> dict[str, Any]:
     """The settings that Spark would be started with; secrets hidden."""
-    from sluiceway.job.session import default_settings, spark_master  # noqa: PLC0415
+    from sluiceway.driver.spark.session import default_settings, spark_master  # noqa: PLC0415
     from sluiceway.jobfile.blocks.values import is_secret_key, revealed  # noqa: PLC0415
 
     own = {name: revealed(value) for name, value in spec.run.spark_conf.items()}
@@ -126,8 +126,8 @@ def _bounds(routes: "Sequence[RouteConfig]", settings: dict[str, Any]) -> "Drive
     Raises:
         JobFileError: Its heap is no size that Spark reads.
     """
+    from sluiceway.driver.driver_bounds import HEAP, driver_bounds  # noqa: PLC0415
     from sluiceway.errors import JobFileError  # noqa: PLC0415
-    from sluiceway.job.driver_bounds import HEAP, driver_bounds  # noqa: PLC0415
 
     try:
         return driver_bounds(list(routes), settings["settings"])

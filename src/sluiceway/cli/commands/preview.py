@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
 from sluiceway.cli.views.answers import print_document
 from sluiceway.cli.views.tables import printable, table_lines

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sluiceway.cli.submitted_job import SubmittedJob, named_job
+from sluiceway.cli.job_folders import SubmittedJob, named_job
 
 app = typer.Typer()
 
@@ -25,10 +25,10 @@ def restart(
     $ sluiceway restart orders
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.cli.submitted_job import grace_s  # noqa: PLC0415
+    from sluiceway.cli.job_folders import grace_s  # noqa: PLC0415
     from sluiceway.cluster.applications import submitted  # noqa: PLC0415
     from sluiceway.cluster.submission import JobSubmission, resubmit  # noqa: PLC0415
-    from sluiceway.jobfile.compile.kerberos import job_login  # noqa: PLC0415
+    from sluiceway.jobfile.compile.stores import job_login  # noqa: PLC0415
 
     folder, before = submitted(named_job(job))
     job_file = Path(before.job_file)

@@ -11,7 +11,7 @@ from sluiceway.cli.views.typed_commands import typed_fields
 from sluiceway.observe.log import LogFormat, LogLevel
 
 if TYPE_CHECKING:
-    from sluiceway.job.run import Observers
+    from sluiceway.driver.run import Observers
 
 app = typer.Typer()
 
@@ -81,8 +81,8 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.cli.views.run_view import open_view  # noqa: PLC0415
-    from sluiceway.job.run import RunOptions, run_job  # noqa: PLC0415
-    from sluiceway.job.run_outcome import check_outcome  # noqa: PLC0415
+    from sluiceway.driver.run import RunOptions, run_job  # noqa: PLC0415
+    from sluiceway.driver.run_outcome import check_outcome  # noqa: PLC0415
     from sluiceway.service.health import HttpAccess, health_served  # noqa: PLC0415
 
     seconds, terms = _seconds(for_), _terms(takeover or [], standby=standby)
@@ -106,15 +106,15 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
         view.shown(stop, f"{access.url(served)}/metrics" if served is not None else ""),
     ):
         run_job(job.spec, options, observers, stop)
-    _tell_end(observers, job_file, until_caught_up=until_caught_up)
+    _print_end(observers, job_file, until_caught_up=until_caught_up)
     check_outcome(options, observers.board, stop)
 
 
-def _tell_end(observers: "Observers", job_file: Path, *, until_caught_up: bool) -> None:
+def _print_end(observers: "Observers", job_file: Path, *, until_caught_up: bool) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(observers.progress.closing() + "\n")
     if until_caught_up:
-        from sluiceway.cli.views.run_summary import log_unannounced  # noqa: PLC0415 - seldom needed
+        from sluiceway.cli.views.run_view import log_unannounced  # noqa: PLC0415 - seldom needed
 
         log_unannounced(observers.board, observers.log, job_file)
 

@@ -79,11 +79,11 @@ def serve(  # noqa: PLR0913, PLR0917 - the command's options
 
     with WatchedJobs(answers, error_document, log) as watched:
         serve_page(
-            page_app(watched, access, error_document, code_document), access, port, tls, _tell
+            page_app(watched, access, error_document, code_document), access, port, tls, _print_url
         )
 
 
-def _tell(url: str) -> None:
+def _print_url(url: str) -> None:
     sys.stdout.write(f"{url}\n")
     sys.stdout.flush()
     if sys.stderr.isatty():

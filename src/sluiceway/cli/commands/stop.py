@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sluiceway.cli.submitted_job import SubmittedJob, named_job
+from sluiceway.cli.job_folders import SubmittedJob, named_job
 
 app = typer.Typer()
 
@@ -24,7 +24,7 @@ def stop(
 
     $ sluiceway stop orders
     """
-    from sluiceway.cli.submitted_job import grace_s  # noqa: PLC0415
+    from sluiceway.cli.job_folders import grace_s  # noqa: PLC0415
     from sluiceway.cluster.applications import submitted  # noqa: PLC0415
     from sluiceway.cluster.submission import end  # noqa: PLC0415
 

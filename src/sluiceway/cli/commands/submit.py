@@ -48,7 +48,7 @@ def submit(
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.cluster.submission import JobSubmission  # noqa: PLC0415
     from sluiceway.cluster.submission import submit as submit_job  # noqa: PLC0415
-    from sluiceway.jobfile.compile.kerberos import job_login  # noqa: PLC0415
+    from sluiceway.jobfile.compile.stores import job_login  # noqa: PLC0415
 
     job = load_checked_job(job_file).spec
     begun = submit_job(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.job_folders import TESTS_SUFFIX
 from sluiceway.cli.options import JobFiles, Output, OutputFormat
 from sluiceway.cli.views.answers import print_document

@@ -1,25 +1,77 @@
 """The output and the work of `dirty replay`, `dirty purge` and `late replay`."""
 
 import sys
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sluiceway.audit.plain_counts import counted
+from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows, DirtyState, matching
+from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import OutputFormat
 from sluiceway.cli.views.answers import print_document
 from sluiceway.cli.views.tables import printable
+from sluiceway.ledger.lane_records import LaneRange
+from sluiceway.upkeep.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluiceway.audit.dirty_choice import Choice
-    from sluiceway.audit.dirty_rows import DirtyRows
     from sluiceway.audit.late_choice import LateChoice, LateFiles
     from sluiceway.jobfile.compile.config import RouteConfig
     from sluiceway.ledger.lane_state import LaneState
-    from sluiceway.upkeep.requests import LaneRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Open dirty rows that a lane can take.
+
+    Attributes:
+        ranges: At most as many as a request holds; the oldest rows.
+        rows: How many rows these ranges hold.
+        reasons: Reason -> how many of these rows have it.
+        left_out: Whether the selection has more rows than `ranges`.
+    """
+
+    ranges: tuple[LaneRange, ...]
+    rows: int
+    reasons: dict[str, int]
+    left_out: bool
+
+    def request(self, rows: DirtyRows, kind: str, operator: str, reason: str) -> LaneRequest:
+        """The request for the driver."""
+        first = rows.fold.first_fence
+        ledger = first.ledger if first is not None else ""
+        return LaneRequest(REQUEST_VERSION, ledger, kind, operator, reason, self.ranges)
+
+
+def choose(rows: DirtyRows, wanted: DirtyFilter) -> Choice:
+    """Open rows of the selection, as runs in their files, the oldest first.
+
+    Raises:
+        StorageUnavailableError: The store failed, or a file cannot be read.
+    """
+    wanted = replace(wanted, states=frozenset([DirtyState.OPEN]))
+    ranges: list[LaneRange] = []
+    reasons: Counter[str] = Counter()
+    left_out = False
+    for found in matching(rows, wanted):
+        room = MOST_RANGES - len(ranges)
+        runs = list(islice(found.ranges(), room + 1))
+        left_out = len(runs) > room
+        ranges += runs[:room]
+        taken = _rows(runs[:room])
+        reasons.update(found.keys.column("reason").to_pylist()[:taken])
+        if left_out:
+            break
+    return Choice(tuple(ranges), _rows(ranges), dict(reasons), left_out)
+
+
+def _rows(ranges: Iterable[LaneRange]) -> int:
+    return sum(int(each.stop - each.start) for each in ranges)
 
 
 def print_plan(
@@ -98,7 +150,7 @@ def carry_out_and_tell(
         print_document({"dry_run": False, "kind": request.kind, "lanes": lanes}, output)
     else:
         for lane in done:
-            _tell_lane(lane)
+            _print_lane(lane)
         if watch.by_driver and any(lane.counts.dirty for lane in done):
             sys.stdout.write(_AS_STARTED)
         if not done:
@@ -124,7 +176,7 @@ _AS_STARTED = (
 )
 
 
-def _tell_lane(lane: "LaneState") -> None:
+def _print_lane(lane: "LaneState") -> None:
     counts = lane.counts
     became = f"{counts.purged:,} given up"
     if lane.kind == "late":

@@ -3,20 +3,20 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluiceway.cli.views.columns_text import column_line, columns_text
 from sluiceway.cli.views.proposal_trial import refused
+from sluiceway.cli.views.proposed_columns import column_line, columns_text
 from sluiceway.errors import SchemaRegistryRefusedError, WrongUsageError
 from sluiceway.formats.avro.columns import avro_columns
 from sluiceway.formats.json.schema_columns import json_schema_columns
+from sluiceway.formats.options import AVRO_SCHEMA, AVRO_SCHEMAS, PROTOBUF_MESSAGE
 from sluiceway.formats.protobuf.columns import message_columns, proto_columns
 from sluiceway.formats.protobuf.decoder import given_schema
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
 from sluiceway.formats.protobuf.schema import MAX_SCHEMA_BYTES, ProtobufSchemaError
+from sluiceway.formats.record_keys import subject_columns
 from sluiceway.formats.schema_columns import NoColumnsError
-from sluiceway.formats.schema_options import AVRO_SCHEMA, AVRO_SCHEMAS, PROTOBUF_MESSAGE
 from sluiceway.formats.schema_registry.client import RegistryClient
 from sluiceway.formats.schema_registry.settings import RegistrySettings
-from sluiceway.formats.subject_columns import subject_columns
 from sluiceway.jobfile.blocks.schema_formats import check_registry_url
 from sluiceway.jobfile.compile.schema_formats import named_registry
 from sluiceway.route.registry_columns import read_subject

@@ -4,8 +4,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sluiceway.cli.views.columns_text import as_comment, column_line
-from sluiceway.cli.views.proposed_columns import column_settings, proposed_line, quoted
+from sluiceway.cli.views.proposed_columns import (
+    as_comment,
+    column_line,
+    column_settings,
+    proposed_line,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

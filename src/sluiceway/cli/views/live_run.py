@@ -20,8 +20,8 @@ from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 
 from sluiceway.cli.views.live_screen import Message, Scene, draw
-from sluiceway.job.status_board import StatusBoard
-from sluiceway.job.stop import StopSignal
+from sluiceway.driver.status_board import StatusBoard
+from sluiceway.driver.stop import StopSignal
 from sluiceway.observe.log import Log, LogFormat, stderr_log
 from sluiceway.observe.progress import Progress
 
@@ -123,7 +123,7 @@ class LiveRun:
             address: Where metrics are served; empty when nowhere.
         """
         self._board, self._address = board, address
-        stop.report_by(self._told_to_stop)
+        stop.report_by(self._show_stopping)
         try:
             with self:
                 yield
@@ -174,7 +174,7 @@ class LiveRun:
         level, _, text = rest.strip().partition(" ")
         self._messages.append(Message(at, level, text.strip()))
 
-    def _told_to_stop(self, text: str) -> None:
+    def _show_stopping(self, text: str) -> None:
         self._stopping = text
         if text.startswith("stopped at once"):
             # The process ends with this call, and nothing else would restore the terminal.

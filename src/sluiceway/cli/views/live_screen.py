@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sluiceway.cli.views.tables import printable
+from sluiceway.driver.status_board import MeasuredRoute
 from sluiceway.followers.runner import FollowerState
-from sluiceway.job.status_board import MeasuredRoute
 from sluiceway.observe import metrics
 from sluiceway.observe.metrics import EpochPhase, EpochResult
 from sluiceway.route.status import RouteState, RouteStatus

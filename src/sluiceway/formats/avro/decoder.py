@@ -18,12 +18,17 @@ from sluiceway.formats.avro.writer_schemas import (
 )
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
-from sluiceway.formats.schema_options import AVRO_BARE, AVRO_CONNECT, AVRO_SCHEMA, AVRO_SCHEMAS
+from sluiceway.formats.framed_rows import (
+    Framed,
+    TypedRows,
+    check_columns,
+    read_by_schema,
+    read_rows,
+)
+from sluiceway.formats.options import AVRO_BARE, AVRO_CONNECT, AVRO_SCHEMA, AVRO_SCHEMAS
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
-from sluiceway.formats.typed_rows import TypedRows, check_columns
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema, inner_settings

@@ -21,10 +21,9 @@ from sluiceway.formats.changes.outcomes import (
     OtherMessages,
     with_kinds,
 )
-from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.collected_rows import CollectedRows, count_tombstones
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
-from sluiceway.formats.tombstones import count_tombstones
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.row_kinds import RowKind

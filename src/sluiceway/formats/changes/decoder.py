@@ -27,12 +27,11 @@ from sluiceway.formats.changes.outcomes import (
     with_kinds,
 )
 from sluiceway.formats.changes.plain_changes import PlainChanges
-from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.collected_rows import CollectedRows, Rows, add_tombstones, count_tombstones
 from sluiceway.formats.connect_blocks import WrappedSchemas
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
-from sluiceway.formats.tombstones import add_tombstones, count_tombstones
 from sluiceway.formats.unavailable import marks_of, without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
@@ -137,7 +136,7 @@ class ChangeLogDecoder(RowDecoder):
         forms = tuple(self._fast)
         told = _NONE
         if forms and isinstance(payloads, JoinedPayloads) and forms[0].can_read(payloads):
-            told = self._told_by_schema(payloads)
+            told = self._rows_by_schema(payloads)
             left, empty = forms[0].read_fetched(payloads, told, collected)
             add_tombstones(empty.tolist(), collected, skipped=self._other.tombstones_skipped)
             self._prefer_others(len(payloads) - len(empty) - len(told), len(left))
@@ -145,7 +144,7 @@ class ChangeLogDecoder(RowDecoder):
         else:
             payloads = list(payloads)
             left = count_tombstones(payloads, collected, skipped=self._other.tombstones_skipped)
-            told = self._told_by_schema(payloads)
+            told = self._rows_by_schema(payloads)
             left = np.setdiff1d(left, told, assume_unique=True)
         if collected.skipped:
             collected.notes[TOMBSTONE] += collected.skipped
@@ -158,7 +157,7 @@ class ChangeLogDecoder(RowDecoder):
         self._decode_exactly(taken_out(payloads, left), left.tolist(), collected)
         return self._with_kinds(payloads, collected.decoded())
 
-    def _told_by_schema(self, payloads: Sequence[bytes | None]) -> Rows:
+    def _rows_by_schema(self, payloads: Sequence[bytes | None]) -> Rows:
         """Payloads that may hold text that is a number or a local time by their own schema.
 
         The fast path reads no schema, and the text can look like another value.

@@ -26,7 +26,7 @@ from sluiceway.formats.changes.outcomes import (
 )
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.framed_rows import Framed, read_by_schema
+from sluiceway.formats.framed_rows import Framed, check_columns, read_by_schema
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.protobuf.message_schemas import RegistryMessages
 from sluiceway.formats.protobuf.reader import MessageReader
@@ -34,7 +34,6 @@ from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
-from sluiceway.formats.typed_rows import check_columns
 from sluiceway.formats.unavailable import marks_of, without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.row_kinds import RowKind

@@ -11,12 +11,11 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import check_bytes
 from sluiceway.convert.exact_values import compile_field
 from sluiceway.convert.text_values import reads_bad_text
-from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.collected_rows import CollectedRows, Rows, count_tombstones
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.csv.layout import LineLayout, read_layout
 from sluiceway.formats.csv.lines import BYTE_ORDER_MARK, LineReader
 from sluiceway.formats.csv.text_columns import compile_texts
-from sluiceway.formats.tombstones import count_tombstones
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema

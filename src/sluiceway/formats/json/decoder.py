@@ -17,10 +17,9 @@ from sluiceway.formats.changes.connect_values import (
     schema_marks,
     see_wrapped,
 )
-from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.collected_rows import CollectedRows, add_tombstones
 from sluiceway.formats.connect_blocks import WrappedReader, WrappedSchemas
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.tombstones import add_tombstones
 from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out

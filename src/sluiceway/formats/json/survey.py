@@ -228,7 +228,7 @@ class JsonSurvey:
             found.doubts.append("its key is no name of a column; name one, and the key as `path`")
         elif others and not _wins(seen.values, seen.values + others):
             found.doubts.append("the key comes in two spellings")
-        elif not _told(seen):
+        elif not _has_kinds(seen):
             found.doubts.append("only null, or empty")
         else:
             kind = _type(seen, (), found)
@@ -271,11 +271,11 @@ def _wins(count: int, total: int) -> bool:
     return count * 100 >= total * WINS
 
 
-def _told(seen: _ObservedValues) -> bool:
+def _has_kinds(seen: _ObservedValues) -> bool:
     """Whether there was anything but null and empty arrays or objects."""
     inner = [*seen.children.values(), *([seen.element] if seen.element else [])]
     plain = seen.kinds.keys() - {"null", "array", "object"}
-    return bool(plain) or any(_told(each) for each in inner)
+    return bool(plain) or any(_has_kinds(each) for each in inner)
 
 
 def _counted(counts: Counter[str]) -> str:

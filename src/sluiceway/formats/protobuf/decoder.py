@@ -10,7 +10,19 @@ import pyarrow as pa
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
+from sluiceway.formats.framed_rows import (
+    Framed,
+    TypedRows,
+    check_columns,
+    read_by_schema,
+    read_rows,
+)
+from sluiceway.formats.options import (
+    PROTOBUF_CONNECT,
+    PROTOBUF_DESCRIPTOR_SET,
+    PROTOBUF_MESSAGE,
+    PROTOBUF_SCHEMA,
+)
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
 from sluiceway.formats.protobuf.message_schemas import (
     GivenMessage,
@@ -21,15 +33,8 @@ from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.reader import MessageReader
 from sluiceway.formats.protobuf.schema import ProtobufSchema as MessageSchema
 from sluiceway.formats.protobuf.wire import Wire
-from sluiceway.formats.schema_options import (
-    PROTOBUF_CONNECT,
-    PROTOBUF_DESCRIPTOR_SET,
-    PROTOBUF_MESSAGE,
-    PROTOBUF_SCHEMA,
-)
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
-from sluiceway.formats.typed_rows import TypedRows, check_columns
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.schema import Schema
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from sluiceway.formats.schema_options import MAX_PROTOBUF_BYTES
+from sluiceway.formats.options import MAX_PROTOBUF_BYTES
 
 SCALARS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32",

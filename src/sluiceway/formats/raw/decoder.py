@@ -8,10 +8,9 @@ import pyarrow.compute as pc
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.text_values import compile_text
-from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.collected_rows import CollectedRows, count_tombstones
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import known_options
-from sluiceway.formats.tombstones import count_tombstones
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.hive_types import format_hive_type

@@ -1,7 +1,7 @@
 """The base of every mapping of a job file."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -43,3 +43,10 @@ class PluginBlock(Block):
     def plugin(self) -> tuple[str, Mapping[str, str | Secret]] | None:
         """The plug-in's name and its options as they are written; None for a built-in kind."""
         return next(iter((self.__pydantic_extra__ or {}).items()), None)
+
+
+def mapping(found: object, *path: str) -> Mapping[str, Any]:
+    """The mapping at `path`; empty where there is none."""
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

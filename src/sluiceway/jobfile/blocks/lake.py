@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sluiceway.jobfile.blocks.block import Block
-from sluiceway.jobfile.blocks.kerberos import MetastoreKerberos
-from sluiceway.jobfile.blocks.metastore import MetastoreTls, metastore_options
+from sluiceway.jobfile.blocks.metastore import MetastoreKerberos, MetastoreTls, metastore_options
 from sluiceway.jobfile.blocks.table_target import TableTarget
 from sluiceway.jobfile.blocks.values import (
     LakeName,

@@ -19,8 +19,8 @@ from sluiceway.jobfile.blocks.connections import ConnectionSpec, KafkaConnection
 from sluiceway.jobfile.blocks.dirty import DirtySpec
 from sluiceway.jobfile.blocks.event_time import EventTimeSpec
 from sluiceway.jobfile.blocks.formats import FormatSpec
-from sluiceway.jobfile.blocks.kerberos import KerberosSpec
 from sluiceway.jobfile.blocks.lineage import LineageSpec
+from sluiceway.jobfile.blocks.metastore import KerberosSpec
 from sluiceway.jobfile.blocks.metrics import MetricsSpec
 from sluiceway.jobfile.blocks.ready import ReadySpec
 from sluiceway.jobfile.blocks.retention import RetentionSpec

@@ -8,14 +8,13 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.event_time import parse_instant_us
-from sluiceway.jobfile.blocks.http_receiver import HttpReceiverSpec, url_host
+from sluiceway.jobfile.blocks.http_receiver import HttpReceiverSpec, check_body, url_host
 from sluiceway.jobfile.blocks.values import (
     Secret,
     TopicName,
     duration,
     wrong,
 )
-from sluiceway.jobfile.blocks.webhook_body import check_body
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem
 

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.block import Block, mapping
 from sluiceway.jobfile.blocks.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.jobfile.blocks.values import duration, parse_duration_ms
-from sluiceway.jobfile.plain_data import mapping
 from sluiceway.jobfile.positions import Positions
 from sluiceway.jobfile.problems import JobFileProblem
 

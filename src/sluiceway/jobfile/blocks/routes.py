@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluiceway.jobfile.blocks.models import JobBlocks, RouteEntry
-from sluiceway.jobfile.checks.table_paths import HIVE, ICEBERG, table_path
+from sluiceway.jobfile.blocks.table_target import HIVE, ICEBERG, table_path
 from sluiceway.jobfile.document import Entry, Mapping, Node, Scalar, Sequence
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted

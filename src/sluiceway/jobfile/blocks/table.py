@@ -1,5 +1,6 @@
 """The block `table` of a job file: the table, its columns and its partitions."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
@@ -22,7 +23,6 @@ from sluiceway.jobfile.blocks.lake import (
     named_partitions,
 )
 from sluiceway.jobfile.blocks.table_target import TableTarget
-from sluiceway.jobfile.blocks.time_pattern import check_time_pattern
 from sluiceway.jobfile.blocks.values import (
     ColumnName,
     FolderText,
@@ -32,6 +32,43 @@ from sluiceway.jobfile.blocks.values import (
     wrong,
 )
 from sluiceway.plugins import PluginGroup
+
+_FIELDS = ("yyyy", "MM", "dd", "HH", "mm")
+_PIECE = re.compile(r"([A-Za-z])\1*|.", re.DOTALL)
+_LITERALS = frozenset("-_. ")
+_MEANT = {
+    "Y": "yyyy",
+    "y": "yyyy",
+    "M": "MM",
+    "D": "dd",
+    "d": "dd",
+    "h": "HH",
+    "H": "HH",
+    "m": "mm",
+}
+
+
+def check_time_pattern(pattern: str) -> str:
+    """Check that a pattern holds known fields, each once, and otherwise only plain literals.
+
+    Returns:
+        The pattern.
+
+    Raises:
+        PydanticCustomError: The pattern is not valid.
+    """
+    pieces = [match[0] for match in _PIECE.finditer(pattern)]
+    fields = [piece for piece in pieces if piece not in _LITERALS]
+    for piece in fields:
+        if piece not in _FIELDS:
+            meant = _MEANT.get(piece[0])
+            todo = f"write `{meant}` for `{piece}`" if meant else f"remove `{piece}`"
+            raise wrong("a pattern of yyyy MM dd HH mm and `-`, `_`, `.`, space", todo)
+    if not fields or len(fields) != len(set(fields)) or pattern != pattern.strip():
+        todo = "give each field at most once, no space at either end"
+        raise wrong("a pattern with at least one of yyyy MM dd HH mm", todo)
+    return pattern
+
 
 MetaField = Literal[
     "topic", "partition", "offset", "timestamp", "key", "key_text", "headers", "headers_text"
@@ -195,8 +232,8 @@ class TableSpec(Block):
         key_format: How the keys of records are written; None is `registry` if the format names one,
             else `json`.
         on_truncate: What a truncate at the source does to a table with a key.
-        key_drain_ms: How long a new source partition of a keyed table waits before the others are
-            read to their ends.
+        key_order_wait_ms: How long a new source partition of a keyed table waits before the
+            others are read to their ends.
     """
 
     ONE_OF = ("hive", "iceberg")
@@ -215,7 +252,7 @@ class TableSpec(Block):
     key_order: Literal["by_key", "one_partition", "by_partition"] = "by_key"
     key_format: KeyFormat | None = None
     on_truncate: Literal["halt", "apply"] = "halt"
-    key_drain_ms: Annotated[int, *duration("0s", "1d")] = Field(
+    key_order_wait_ms: Annotated[int, *duration("0s", "1d")] = Field(
         default=600_000, alias="key_order_wait"
     )
 
@@ -276,3 +313,62 @@ class TableSpec(Block):
     def with_columns(self, columns: tuple[ColumnSpec, ...]) -> "TableSpec":
         """The same table with these columns declared."""
         return self.model_copy(update={"told_columns": columns})
+
+
+_STRUCT = re.compile(r"\s*struct\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "integer", "bigint"})
+_NUMBER_UNITS: frozenset[str | None] = frozenset({"s", "ms", "us", "ns"})
+_NESTED = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
+
+
+_TIME_WORD = re.compile(r"\b(timestamp|date)\b", re.IGNORECASE)
+_TIMESTAMPS = frozenset({"timestamp", "timestamp with local time zone"})
+
+
+def is_timestamp(type_text: str) -> bool:
+    """Whether the type is a timestamp."""
+    return " ".join(type_text.lower().split()) in _TIMESTAMPS
+
+
+def may_hold_times(type_text: str) -> bool:
+    """Whether values of the type may hold days or instants."""
+    return _TIME_WORD.search(type_text) is not None
+
+
+def event_time_units(type_text: str) -> frozenset[str | None]:
+    """Units of an event time in a value of the type; None is no unit."""
+    kind = type_text.strip().lower()
+    if kind in _INTEGERS:
+        return _NUMBER_UNITS
+    if kind == "string":
+        return frozenset({None, "iso8601"})
+    return frozenset({None, "iso8601", *_NUMBER_UNITS}) if is_timestamp(kind) else frozenset()
+
+
+def is_nested(type_text: str) -> bool:
+    """Whether the type is an array, map or struct."""
+    return _NESTED.match(type_text) is not None
+
+
+def struct_field(type_text: str, name: str) -> str | None:
+    """Type of a struct's field, or None when the text is no struct with that field."""
+    match = _STRUCT.fullmatch(type_text)
+    if match is None:
+        return None
+    for part in _split_fields(match[1]):
+        field, colon, inner = part.partition(":")
+        if colon and field.strip().strip("`").lower() == name.lower():
+            return inner
+    return None
+
+
+def _split_fields(text: str) -> list[str]:
+    """Split at commas outside of `<>` and `()`."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

@@ -6,9 +6,9 @@ A table of late rows shows one route's late place; routes may share a table of d
 from collections.abc import Iterator, Mapping, Sequence
 
 from sluiceway.jobfile.blocks.event_time import TABLE_IN_NAME, late_table_name
+from sluiceway.jobfile.blocks.table_target import table_path
 from sluiceway.jobfile.blocks.topic_pattern import groups_in
 from sluiceway.jobfile.blocks.values import is_table_name
-from sluiceway.jobfile.checks.table_paths import table_path
 from sluiceway.jobfile.document import Scalar
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, Mark, quoted

@@ -1,10 +1,12 @@
 """Common keys of all kinds of tables in a job file."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.topic_pattern import groups_in
 from sluiceway.jobfile.blocks.values import Location, TableName
+from sluiceway.jobfile.positions import Path, Positions
 
 
 class TableTarget(Block):
@@ -41,3 +43,21 @@ class TableTarget(Block):
     def table(self) -> str:
         """Table in the form of Hive catalogs: in lower case."""
         return self.name.partition(".")[2].lower()
+
+
+HIVE, ICEBERG = "hive", "iceberg"
+"""Kinds of tables in the block `table`."""
+FOLDING_KINDS = ("hive", "glue")
+"""Kinds of Iceberg catalogs with names in lower case only."""
+
+
+def table_path(positions: Positions, *keys: str) -> Path:
+    """Path of keys of the table."""
+    kind = ICEBERG if positions.has(("table", ICEBERG)) else HIVE
+    return ("table", kind, *keys)
+
+
+def table_kind(data: Mapping[str, Any]) -> str:
+    """The kind of the table, as far as plain data of any shape shows it."""
+    table = data.get("table")
+    return ICEBERG if isinstance(table, Mapping) and ICEBERG in table else HIVE

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.table import FROM_REGISTRY
-from sluiceway.jobfile.plain_data import mapping
 from sluiceway.jobfile.positions import Path
 
 COLUMNS: Path = ("table", "columns")

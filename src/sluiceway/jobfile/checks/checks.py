@@ -10,23 +10,26 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.event_time import OWN_FIELDS
 from sluiceway.jobfile.blocks.lake import meta_name
 from sluiceway.jobfile.blocks.ready import check_ready
 from sluiceway.jobfile.blocks.retention import check_retention
-from sluiceway.jobfile.blocks.table import META_NAMES, takes_from_registry
-from sluiceway.jobfile.blocks.topic_pattern import (
-    MAX_TOPIC_NAME,
-    groups_in,
-    missing_groups,
-    pattern_of,
-)
-from sluiceway.jobfile.blocks.type_text import (
+from sluiceway.jobfile.blocks.table import (
+    META_NAMES,
     event_time_units,
     is_nested,
     is_timestamp,
     may_hold_times,
     struct_field,
+    takes_from_registry,
+)
+from sluiceway.jobfile.blocks.table_target import HIVE, ICEBERG, table_kind, table_path
+from sluiceway.jobfile.blocks.topic_pattern import (
+    MAX_TOPIC_NAME,
+    groups_in,
+    missing_groups,
+    pattern_of,
 )
 from sluiceway.jobfile.blocks.values import (
     MAX_PATH_KEYS,
@@ -39,9 +42,7 @@ from sluiceway.jobfile.blocks.written_columns import CHANGES, written_columns, w
 from sluiceway.jobfile.checks.key_checks import check_key
 from sluiceway.jobfile.checks.lake_checks import check_lake
 from sluiceway.jobfile.checks.subject_checks import check_subject
-from sluiceway.jobfile.checks.table_paths import HIVE, ICEBERG, table_kind, table_path
 from sluiceway.jobfile.checks.table_source_checks import check_table_source
-from sluiceway.jobfile.plain_data import mapping
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, Mark, quoted, undeclared
 from sluiceway.plugins import PluginGroup, plugin_names
@@ -516,7 +517,7 @@ def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None,
     return type_text, ""
 
 
-def _tells_rows_in_json(formats: Mapping[str, Any]) -> bool:
+def _keeps_rows_in_json(formats: Mapping[str, Any]) -> bool:
     """Whether the format is a change log whose messages are JSON, with a row each."""
     return "maxwell" in formats or (
         "debezium" in formats and "registry" not in mapping(formats, "debezium")
@@ -530,7 +531,7 @@ def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[
     json = formats.get("json")
     typed = evolution == "add_columns" and takes_from_registry(mapping(data, "table"))
     if evolution in ("add_columns", "quarantine"):
-        told = evolution == "add_columns" and _tells_rows_in_json(formats)
+        told = evolution == "add_columns" and _keeps_rows_in_json(formats)
         if json is None and not typed and not told:
             also = ", debezium without a registry or maxwell" if evolution == "add_columns" else ""
             text = f"expected the format json{also} beside {quoted(evolution)}"

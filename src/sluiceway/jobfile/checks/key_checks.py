@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.table import FROM_REGISTRY, KEY_ORIGINS, KEYS_OF_ONE_COLUMN
-from sluiceway.jobfile.checks.table_paths import ICEBERG, table_kind
-from sluiceway.jobfile.plain_data import mapping
+from sluiceway.jobfile.blocks.table_target import ICEBERG, table_kind
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted, undeclared
 

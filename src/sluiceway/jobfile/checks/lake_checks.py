@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.table import takes_from_registry
+from sluiceway.jobfile.blocks.table_target import FOLDING_KINDS, ICEBERG, table_kind
 from sluiceway.jobfile.blocks.values import is_lake_name, is_table_name
-from sluiceway.jobfile.checks.table_paths import FOLDING_KINDS, ICEBERG, table_kind
-from sluiceway.jobfile.plain_data import mapping
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted
 

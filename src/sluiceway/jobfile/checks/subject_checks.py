@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.table import FROM_REGISTRY, takes_from_registry
 from sluiceway.jobfile.blocks.written_columns import (
     CHANGES,
@@ -11,7 +12,6 @@ from sluiceway.jobfile.blocks.written_columns import (
     written_columns,
     written_name,
 )
-from sluiceway.jobfile.plain_data import mapping
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.models import RouteSpec
-from sluiceway.jobfile.checks.table_paths import table_kind
-from sluiceway.jobfile.plain_data import mapping
+from sluiceway.jobfile.blocks.table_target import table_kind
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted
 

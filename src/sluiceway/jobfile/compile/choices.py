@@ -112,7 +112,7 @@ def problems_of(read: ReadColumns | None, where: str | None) -> Iterator[ChoiceP
         if where is not None:
             from sluiceway.jobfile.compile.text_checks import syntax_problem  # noqa: PLC0415 - loads Arrow
 
-            yield from _told(("where",), "a condition", syntax_problem(where))
+            yield from _wrong(("where",), "a condition", syntax_problem(where))
         return
     sound: dict[int, RowColumn] = {}
     unread = set(read.unread)
@@ -138,7 +138,7 @@ def problems_of(read: ReadColumns | None, where: str | None) -> Iterator[ChoiceP
         from sluiceway.jobfile.compile.text_checks import condition_problem  # noqa: PLC0415 - loads Arrow
 
         whole = Schema(tuple(column.field for column in sound.values()))
-        yield from _told(("where",), "a condition", condition_problem(where, whole, known))
+        yield from _wrong(("where",), "a condition", condition_problem(where, whole, known))
 
 
 def _readable(column: ColumnSpec) -> RowColumn | None:
@@ -195,16 +195,16 @@ def _text_problems(
     for name, value in (("constant", wanted.constant), ("default", wanted.default)):
         if value is not None:
             path = ("table", "columns", index, name)
-            yield from _told(path, f"a value of type {kind}", value_problem(column.field, value))
+            yield from _wrong(path, f"a value of type {kind}", value_problem(column.field, value))
     if column.expression is not None:
-        yield from _told(
+        yield from _wrong(
             ("table", "columns", index, "expression"),
             f"an expression of type {kind} over columns of the payload",
             expression_problem(column, payload, unread),
         )
 
 
-def _told(path: tuple[str | int, ...], expected: str, why: str | None) -> Iterator[ChoiceProblem]:
+def _wrong(path: tuple[str | int, ...], expected: str, why: str | None) -> Iterator[ChoiceProblem]:
     if why is not None:
         yield ChoiceProblem(path, expected, f"correct it: {why}")
 

@@ -18,10 +18,9 @@ from sluiceway.jobfile.blocks.values import revealed
 from sluiceway.jobfile.compile.choices import row_choices, row_columns
 from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.jobfile.compile.dirty_limits import DirtyLimits
-from sluiceway.jobfile.compile.kerberos import login_options, with_login
 from sluiceway.jobfile.compile.lake_choices import key_rule, lake_access, lake_options
-from sluiceway.jobfile.compile.lineage_rule import lineage_rule
-from sluiceway.jobfile.compile.ready_choice import ready_rule
+from sluiceway.jobfile.compile.ready_choice import ready_rule, side_topic
+from sluiceway.jobfile.compile.ready_rule import lineage_rule
 from sluiceway.jobfile.compile.retention import RetentionRule
 from sluiceway.jobfile.compile.schema_formats import (
     avro_options,
@@ -29,8 +28,7 @@ from sluiceway.jobfile.compile.schema_formats import (
     json_options,
     protobuf_options,
 )
-from sluiceway.jobfile.compile.side_topic_choice import side_topic
-from sluiceway.jobfile.compile.stores import route_stores
+from sluiceway.jobfile.compile.stores import login_options, route_stores, with_login
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
@@ -207,7 +205,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         source=source,
         format=format_choice(spec),
         catalog=_catalog_access(spec),
-        hive=_hive_options(spec, columns, text_keys=text_keys),
+        table=_table_options(spec, columns, text_keys=text_keys),
         columns=None if columns is None else Schema(payload_fields(columns)),
         awaits_columns=None if spec.table.subject is None else spec,
         awaits_key=None if spec.table.key_origin is None else spec,
@@ -302,7 +300,7 @@ def why_no_files(spec: RouteSpec) -> str | None:
     if spec.table.hive is None:
         return None
     text_keys = has_text_keys(source_access(spec))
-    options = _hive_options(spec, row_columns(spec), text_keys=text_keys)
+    options = _table_options(spec, row_columns(spec), text_keys=text_keys)
     named = options.file_format is not None
     return why_not_created(options if named else replace(options, compression=None))
 
@@ -483,7 +481,7 @@ def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, revealed(value)) for name, value in options.items()))
 
 
-def _hive_options(
+def _table_options(
     spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
 ) -> TableOptions:
     target, hive = spec.table.target, spec.table.hive

@@ -12,8 +12,7 @@ from sluiceway.jobfile.blocks.start import StartAt
 from sluiceway.jobfile.blocks.topic_pattern import render
 from sluiceway.jobfile.blocks.values import is_lake_name, is_table_name
 from sluiceway.jobfile.compile.dirty_limits import NO_LIMITS, DirtyLimits
-from sluiceway.jobfile.compile.lineage_rule import LineageRule
-from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.jobfile.compile.ready_rule import LineageRule, ReadyRule
 from sluiceway.jobfile.compile.retention import RetentionRule
 from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
@@ -82,7 +81,7 @@ class RouteConfig:
     source: SourceAccess
     format: FormatChoice
     catalog: CatalogAccess
-    hive: TableOptions
+    table: TableOptions
     columns: Schema | None
     meta: tuple[PlannedMetaColumn, ...]
     event_time: EventTimeRule | None
@@ -119,7 +118,7 @@ class RouteConfig:
     @property
     def stores(self) -> Stores:
         """How to reach the stores of its tables."""
-        return self.hive.stores
+        return self.table.stores
 
     @property
     def late_table_name(self) -> str | None:
@@ -128,7 +127,7 @@ class RouteConfig:
         For a template it is known only with the name of the table.
         """
         named = self.late_table
-        return None if named is None else late_table_name(named, self.hive.table)
+        return None if named is None else late_table_name(named, self.table.table)
 
     @property
     def subscription(self) -> Subscription:
@@ -192,8 +191,8 @@ class RouteTemplate:
             if match is None:
                 continue
             written = render(self.table, match)
-            table = written if self.route.hive.keeps_case else written.lower()
-            if is_lake_name(table) if self.route.hive.keeps_case else is_table_name(table):
+            table = written if self.route.table.keeps_case else written.lower()
+            if is_lake_name(table) if self.route.table.keeps_case else is_table_name(table):
                 first, like = spelt.setdefault(table, (written, topic))
                 if first != written:
                     reason = f"{table} is filled from {like} too: the names differ in case only"
@@ -209,7 +208,7 @@ class RouteTemplate:
             self.route,
             route=self.route.route or default_route_name(name),
             topics=topics,
-            hive=self.route.hive.named(name),
+            table=self.route.table.named(name),
         )
 
 

@@ -104,22 +104,22 @@ class DirtyWatch:
     _epochs: deque[_Epoch] = field(default_factory=deque)
 
     @classmethod
-    def recalled(cls, limits: DirtyLimits, log: "LedgerLog", next_seq: int) -> "DirtyWatch":
+    def recalled(cls, limits: DirtyLimits, ledger: "LedgerLog", next_seq: int) -> "DirtyWatch":
         """A watch with the window from the ledger. Called at START, after fencing.
 
         Raises:
             LedgerCorruptError: A slot holds something else.
             StorageUnavailableError: The store failed.
         """
-        watch = cls(limits, route=log.layout.route)
-        watch.recall(log, next_seq)
+        watch = cls(limits, route=ledger.layout.route)
+        watch.recall(ledger, next_seq)
         return watch
 
-    def recall(self, log: "LedgerLog", next_seq: int) -> None:
+    def recall(self, ledger: "LedgerLog", next_seq: int) -> None:
         """Read the window back from the ledger.
 
         Args:
-            log: Log of the route.
+            ledger: Log of the route.
             next_seq: The first free slot.
 
         Raises:
@@ -130,7 +130,7 @@ class DirtyWatch:
         if self.limits.window_ms == 0:
             return
         for seq in range(next_seq - 1, max(-1, next_seq - 1 - MOST_RECORDS), -1):
-            found = log.read_slot(seq)
+            found = ledger.read_slot(seq)
             if found is None:
                 return
             body = found[0].body

@@ -12,16 +12,18 @@ from sluiceway.jobfile.blocks.lake import (
 )
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.table import KEYS_OF_ONE_COLUMN, PartitionSpec
+from sluiceway.jobfile.blocks.table_target import FOLDING_KINDS
 from sluiceway.jobfile.blocks.values import revealed
-from sluiceway.jobfile.checks.table_paths import FOLDING_KINDS
-from sluiceway.jobfile.compile.kerberos import with_login
 from sluiceway.jobfile.compile.schema_formats import key_format, record_keys
-from sluiceway.jobfile.compile.stores import route_stores
-from sluiceway.sinks.lake_options import IDENTITY, METASTORE_PREFIX, LakeField, LakeOptions
-from sluiceway.sinks.lake_stores import (
+from sluiceway.jobfile.compile.stores import route_stores, with_login
+from sluiceway.sinks.lake_options import (
     FILE_ACCESS,
     FILE_ACCESS_PROPERTY,
+    IDENTITY,
+    METASTORE_PREFIX,
     STORES_PROPERTY,
+    LakeField,
+    LakeOptions,
     stores_setting,
 )
 from sluiceway.sinks.registry import ICEBERG, CatalogAccess
@@ -76,7 +78,7 @@ def key_rule(spec: RouteSpec) -> KeyRule | None:
     elif spec.format.rows_block is not None and key_format(spec) in KEYS_OF_ONE_COLUMN:
         kind = KeyForm(key_format(spec))
     order = spec.table.key_order
-    drain_s = spec.table.key_drain_ms / 1000
+    drain_s = spec.table.key_order_wait_ms / 1000
     return KeyRule(
         spec.table.key,
         kind if order == "by_key" else None,

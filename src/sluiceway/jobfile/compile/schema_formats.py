@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sluiceway.errors import JobFileError
-from sluiceway.formats.registry import FormatChoice
-from sluiceway.formats.schema_options import (
+from sluiceway.formats.options import (
     AVRO_CONNECT,
     AVRO_SCHEMA,
     AVRO_SCHEMAS,
@@ -16,6 +15,7 @@ from sluiceway.formats.schema_options import (
     PROTOBUF_MESSAGE,
     PROTOBUF_SCHEMA,
 )
+from sluiceway.formats.registry import FormatChoice
 from sluiceway.formats.schema_registry.settings import RegistrySettings
 from sluiceway.jobfile.blocks.formats import DebeziumFormat, JsonFormat
 from sluiceway.jobfile.blocks.models import RouteSpec

@@ -8,9 +8,8 @@ from collections.abc import Callable, Set
 from functools import partial
 
 from sluiceway.expressions.evaluate import compile_condition, compile_expression
-from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.syntax import parse_expression
-from sluiceway.expressions.tree import Column, Node, children
+from sluiceway.expressions.tree import Column, ExpressionError, Node, children
 from sluiceway.types.schema import Field, FloatType, Schema
 from sluiceway.worker.row_choices import read_plain_value
 from sluiceway.worker.row_rules import RowColumn

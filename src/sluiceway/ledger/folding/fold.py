@@ -17,8 +17,7 @@ from sluiceway.ledger.folding import (
     fold_partitions,
     fold_sources,
 )
-from sluiceway.ledger.folding.fold_rules import require
-from sluiceway.ledger.folding.fold_state import FoldState
+from sluiceway.ledger.folding.fold_state import FoldState, require
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import (

@@ -4,8 +4,7 @@ A prefix that is closed by its count has as many committed rows at least; the fo
 """
 
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.folding.fold_rules import is_contained, require
-from sluiceway.ledger.folding.fold_state import FoldState
+from sluiceway.ledger.folding.fold_state import FoldState, is_contained, require
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.ledger.places import prefixes
 from sluiceway.ledger.records import DataRecord, Record

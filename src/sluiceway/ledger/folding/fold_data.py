@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding import fold_counts, fold_partitions, fold_watermark
-from sluiceway.ledger.folding.fold_rules import is_contained, require
-from sluiceway.ledger.folding.fold_state import FoldState
+from sluiceway.ledger.folding.fold_state import FoldState, is_contained, require
 from sluiceway.ledger.layout import is_late_place
 from sluiceway.ledger.records import DataRecord, EpochRecord, RangeRecord, Record
 

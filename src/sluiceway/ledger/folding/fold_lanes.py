@@ -3,8 +3,7 @@
 from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.folding import fold_partitions
 from sluiceway.ledger.folding.fold_data import check_late_places, check_own_files
-from sluiceway.ledger.folding.fold_rules import require
-from sluiceway.ledger.folding.fold_state import FoldState
+from sluiceway.ledger.folding.fold_state import FoldState, require
 from sluiceway.ledger.lane_records import (
     LANE_KINDS,
     LATE,

@@ -1,8 +1,7 @@
 """Records about the log itself: FENCE says who writes, SNAPSHOT where to begin to read."""
 
-from sluiceway.ledger.folding.fold_rules import is_contained, require
-from sluiceway.ledger.folding.fold_state import FoldState
-from sluiceway.ledger.forgetting import forget
+from sluiceway.ledger.folding.fold_state import FoldState, is_contained, require
+from sluiceway.ledger.kept_partitions import forget
 from sluiceway.ledger.records import FORMAT, FenceRecord, Record, SnapshotRecord
 from sluiceway.ledger.sealing import check_sealed, seal
 

@@ -7,15 +7,17 @@ add up to the sum (docs/contributors/promises.md, Partitions that move).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding import fold_counts
-from sluiceway.ledger.folding.fold_rules import is_contained, require, violation
 from sluiceway.ledger.folding.fold_state import (
     ClosedPrefix,
     FoldState,
     LeftFolder,
     OpenIntent,
     PartitionState,
+    is_contained,
+    require,
+    violation,
 )
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.partition_records import (

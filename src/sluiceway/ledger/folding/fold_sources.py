@@ -1,7 +1,12 @@
 """Records about where source partitions begin: SOURCES, RESET and SOURCE_CHANGE."""
 
-from sluiceway.ledger.folding.fold_rules import require, violation
-from sluiceway.ledger.folding.fold_state import FoldState, SourceState, Subscription
+from sluiceway.ledger.folding.fold_state import (
+    FoldState,
+    SourceState,
+    Subscription,
+    require,
+    violation,
+)
 from sluiceway.ledger.operator_records import (
     GAP,
     TWICE,

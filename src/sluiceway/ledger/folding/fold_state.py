@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sluiceway.errors import InvariantError
+from sluiceway.ledger.data_parts import NO_LATE_ROWS, HeldByRecord, LateRows
 from sluiceway.ledger.lane_state import ReplayLanes
-from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import (
@@ -14,7 +15,6 @@ from sluiceway.ledger.records import (
     FenceRecord,
     RowCounts,
 )
-from sluiceway.ledger.watermark_records import HeldByRecord
 from sluiceway.types.log_key import SourceKey
 
 PartitionKey = SourceKey
@@ -327,3 +327,27 @@ class FoldState:
         self.published_through = max(self.published_through, through)
         for seq in [seq for seq in self.unpublished if seq < through]:
             del self.unpublished[seq]
+
+
+def is_contained(relative: str) -> bool:
+    """Whether a name stays inside the folder that it is relative to."""
+    parts = relative.split("/")
+    return not any(part in ("", ".", "..") for part in parts) and "\0" not in relative
+
+
+def require(holds: bool, rule: str, message: str) -> None:  # noqa: FBT001
+    """Refuse unless the rule holds.
+
+    Raises:
+        InvariantError: It does not; names the rule.
+    """
+    if not holds:
+        raise violation(rule, message)
+
+
+def violation(rule: str, message: str) -> InvariantError:
+    """The error for a rule that does not hold."""
+    return InvariantError(
+        f"{rule} does not hold: {message}",
+        hint="keep the table and its _sluiceway folder as they are and run `sluiceway verify JOB`",
+    )

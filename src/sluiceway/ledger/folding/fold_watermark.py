@@ -6,10 +6,9 @@ partition that holds the watermark may be below it (commit rules 6, 11, 12, 23).
 
 from collections.abc import Iterable
 
-from sluiceway.ledger.folding.fold_rules import require
-from sluiceway.ledger.folding.fold_state import FoldState, PartitionKey, SourceState
+from sluiceway.ledger.data_parts import MAX_HELD_BY, SourceName, WatermarkRecord
+from sluiceway.ledger.folding.fold_state import FoldState, PartitionKey, SourceState, require
 from sluiceway.ledger.records import DataRecord, Record
-from sluiceway.ledger.watermark_records import MAX_HELD_BY, SourceName, WatermarkRecord
 
 ALL_IDLE = "all_idle"
 

@@ -39,7 +39,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from sluiceway.sinks.iceberg.through import (
+from sluiceway.sinks.iceberg.table_history import (
     SUMMARY_FROM,
     SUMMARY_LEDGER,
     SUMMARY_THROUGH,
@@ -103,8 +103,8 @@ def append_request(table: Table, batch: SlotBatch, files: Sequence[DataFile]) ->
     added = writer.added(files, summary)
     held = list(head.manifests(table.io)) if head is not None else []
     manifests = [*added, *writer.merged(held)]
-    told = Summary(operation=Operation.APPEND, **summary.build())
-    return batch_request(table, batch, writer, manifests, told)
+    counted = Summary(operation=Operation.APPEND, **summary.build())
+    return batch_request(table, batch, writer, manifests, counted)
 
 
 def batch_request(
@@ -112,7 +112,7 @@ def batch_request(
     batch: SlotBatch,
     writer: "Manifests",
     manifests: Sequence[ManifestFile],
-    told: Summary,
+    counted: Summary,
 ) -> CommitRequest:
     """The request that makes these manifests the table's, with a batch's slots. Writes their list.
 
@@ -121,7 +121,7 @@ def batch_request(
         batch: The slots.
         writer: The writer that wrote them.
         manifests: All of the new snapshot.
-        told: What is done, and the counts of what was added and removed.
+        counted: What is done, and the counts of what was added and removed.
     """
     metadata = table.metadata
     head = metadata.snapshot_by_name(MAIN_BRANCH)
@@ -133,8 +133,8 @@ def batch_request(
         SUMMARY_THROUGH: str(batch.last),
         **batch.notes,
     }
-    told = update_snapshot_summaries(
-        Summary(operation=told.operation, **told.additional_properties, **notes),
+    counted = update_snapshot_summaries(
+        Summary(operation=counted.operation, **counted.additional_properties, **notes),
         None if head is None else head.summary,
     )
     parent = None if head is None else head.snapshot_id
@@ -143,7 +143,7 @@ def batch_request(
         parent_snapshot_id=parent,
         sequence_number=sequence_number,
         manifest_list=writer.manifest_list(manifests, parent, sequence_number),
-        summary=told,
+        summary=counted,
         schema_id=metadata.current_schema_id,
     )
     properties = {**batch.properties, property_name(batch.ledger): str(through)}

@@ -22,7 +22,7 @@ from sluiceway.sources.contract import (
     SourceBatch,
     SourcePartition,
 )
-from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
+from sluiceway.sources.kafka.fetch_result import Fetched, FetchEvent, LogRows
 from sluiceway.types.payloads import JoinedPayloads
 
 _UNKNOWN = -1

@@ -39,7 +39,7 @@ from sluiceway.sources.kafka.failures import (
     kafka_error,
     task_failure,
 )
-from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
+from sluiceway.sources.kafka.fetch_result import Fetched, FetchEvent, LogRows
 from sluiceway.sources.kafka.jump_check import check_jumps, lost_offset
 from sluiceway.sources.kafka.log_cuts import cut_failure, log_cut
 from sluiceway.sources.kafka.native_consumer import NativeConsumer

@@ -13,7 +13,7 @@ from contextlib import suppress
 from hdfs_native import Client, FileWriter
 
 from sluiceway.storage.hdfs.client import FOREIGN
-from sluiceway.storage.hdfs.in_time import LONGEST_S, begun, in_time, waited_for
+from sluiceway.storage.hdfs.timed_calls import LONGEST_S, begun, in_time, waited_for
 
 _FIRST_LOOK_S = 0.004
 _LONGEST_PAUSE_S = 0.1

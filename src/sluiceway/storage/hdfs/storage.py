@@ -18,7 +18,6 @@ from sluiceway.errors import (
 )
 from sluiceway.observe.failpoints import edge
 from sluiceway.storage.access import StoreAccess
-from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.checksummed import ChecksummedStream
 from sluiceway.storage.contract import (
     SHARED_ANEW_MS,
@@ -28,10 +27,10 @@ from sluiceway.storage.contract import (
     StagedWriter,
     Storage,
 )
-from sluiceway.storage.hdfs.client import FOREIGN, hdfs_client
+from sluiceway.storage.copying import stream_crc32c
+from sluiceway.storage.hdfs.client import FOREIGN, failure, hdfs_client
 from sluiceway.storage.hdfs.closing import close_file
-from sluiceway.storage.hdfs.failures import failure
-from sluiceway.storage.hdfs.in_time import LONGEST_S, in_time
+from sluiceway.storage.hdfs.timed_calls import LONGEST_S, in_time
 from sluiceway.storage.probing import probe_exclusive_put, probe_publish
 from sluiceway.storage.windows import WindowReader
 

@@ -22,7 +22,6 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.storage.access import StoreAccess
-from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import (
     SHARED_ANEW_MS,
     FileStatus,
@@ -31,6 +30,7 @@ from sluiceway.storage.contract import (
     StagedWriter,
     Storage,
 )
+from sluiceway.storage.copying import stream_crc32c
 from sluiceway.storage.probing import probe_exclusive_put, probe_publish
 from sluiceway.storage.s3.lifecycle import BucketRules
 from sluiceway.storage.s3.requests import (

@@ -142,7 +142,7 @@ class LibraryCatalog(LakeCatalog):
 
     def load(self, name: Identifier) -> Table | None:
         """See `LakeCatalog.load`."""
-        with telling(self.place, name):
+        with translated_errors(self.place, name):
             try:
                 return self._catalog.load_table(_path(name))
             except (NoSuchTableError, NoSuchNamespaceError):
@@ -164,7 +164,7 @@ class LibraryCatalog(LakeCatalog):
         self, name: Identifier, schema: Schema, spec: PartitionSpec, more: NewTable
     ) -> Table:
         """See `LakeCatalog.create`."""
-        with telling(self.place, name):
+        with translated_errors(self.place, name):
             path = _path(name)
             self._have_namespace(path[:-1])
             try:
@@ -249,7 +249,7 @@ def said_by(call: Callable[[], object]) -> str:
 
 
 @contextmanager
-def telling(place: str, name: Identifier) -> Iterator[None]:
+def translated_errors(place: str, name: Identifier) -> Iterator[None]:
     """Wrap a catalog client's errors: a refused login needs a person, all else is waited for."""
     where = f"{'.'.join(name)} in the catalog {place}".removeprefix(". in ")
     try:

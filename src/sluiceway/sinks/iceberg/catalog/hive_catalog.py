@@ -25,7 +25,12 @@ from sluiceway.errors import (
     TableMismatchError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LakeCatalog, NewTable, telling
+from sluiceway.sinks.iceberg.catalog.catalogs import (
+    Identifier,
+    LakeCatalog,
+    NewTable,
+    translated_errors,
+)
 from sluiceway.sinks.iceberg.column_types import from_iceberg
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.lake_options import METASTORE_PREFIX
@@ -66,7 +71,7 @@ class HiveLakeCatalog(LakeCatalog):
         held = self._client.get_table(*name)
         if held is None:
             return None
-        with telling(self.place, name):
+        with translated_errors(self.place, name):
             return self._read(held)
 
     def create(
@@ -80,7 +85,7 @@ class HiveLakeCatalog(LakeCatalog):
             location = f"file://{location}"
         location = location.replace("file:/", "file:///", 1) if _is_short(location) else location
         properties = {**more.properties, _LOCKS: "false"}
-        with telling(self.place, name):
+        with translated_errors(self.place, name):
             metadata = new_table_metadata(
                 location=location,
                 schema=schema,

@@ -9,7 +9,12 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 
 from sluiceway.errors import JobFileError
-from sluiceway.sinks.iceberg.catalog.catalogs import KINDS, LakeCatalog, LibraryCatalog, telling
+from sluiceway.sinks.iceberg.catalog.catalogs import (
+    KINDS,
+    LakeCatalog,
+    LibraryCatalog,
+    translated_errors,
+)
 
 _TIMES_OPENED = 3
 
@@ -44,7 +49,7 @@ def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
         raise JobFileError(f"expected one of {', '.join(KINDS)}, got {kind!r}", where="iceberg")
 
     def opened() -> LakeCatalog:
-        with telling(place, ("", "")):
+        with translated_errors(place, ("", "")):
             return LibraryCatalog(openers[kind](dict(settings), timeout_s), place)
 
     file = _checked_database(settings.get("uri", "")) if kind == "sql" else None

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSystem, FileSystemHandler, FileType, PyFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from sluiceway.sinks.lake_stores import STORES_PROPERTY, parse_stores
+from sluiceway.sinks.lake_options import STORES_PROPERTY, parse_stores
 from sluiceway.storage.access import HDFS, S3, store_kind
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage

@@ -24,7 +24,7 @@ from pyiceberg.table.metadata import TableMetadata
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TableMismatchError
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
-from sluiceway.sinks.iceberg.compact.put_off import CompactionBackoff
+from sluiceway.sinks.iceberg.compact.compaction_backoff import CompactionBackoff
 from sluiceway.sinks.iceberg.compact.replace_request import replace_request
 from sluiceway.sinks.iceberg.compact.rewrite_live import (
     GroupAnswer,
@@ -169,7 +169,7 @@ class LakeCompaction:
         ledger: Uuid of the ledger.
         hash_of: Returns the hash of a ledger's record.
         target_bytes: What a file should weigh.
-        events: Log for people.
+        log: Log for people.
         begin: Begins a process.
         clock: Says when files are tried again.
     """
@@ -182,7 +182,7 @@ class LakeCompaction:
         hash_of: HashOf,
         *,
         target_bytes: int,
-        events: Log,
+        log: Log,
         begin: Callable[[LakeRewritePlan], Rewriting] = begin_rewriting,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -192,7 +192,7 @@ class LakeCompaction:
         self._ledger = ledger
         self._hash_of = hash_of
         self._target_bytes = target_bytes
-        self._events = events
+        self._events = log
         self._begin = begin
         self._heads = HeadReader(self._read_deletes)
         self._kept = _Kept(CompactionBackoff(clock))
@@ -349,10 +349,10 @@ class LakeCompaction:
             for each in made:
                 self._drop(each)
             raise
-        self._tell(done, began_s)
+        self._log_done(done, began_s)
         return done
 
-    def _tell(self, done: list[Compacted], began_s: float) -> None:
+    def _log_done(self, done: list[Compacted], began_s: float) -> None:
         good = [each for each in done if not each.left and not each.failed]
         failed = sum(bool(each.failed) for each in done)
         self._events.info(
@@ -452,24 +452,24 @@ class LakeCompaction:
             ready: list[_Ready] = []
             for each in made:
                 if self._has_landed(each, head):
-                    done.append(_told(each))
+                    done.append(_compacted(each))
                     continue
                 found = left or self._ready(each, head, look.table.metadata)
                 if isinstance(found, _Ready):
                     ready.append(found)
                     continue
                 self._drop(each)
-                done.append(_told(each, found) if isinstance(found, str) else found)
+                done.append(_compacted(each, found) if isinstance(found, str) else found)
             made = [each.made for each in ready]
             if not made:
                 return done
             said = self._try(look, head, ready)
         for each in made:
             if self._has_landed(each, self._head(self._look())[0]):
-                done.append(_told(each))
+                done.append(_compacted(each))
             else:
                 self._drop(each)
-                done.append(_told(each, f"the catalog did not take it: {said}"))
+                done.append(_compacted(each, f"the catalog did not take it: {said}"))
         return done
 
     def _ready(self, each: _Made, head: Head, metadata: TableMetadata) -> _Ready | Compacted | str:
@@ -548,7 +548,7 @@ class LakeCompaction:
             self._events.info("garbage_left", path=each.path, error=str(error))
 
 
-def _told(each: _Made, left: str = "") -> Compacted:
+def _compacted(each: _Made, left: str = "") -> Compacted:
     return Compacted(
         each.partition, len(each.sources), each.before_bytes, 0 if left else each.size_bytes, left
     )

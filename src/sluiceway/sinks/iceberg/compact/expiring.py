@@ -25,7 +25,7 @@ from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compact.old_metadata import remove_old_metadata
 from sluiceway.sinks.iceberg.publish.lake_table import HashOf, LakeTable, TableLook
 from sluiceway.sinks.iceberg.publish.publisher import LakePlace
-from sluiceway.sinks.iceberg.through import SUMMARY_THROUGH, LastSnapshot
+from sluiceway.sinks.iceberg.table_history import SUMMARY_THROUGH, LastSnapshot
 
 LEAST_KEPT = 100
 """So many of the newest snapshots stay, however old they are."""
@@ -237,7 +237,7 @@ class LakeExpiry:
         table: By a catalog object of its own.
         place: Where its files lie.
         hash_of: Returns the hash of a ledger's record.
-        events: Log for people.
+        log: Log for people.
         least: How many of the newest snapshots always stay.
         slowest: Called with a time in milliseconds; returns the slot up to which all queries that
             read by the ledger are through, None without such a query.
@@ -248,7 +248,7 @@ class LakeExpiry:
         table: LakeTable,
         place: LakePlace,
         hash_of: HashOf,
-        events: Log,
+        log: Log,
         *,
         least: int = LEAST_KEPT,
         slowest: Callable[[int], int | None] = lambda _: None,
@@ -258,7 +258,7 @@ class LakeExpiry:
         self._table = table
         self._place = place
         self._hash_of = hash_of
-        self._events = events
+        self._events = log
 
     def due(self, keep_s: float) -> tuple[TableLook, Expiry]:
         """What would go now. Changes nothing.

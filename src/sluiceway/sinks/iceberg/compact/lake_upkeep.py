@@ -54,9 +54,9 @@ class LakeUpkeep(Follower):
         """See `Follower.place`."""
         return self._place
 
-    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
         """See `Follower.update`."""
-        del since, anew
+        del since, again
         self._place = fold.next_seq
 
     def rest_s(self) -> float | None:

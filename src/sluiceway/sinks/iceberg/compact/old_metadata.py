@@ -10,7 +10,7 @@ from sluiceway.observe.log import Log
 _ENABLED = "write.metadata.delete-after-commit.enabled"
 
 
-def remove_old_metadata(before: Table, after: Table, events: Log) -> None:
+def remove_old_metadata(before: Table, after: Table, log: Log) -> None:
     """Remove what the newer metadata does not list any more. Called after a publish was seen.
 
     Where the catalog has done so already nothing is there; what stays is an orphan, never an
@@ -27,4 +27,4 @@ def remove_old_metadata(before: Table, after: Table, events: Log) -> None:
         try:
             after.io.delete(location)
         except Exception as error:  # noqa: BLE001 - any store's error: an orphan stays
-            events.info("garbage_left", path=location, error=str(error))
+            log.info("garbage_left", path=location, error=str(error))

@@ -5,6 +5,8 @@ nothing names may be on its way. It is left alone while it is young by the store
 However old it is, it also stays while the ledger has a slot with it that the table lacks.
 """
 
+import gzip
+import re
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -23,18 +25,117 @@ from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
-from sluiceway.sinks.iceberg.compact.listed_files import (
-    ListedFile,
-    Listing,
-    is_hint,
-    is_table_metadata,
-    list_files,
-    uuid_in,
-)
 from sluiceway.sinks.iceberg.publish.lake_table import LakeTable, TableLook, hashes_of
 from sluiceway.sinks.iceberg.publish.publisher import LakePlace
-from sluiceway.storage.contract import FileStatus
+from sluiceway.storage.contract import FileStatus, Storage
 from sluiceway.storage.locations import path_below
+
+FOLDERS = ("data", "metadata")
+_OTHERS = ("_sluiceway", "_delta_log", ".hoodie")
+_METADATA = "metadata"
+_HINT = "version-hint.text"
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9a-fA-F-]{36})"')
+_HEAD_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file as the store lists it.
+
+    Attributes:
+        inside: Its name below the table's location.
+        changed_ms: Since 1970, by the store's clock; None where the store has none.
+    """
+
+    inside: str
+    size_bytes: int
+    changed_ms: int | None
+
+
+@dataclass(slots=True)
+class Listing:
+    """What was found.
+
+    Attributes:
+        files: Below `data` and `metadata`.
+        others: Folders that were left alone: of another table, or links to elsewhere.
+    """
+
+    files: list[ListedFile]
+    others: list[str]
+
+
+def list_files(storage: Storage, root: str) -> Listing:
+    """List the folders of a table whole. Engines' hidden files are left out, as engines do.
+
+    Args:
+        storage: The table's storage.
+        root: Its location, as the storage names it.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    found = Listing([], [])
+    waiting = list(FOLDERS)
+    while waiting:
+        folder = waiting.pop()
+        entries = [(each, _last(each)) for each in storage.list(f"{root}/{folder}")]
+        if _is_anothers(storage, [name for each, name in entries if each.is_dir], root, folder):
+            found.others.append(folder)
+            continue
+        for each, name in entries:
+            inside = f"{folder}/{name}"
+            if not name or _is_hidden(name):
+                continue
+            if each.is_link:
+                found.others.append(inside)
+            elif each.is_dir:
+                waiting.append(inside)
+            else:
+                found.files.append(ListedFile(inside, each.size_bytes, each.changed_ms))
+    return found
+
+
+def _last(status: FileStatus) -> str:
+    return status.path.rpartition("/")[2]
+
+
+def _is_hidden(name: str) -> bool:
+    """As engines have it; a partition's folder may begin with an underscore too."""
+    return name.startswith((".", "_")) and "=" not in name
+
+
+def _is_anothers(storage: Storage, names: list[str], root: str, folder: str) -> bool:
+    """Whether a folder is the location of another table."""
+    if any(name in _OTHERS for name in names):
+        return True
+    if _METADATA not in names:
+        return False
+    below = (_last(each) for each in storage.list(f"{root}/{folder}/{_METADATA}"))
+    return any(name == _HINT or is_table_metadata(name) for name in below)
+
+
+def is_table_metadata(name: str) -> bool:
+    """Whether a file's name is that of a table's metadata."""
+    return ".metadata.json" in name
+
+
+def is_hint(inside: str) -> bool:
+    """Whether it is the file by which catalogs of folders find the newest metadata."""
+    return inside == f"{_METADATA}/{_HINT}"
+
+
+def uuid_in(storage: Storage, path: str) -> str | None:
+    """The table that a metadata file is of; None when it does not say, or cannot be read."""
+    try:
+        with storage.open_read(path) as handle:
+            raw = handle.read(_HEAD_BYTES)
+            if raw[:2] == b"\x1f\x8b":
+                raw = gzip.decompress(raw + handle.read())
+    except (SluicewayError, OSError, EOFError):
+        return None
+    found = _UUID.search(raw)
+    return None if found is None else found[1].decode().lower()
 
 
 class TableNames:
@@ -190,16 +291,16 @@ class LakeOrphans:
     Args:
         table: By a catalog object of its own.
         place: Where its files lie.
-        log: Log of its ledger.
-        events: Log for people.
+        ledger: Log of its ledger.
+        log: Log for people.
     """
 
-    def __init__(self, table: LakeTable, place: LakePlace, log: LedgerLog, events: Log) -> None:
+    def __init__(self, table: LakeTable, place: LakePlace, ledger: LedgerLog, log: Log) -> None:
         self._table = table
         self._place = place
-        self._log = log
-        self._hash_of = hashes_of(log)
-        self._events = events
+        self._log = ledger
+        self._hash_of = hashes_of(ledger)
+        self._events = log
         self._named = MetadataFiles()
         self._known: _Known | None = None
 
@@ -352,20 +453,20 @@ def _is_same(now: FileStatus, each: ListedFile) -> bool:
     return abs(now.changed_ms - each.changed_ms) < _TOLD_MS
 
 
-def unpublished(log: LedgerLog, next_slot: int) -> Iterator[str]:
+def unpublished(ledger: LedgerLog, next_slot: int) -> Iterator[str]:
     """How names begin, below the table's location, of files of slots that the table lacks.
 
     A file that was merged or made of several bears the name of the first, with more after it.
 
     Args:
-        log: Log of the ledger.
+        ledger: Log of the ledger.
         next_slot: First slot that the table does not have.
 
     Raises:
         LedgerCorruptError: A record is damaged.
         StorageUnavailableError: The store failed.
     """
-    for record, _ in log.records(next_slot):
+    for record, _ in ledger.records(next_slot):
         if isinstance(record.body, DataRecord | LaneDataRecord):
             for file in record.body.files:
                 folder, slash, name = file.final.rpartition("/")

@@ -23,7 +23,7 @@ from sluiceway.sinks.iceberg.keyed.upsert_request import (
     Entries,
     TableChange,
 )
-from sluiceway.sinks.iceberg.through import SUMMARY_COMPACTION
+from sluiceway.sinks.iceberg.table_history import SUMMARY_COMPACTION
 
 
 def replace_request(

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
@@ -39,7 +39,7 @@ _MOVED = "its source partition was moved since, so its offset does not compare w
 _ELSEWHERE = "another source partition has a change of its key, and no order with this one"
 
 
-def origin_slot(log: LedgerLog, source: DirtySource) -> int:
+def origin_slot(ledger: LedgerLog, source: DirtySource) -> int:
     """The slot in which the rows of a dirty file were first read from the queue, or one before.
 
     Rows that a replay found dirty again lie in a file of the replay.
@@ -48,18 +48,18 @@ def origin_slot(log: LedgerLog, source: DirtySource) -> int:
         LedgerCorruptError: The slot holds something else.
         StorageUnavailableError: The store failed.
     """
-    found = log.read_slot(source.seq)
+    found = ledger.read_slot(source.seq)
     body = None if found is None else found[0].body
     if not isinstance(body, LaneDataRecord):
         return source.seq
-    return min(origin_slot(log, DirtySource.parse(span.source)) for span in body.ranges)
+    return min(origin_slot(ledger, DirtySource.parse(span.source)) for span in body.ranges)
 
 
 class ChangeHistory(ChangeJudge):
     """See `ChangeJudge`. Made for one lane, of the log as it is whenever it is asked.
 
     Args:
-        log: The route's log.
+        ledger: The route's log.
         key: Columns of the key, as change files have to have them.
         columns: The ones that decide.
         names: Names of the offset, the source partition and the topic; no topic where there is one.
@@ -67,12 +67,12 @@ class ChangeHistory(ChangeJudge):
 
     def __init__(
         self,
-        log: LedgerLog,
+        ledger: LedgerLog,
         key: Sequence[str],
         columns: ChangeColumns,
         names: tuple[str, str, str | None],
     ) -> None:
-        self._log = log
+        self._log = ledger
         self._key = list(key)
         self._columns = columns
         self._names = names

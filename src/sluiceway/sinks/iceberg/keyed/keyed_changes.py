@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sluiceway.errors import FileLostError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.sinks.iceberg.keyed.key_index import canonical_keys
 from sluiceway.sinks.iceberg.keyed.keyed_files import names_by_id
 from sluiceway.storage.contract import Storage

@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from sluiceway.errors import SourceAgainError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
@@ -34,7 +34,7 @@ from sluiceway.sinks.iceberg.keyed.upsert_request import TableChange, upsert_req
 from sluiceway.sinks.iceberg.partition_fields import find_spec, partition_record
 from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch
 from sluiceway.sinks.iceberg.publish.publisher import LakePublisher, batch_notes, check_required
-from sluiceway.sinks.iceberg.through import record_hash
+from sluiceway.sinks.iceberg.table_history import record_hash
 from sluiceway.storage.locations import path_below
 
 Positions = NDArray[np.int64]

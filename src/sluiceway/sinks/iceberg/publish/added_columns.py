@@ -1,5 +1,6 @@
 """Columns that a lake table gets while it is filled, each under an id that nothing ever had."""
 
+import threading
 from collections.abc import Collection, Sequence
 from itertools import count
 
@@ -16,6 +17,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import NestedField
 
+from sluiceway.observe.log import Log
 from sluiceway.sinks.added_columns import added_field, added_properties
 from sluiceway.sinks.contract import ColumnToHave
 from sluiceway.sinks.iceberg.column_types import from_iceberg, to_iceberg
@@ -111,3 +113,63 @@ def add_columns_request(metadata: TableMetadata, missing: Sequence[ColumnToHave]
         AssertLastAssignedFieldId(last_assigned_field_id=metadata.last_column_id),
     )
     return CommitRequest(tuple(updates), asserted)
+
+
+class FollowedColumns:
+    """What was last seen of a table's columns. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: TableMetadata | None = None
+        self._told: frozenset[int] = frozenset()
+
+    def begin(self, metadata: TableMetadata) -> None:
+        """The table as a route takes it up, or as it has just changed it itself."""
+        with self._lock:
+            self._held = metadata
+
+    def update(self, metadata: TableMetadata, log: Log) -> None:
+        """Take in the table as a look found it.
+
+        Args:
+            metadata: Metadata as it was loaded, perhaps before a change that is known already.
+            log: Gets each schema that is not taken up, once.
+        """
+        with self._lock:
+            held, schema_id = self._held, metadata.current_schema_id
+            if held is None or schema_id == held.current_schema_id or schema_id in self._told:
+                return
+            if metadata.last_column_id < held.last_column_id:
+                return
+            reason = _not_only_added(held, metadata)
+            if not reason:
+                self._held = metadata
+                return
+            self._told |= {schema_id}
+        log.warning("schema_not_followed", reason=reason)
+
+    @property
+    def metadata(self) -> TableMetadata | None:
+        """Metadata of the newest look whose columns are taken up; None before `begin`."""
+        with self._lock:
+            return self._held
+
+    @property
+    def columns(self) -> Columns | None:
+        """Columns of that metadata; None before `begin`."""
+        held = self.metadata
+        return None if held is None else columns_of(held)
+
+
+def _not_only_added(held: TableMetadata, now: TableMetadata) -> str:
+    """Why the columns are not the old ones and further ones; empty when they are."""
+    found = {field.field_id: field for field in now.schema().fields}
+    for field in held.schema().fields:
+        same = found.get(field.field_id)
+        if same is None:
+            return f"column {field.name} is gone"
+        if same.name != field.name:
+            return f"column {field.name} is called {same.name} now"
+        if same.field_type != field.field_type:
+            return f"column {field.name} is {same.field_type} now"
+    return ""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sluiceway.errors import InvariantError
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, ReplaceRecord

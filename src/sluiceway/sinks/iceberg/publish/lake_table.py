@@ -15,9 +15,10 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.failpoints import edge
 from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LakeCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
-from sluiceway.sinks.iceberg.through import (
+from sluiceway.sinks.iceberg.table_history import (
     LastSnapshot,
+    Lineage,
+    lineage,
     property_name,
     read_through,
     record_hash,
@@ -33,11 +34,11 @@ HashOf = Callable[[int], str | None]
 """First digits of the hash of a slot's record; None after the log's end."""
 
 
-def hashes_of(log: LedgerLog) -> HashOf:
+def hashes_of(ledger: LedgerLog) -> HashOf:
     """Hashes of a log's records."""
 
     def hash_of(slot: int) -> str | None:
-        raw = log.read_bytes(slot)
+        raw = ledger.read_bytes(slot)
         return None if raw is None else record_hash(raw)
 
     return hash_of

@@ -20,7 +20,7 @@ from sluiceway.errors import (
     TableMismatchError,
     UnknownOutcome,
 )
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import Follower, LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
@@ -35,8 +35,8 @@ from sluiceway.sinks.iceberg.compact.merge_files import (
     MergePlan,
     MergeSource,
 )
-from sluiceway.sinks.iceberg.compact.merging import merge_groups, merge_in_process, merged_name
 from sluiceway.sinks.iceberg.compact.old_metadata import remove_old_metadata
+from sluiceway.sinks.iceberg.compact.small_files import merge_groups, merge_in_process, merged_name
 from sluiceway.sinks.iceberg.data_files import (
     PlacedFile,
     data_file,
@@ -47,8 +47,8 @@ from sluiceway.sinks.iceberg.data_files import (
 from sluiceway.sinks.iceberg.partition_fields import find_spec, partition_record
 from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch, next_batch
 from sluiceway.sinks.iceberg.publish.lake_table import LakeTable, TableLook, hashes_of
-from sluiceway.sinks.iceberg.publish.staged_names import StagedLakeFiles
-from sluiceway.sinks.iceberg.through import record_hash
+from sluiceway.sinks.iceberg.publish.staged_lake_files import StagedLakeFiles
+from sluiceway.sinks.iceberg.table_history import record_hash
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.contract import Storage
@@ -168,7 +168,7 @@ class LakePublisher(Follower):
         place: Where its files go.
         route: Whose rows.
         options: How.
-        events: Log for people.
+        log: Log for people.
 
     Attributes:
         most_rows: Most rows of a batch, except its last slot; None bounds nothing.
@@ -186,14 +186,14 @@ class LakePublisher(Follower):
         route: LakeRoute,
         *,
         options: LakeOptions,
-        events: Log,
+        log: Log,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._table = table
         self._files = place
         self._route = route
         self._options = options
-        self._events = events
+        self._events = log
         self._clock = clock
         self.connection = f"catalog {table.catalog.place}"
         self._place = 0
@@ -226,9 +226,9 @@ class LakePublisher(Follower):
         rest_s = max(0.0, self._looked_s + LOOK_INTERVAL_S - now_s)
         return min(rest_s, self._pace.wait_s(now_s)) if self._waits else rest_s
 
-    def update(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
         """See `Follower.update`: the pace of commits, and since when the table lags."""
-        del since, anew
+        del since, again
         if fold.last_epoch != self._last_epoch:
             self._last_epoch = fold.last_epoch
             self._commits.append((fold.next_seq, self._clock()))
@@ -310,7 +310,7 @@ class LakePublisher(Follower):
             if after.next_slot > batch.last:
                 self._pace.add_publish(began_s)
                 self._note_published(batch, look, after, view)
-                self._tell_published(batch, after, self._clock() - began_s)
+                self._log_published(batch, after, self._clock() - began_s)
                 return
             self._events.info("lake_publish_again", slot=batch.last, said=said)
         raise MetastoreUnavailableError(
@@ -455,8 +455,8 @@ class LakePublisher(Follower):
                 self._table.expect(record.seq)
                 return
 
-    def _look(self, log: LedgerLog) -> TableLook:
-        look = self._table.read(hashes_of(log))
+    def _look(self, ledger: LedgerLog) -> TableLook:
+        look = self._table.read(hashes_of(ledger))
         self._looked_s = self._clock()
         if not look.proven:
             if self._options.halt_unproven:
@@ -500,7 +500,7 @@ class LakePublisher(Follower):
         self._waits, self._made = "", {}
         remove_old_metadata(before.table, after.table, self._events)
 
-    def _tell_published(self, batch: LakeBatch, after: TableLook, took_s: float) -> None:
+    def _log_published(self, batch: LakeBatch, after: TableLook, took_s: float) -> None:
         self._events.info(
             "lake_published",
             table=self._table.where,

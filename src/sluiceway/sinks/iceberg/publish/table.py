@@ -37,8 +37,8 @@ from sluiceway.sinks.contract import (
 )
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, ids_setting, instants_setting
+from sluiceway.sinks.iceberg.catalog.catalog_pool import pooled_catalog
 from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LakeCatalog, NewTable
-from sluiceway.sinks.iceberg.catalog.lent_catalogs import lent_catalog
 from sluiceway.sinks.iceberg.column_types import (
     field_ids,
     from_iceberg,
@@ -53,12 +53,12 @@ from sluiceway.sinks.iceberg.compact.orphans import LakeOrphans
 from sluiceway.sinks.iceberg.keyed.keyed_publisher import KeyedPublisher
 from sluiceway.sinks.iceberg.partition_fields import find_spec, spec_to_create
 from sluiceway.sinks.iceberg.publish.added_columns import (
+    FollowedColumns,
     add_columns_request,
     columns_of,
     further_fields,
     missing_columns,
 )
-from sluiceway.sinks.iceberg.publish.followed_columns import FollowedColumns
 from sluiceway.sinks.iceberg.publish.lake_table import LEDGER_PROPERTY, LakeTable, hashes_of
 from sluiceway.sinks.iceberg.publish.publisher import LakePlace, LakePublisher, LakeRoute
 from sluiceway.sinks.iceberg.publish.table_checks import (
@@ -260,7 +260,7 @@ class IcebergTableSink(TableSink):
             self._place(route.state),
             LakeRoute(route.name, route.ledger, route.effects_through, route.note_effects),
             options=self._lake,
-            events=route.events,
+            log=route.events,
         )
         keep_s = self._lake.keep_snapshots_s
         if not self._lake.compact and keep_s is None:
@@ -300,7 +300,7 @@ class IcebergTableSink(TableSink):
             ledger,
             hashes_of(log),
             target_bytes=self._lake.target_bytes,
-            events=events,
+            log=events,
         )
 
     def _expiry(self, state: TableState, ledger: str, log: LedgerLog, events: Log) -> LakeExpiry:
@@ -308,17 +308,17 @@ class IcebergTableSink(TableSink):
         slowest = partial(slot_of_slowest, log.storage, log.layout)
         return LakeExpiry(table, place, hashes_of(log), events, slowest=slowest)
 
-    def _followed(self, state: TableState, ledger: str, events: Log | None = None) -> LakeTable:
+    def _followed(self, state: TableState, ledger: str, log: Log | None = None) -> LakeTable:
         """The table for one follower: its calls come from a thread of its own.
 
         Args:
             state: The table as it was opened.
             ledger: Uuid of its ledger.
-            events: Gets columns that are not taken up; without a log the table follows no columns.
+            log: Gets columns that are not taken up; without a log the table follows no columns.
         """
         on_look = None
-        if self._options.follows and events is not None:
-            on_look = partial(self._observed.update, events=events)
+        if self._options.follows and log is not None:
+            on_look = partial(self._observed.update, log=log)
         catalog = self._new_catalog()
         metadata = self._same_table(catalog, state.identity).metadata
         return LakeTable(
@@ -354,7 +354,7 @@ class IcebergTableSink(TableSink):
         return self._catalog
 
     def _new_catalog(self) -> LakeCatalog:
-        catalog = lent_catalog(self._connection, self._options.timeout_s)
+        catalog = pooled_catalog(self._connection, self._options.timeout_s)
         self._opened.append(catalog)
         return catalog
 

@@ -1,0 +1,1 @@
+"""Spark's side of the driver: its session, its jobs and tasks, slots and tokens."""

@@ -1,0 +1,103 @@
+"""What a DATA record says of the route's watermark, and of the log ends that it was made from."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from sluiceway.types.log_key import LogKey
+from sluiceway.types.strict_json import BigInt
+
+MAX_HELD_BY = 8
+"""Most source partitions that a record names as holding the watermark, the earliest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceName:
+    """A source partition."""
+
+    topic: str
+    partition: LogKey
+
+
+@dataclass(frozen=True, slots=True)
+class HeldByRecord:
+    """A source partition that holds the watermark, as it was seen after the epoch.
+
+    Attributes:
+        log_end: Last stable offset; None when no leader has answered.
+        high_watermark: Read in the same moment.
+    """
+
+    topic: str
+    partition: LogKey
+    log_end: BigInt | None
+    high_watermark: BigInt | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkRecord:
+    """How far a route's event time is complete. Fields at their defaults are left out.
+
+    Attributes:
+        read_at_us: When the log ends were read, after the epoch. No row counts for more than it.
+        us: The route's watermark from now on; None when it stays.
+        by: `all_idle` when no row has moved it; else empty.
+        idle: Source partitions that have become idle: the log of each ended, with nothing open,
+            where its committed end is.
+        woken: Source partitions that were idle and have more to read, without a row in this record.
+        held_by: Source partitions that hold the watermark.
+        bound_us: With prefixes that are closed: the greatest end + lateness among them.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset(
+        {"us", "by", "idle", "woken", "held_by", "bound_us"}
+    )
+    read_at_us: BigInt
+    us: BigInt | None = None
+    by: str = ""
+    idle: tuple[SourceName, ...] = ()
+    woken: tuple[SourceName, ...] = ()
+    held_by: tuple[HeldByRecord, ...] = ()
+    bound_us: BigInt | None = None
+
+
+_NONE = BigInt(0)
+
+
+@dataclass(frozen=True, slots=True)
+class LateRows:
+    """Late rows by what became of them. Fields at zero are left out.
+
+    Attributes:
+        side: In the late place; no others are counted as late among where rows went.
+        redirect: Written to the partition of the watermark's hour.
+        reopen: Written to their own partition, which was closed.
+        dirty: In the dirty files, with the reason `late`.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"side", "redirect", "reopen", "dirty"})
+    side: BigInt = _NONE
+    redirect: BigInt = _NONE
+    reopen: BigInt = _NONE
+    dirty: BigInt = _NONE
+
+    @property
+    def total(self) -> int:
+        """All late rows."""
+        return int(self.side + self.redirect + self.reopen + self.dirty)
+
+    def plus(self, other: "LateRows") -> "LateRows":
+        """Sum by fate."""
+        return LateRows(
+            BigInt(self.side + other.side),
+            BigInt(self.redirect + other.redirect),
+            BigInt(self.reopen + other.reopen),
+            BigInt(self.dirty + other.dirty),
+        )
+
+    def as_counts(self) -> dict[str, int]:
+        """The counts that are not zero, by name."""
+        found = {each.name: int(getattr(self, each.name)) for each in fields(self)}
+        return {name: rows for name, rows in found.items() if rows}
+
+
+NO_LATE_ROWS = LateRows()

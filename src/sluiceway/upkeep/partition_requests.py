@@ -1,0 +1,128 @@
+"""What `sluiceway compact` asks a driver for, and what the driver answers while it works.
+
+Mail, never truth, as all requests: what was done stands in the ledger, and asking for it again
+finds it done.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from sluiceway.types.strict_json import BigInt, encode
+
+COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRequest:
+    """Partitions whose files are to be merged.
+
+    Attributes:
+        version: Version of the request's form.
+        ledger: Uuid of the ledger that the partitions are of.
+        kind: `compact`.
+        operator: `user@host`.
+        partitions: Names, or folders above some; empty for all that are closed.
+    """
+
+    version: int
+    ledger: str
+    kind: str
+    operator: str
+    partitions: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """The same for the same partitions, whoever asks."""
+        asked = replace(self, operator="")
+        return hashlib.sha256(encode(asked)).hexdigest()[:32]
+
+
+class CompactionOutcome(StrEnum):
+    """What became of a partition."""
+
+    COMPACTED = "compacted"
+    LEFT = "left"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDone:
+    """A partition of a request that was handled.
+
+    Attributes:
+        outcome: A `CompactionOutcome`.
+        reason: Why it was left as it is, or failed.
+        wall_ms: Time in which its files were rewritten.
+        cpu_ms: CPU time of the process that did it.
+    """
+
+    partition: str
+    outcome: str
+    reason: str
+    files_before: int
+    files_after: int
+    bytes_before: BigInt
+    bytes_after: BigInt
+    wall_ms: int
+    cpu_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactAnswer:
+    """How far a request is.
+
+    Attributes:
+        finished: Whether nothing more will be done.
+        partitions: Partitions in the order in which they were handled.
+        waiting: How many are still to be handled.
+    """
+
+    finished: bool
+    partitions: tuple[PartitionDone, ...]
+    waiting: int
+
+
+FORGET = "forget"
+MOST_FORGOTTEN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A partition to let go of, as it was at the decision.
+
+    Attributes:
+        version: How often it had moved. Letting go of it raises this, so that asking twice never
+            lets go of rows that have come in between.
+    """
+
+    partition: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRequest:
+    """Partitions that their owner gives up.
+
+    Attributes:
+        version: Version of the request's form.
+        ledger: Uuid of the ledger that the partitions are of.
+        kind: `forget`.
+        operator: `user@host`.
+        reason: In the operator's words.
+        drop: Whether the driver removes their files, after the readers' grace.
+    """
+
+    version: int
+    ledger: str
+    kind: str
+    operator: str
+    reason: str
+    drop: bool
+    partitions: tuple[Forgotten, ...]
+
+    @property
+    def id(self) -> str:
+        """The same for the same partitions, whoever asks."""
+        asked = replace(self, operator="", reason="")
+        return hashlib.sha256(encode(asked)).hexdigest()[:32]
