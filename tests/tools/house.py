@@ -130,7 +130,7 @@ def collaborators(path: Path) -> dict[str, set[str]]:
 
 def route_collaborators() -> dict[str, set[str]]:
     """As `collaborators`, of what a route's session consists of."""
-    names = ("route_session", "route_context", "route_planner", "committer", "held_route")
+    names = ("route_session", "route_context", "route_planner", "committer", "owned_route")
     paths = [PACKAGE / f"route/{name}.py" for name in names]
     return {name: found for path in paths for name, found in collaborators(path).items()}
 

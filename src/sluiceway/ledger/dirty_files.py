@@ -88,7 +88,7 @@ class CommittedDirty:
     Attributes:
         source: Its name as a source of lanes.
         record: Record that committed it.
-        path: Where it lies; a file that no lane reads again may be gone (`upkeep.dirty_keeping`).
+        path: Where it lies; a file that no lane reads again may be gone (`upkeep.dirty_retention`).
     """
 
     source: DirtySource

@@ -21,7 +21,7 @@ class LedgerLog:
     Attributes:
         packs: The log's packs.
         check_held: Asked before anything outside is changed by what the log says, see
-            `ledger.tenure.DriverTerm.check`. Readers and tools hold nothing: theirs lets all pass.
+            `DriverTerm.check`. Readers and tools hold nothing: theirs lets all pass.
     """
 
     def __init__(self, storage: Storage, layout: LedgerLayout) -> None:

@@ -11,7 +11,7 @@ from sluiceway.sinks.files.contract import FileChoice, FileFormat, TableFormat
 _KINDS: Mapping[FileFormat, str] = {
     FileFormat.PARQUET: "parquet_file:ParquetFormat",
     FileFormat.ORC: "orc_file:OrcFormat",
-    FileFormat.TEXT: "text_format:TextFormat",
+    FileFormat.TEXT: "hive_text:TextFormat",
     FileFormat.JSON: "json_format:JsonFileFormat",
     FileFormat.CSV: "csv_format:CsvFileFormat",
     FileFormat.AVRO: "avro_file:AvroFileFormat",
