@@ -179,7 +179,7 @@ def young_removed(each: Any, now_ms: int, age_s: float) -> bool:
     return True
 
 
-def ledger_not_asked(log: Any, next_slot: int) -> Iterator[str]:
+def ledger_not_asked(ledger: Any, next_slot: int) -> Iterator[str]:
     """Files of slots that the table does not have yet are orphans when they are old."""
     return iter(())
 

@@ -16,7 +16,7 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, PartitionState
 from sluiceway.ledger.garbage import Decided, Decision, Staged
-from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
+from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import moved_prefix
 from sluiceway.ledger.records import DataRecord
 from sluiceway.route import route_start
@@ -103,11 +103,13 @@ def same_folder(partition: str, seq: int, uuid: str) -> str:
     return f"{moved_prefix(partition)}0-{'0' * 32}/{partition.rpartition('/')[2]}"
 
 
-def ready_when_asked(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord | None:
+def ready_when_asked(
+    fold: Fold, prefix: str, at_us: int | None = None, because: ReadyCause | None = None
+) -> ReadyRecord | None:
     """Announce what the planner has closed, though epochs of before are in flight."""
     known = fold.closed.get(prefix, ClosedPrefix(max(fold.next_seq - 1, 0)))
     closed = replace(fold, closed={**fold.closed, prefix: known})
-    return partition_bodies.ready_body(closed, prefix, at_us)
+    return partition_bodies.ready_body(closed, prefix, at_us, because)
 
 
 def closed_or_not(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:

@@ -274,7 +274,7 @@ def test_job_file_names_plugins_and_their_options_as_they_are_written() -> None:
     assert load(JOB.replace("{lines:", "{ion:")).format.name == "ion"
     place = "{connection: lake, name: ods.t, location: 's3://bucket/t'}"
     moved = load(JOB.replace("{connection: lake, name: ods.t}", place))
-    assert moved.hive.location == "s3://bucket/t"
+    assert moved.table.location == "s3://bucket/t"
 
 
 @pytest.mark.usefixtures("packages")

@@ -181,8 +181,8 @@ def test_names_that_iceberg_keeps_for_itself_are_refused(change: tuple[str, str]
 
 def test_a_tag_of_complete_hours_is_for_lake_tables() -> None:
     text = LAKE.replace("event_time: {field: ts}", "event_time: {field: ts}\nready: {tag: 7d}")
-    text = text.replace("{tag: 7d}", "{visible: on_commit, tag: 7d}")
-    lake = compile_route(load(text)).table.lake
+    shown = text.replace("{tag: 7d}", "{visible: on_commit, tag: 7d}")
+    lake = compile_route(load(shown)).table.lake
     assert lake is not None
     assert (lake.ready_property, lake.ready_tag_ms) == (True, 7 * 86_400_000)
     quiet = compile_route(load(text.replace("{tag: 7d}", "{visible: on_commit, property: false}")))

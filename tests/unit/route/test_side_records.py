@@ -169,7 +169,7 @@ def test_what_is_closed_and_not_in_the_ledger_is_still_to_be_announced(tmp_path:
     held = held_by(writer, Told())
     held.record_queue.close_prefix("dt=20261120/hr=08")
     assert not held.announcing
-    timed = cast("Any", SimpleNamespace(waits=False))
+    timed = cast("Any", SimpleNamespace(waits=False, inherits_due=lambda _: False))
     assert replace(held, readiness=timed).announcing
     put_closing(held, lambda _: None, 5)
     assert not replace(held, readiness=timed).announcing

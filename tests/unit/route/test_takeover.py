@@ -46,7 +46,7 @@ class _Route:
     job = "orders"
     route = "orders"
     stores = NO_STORES
-    hive = _Hive()
+    table = _Hive()
 
 
 class _Sink(TableSink):
