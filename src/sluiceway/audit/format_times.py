@@ -1,4 +1,4 @@
-"""Moments and spans as people read them. Times are microseconds since the epoch, UTC."""
+"""Times, spans and counts as people read them. Times are microseconds since the epoch, UTC."""
 
 from datetime import UTC, datetime, timedelta
 

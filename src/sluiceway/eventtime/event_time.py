@@ -1,4 +1,4 @@
-"""Event time of decoded rows, vectorised."""
+"""Event time of decoded rows, vectorised, and its bounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

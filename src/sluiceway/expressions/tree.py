@@ -1,4 +1,4 @@
-"""Parsed nodes, which know their positions and not yet their types."""
+"""Parsed nodes, which know their positions and not yet their types, and the error of a text."""
 
 from dataclasses import dataclass
 from decimal import Decimal

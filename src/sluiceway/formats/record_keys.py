@@ -1,4 +1,4 @@
-"""The fields in the keys of a change log's records: a table's key when the job file lists none."""
+"""Columns and keys from schemas: those of a registry, and the fields of keys in a change log."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Resources of this machine: memory, disk space, limits of a process."""
+"""Resources of this machine, and the CPU of this process and its children."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Reads how long the ticket in a Kerberos ticket cache is valid.
+"""How long a Kerberos ticket is valid, and the private folder of a process.
 
 Source: MIT Kerberos, "Credential cache file format", version 4.
 """

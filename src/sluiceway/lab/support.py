@@ -1,4 +1,4 @@
-"""Picks loopback ports that servers keep over their restarts."""
+"""Loopback ports that the lab's servers keep over restarts, and what reports its progress."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""What a DATA record says of the route's watermark, and of the log ends that it was made from."""
+"""Parts of a DATA record: the watermark, the log ends it comes from, and late rows."""
 
 from dataclasses import dataclass, fields
 from typing import ClassVar

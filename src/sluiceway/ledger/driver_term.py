@@ -1,4 +1,4 @@
-"""Whether a driver still holds its route's ledger: asked before anything outside is changed.
+"""The owner of a ledger, and the driver's term: checked before anything outside is changed.
 
 A fence keeps an older driver from committing (P8), and from nothing else: a metastore, a mailbox
 and old folders have no fencing. A driver with nothing to commit would never meet the fence.

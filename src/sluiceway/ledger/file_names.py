@@ -1,4 +1,4 @@
-"""Names of a route's data files: a name says which epoch of which term wrote the file.
+"""Data files as records name them: a name says which epoch of which term wrote the file.
 
 `<prefix><route>-<term>-<epoch>-<task>-<uuid><suffix>.parquet`. The job file may change prefix and
 suffix between two runs, so readers of a folder accept any.

@@ -1,4 +1,4 @@
-"""What the splits of an epoch will hold: what lies in the logs, and what comes meanwhile."""
+"""How many records the splits of an epoch will hold: those in the logs, and those to come."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

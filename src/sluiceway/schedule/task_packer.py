@@ -1,4 +1,4 @@
-"""Deals the splits of an epoch out over tasks, routes whose task died apart from the others."""
+"""Packs the splits of an epoch into tasks; routes whose task died get tasks of their own."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

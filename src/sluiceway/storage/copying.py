@@ -1,4 +1,4 @@
-"""Copies of files that are there already, as new staged ones."""
+"""Copies and checksums of files that exist already."""
 
 from typing import BinaryIO, cast
 

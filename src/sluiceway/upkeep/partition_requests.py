@@ -1,4 +1,4 @@
-"""What `sluiceway compact` asks a driver for, and what the driver answers while it works.
+"""Requests of `sluiceway compact` and `partitions forget` to the driver, and its answers.
 
 Mail, never truth, as all requests: what was done stands in the ledger, and asking for it again
 finds it done.

@@ -1,4 +1,4 @@
-"""The memory that a task's rows may take, dealt out in one place and held to by measuring.
+"""The memory and the read counts of a task's rows, each in one place.
 
 Data on its way has a fixed share: the queue's own buffer, the batch in decoding, batches that wait
 for their writing, room to sort. What is kept is measured: rows of all routes that wait in buffers

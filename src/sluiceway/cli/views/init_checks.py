@@ -1,4 +1,4 @@
-"""Checks options of `init` that fit in no job file, and names the option."""
+"""Options of `init`: checks and times that fit in no job file."""
 
 import re
 from collections.abc import Mapping, Sequence

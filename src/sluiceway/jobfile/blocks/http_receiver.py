@@ -1,4 +1,4 @@
-"""A receiver of POSTs from a driver: a URL, its headers, and a time limit."""
+"""A receiver of POSTs from a driver: URL, headers, time limit, and the template of a body."""
 
 import json
 import re

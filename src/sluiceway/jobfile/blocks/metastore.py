@@ -1,4 +1,4 @@
-"""Blocks of a job file for Hive Metastores, as frozen values."""
+"""Blocks of a job file for Hive Metastores and Kerberos, as frozen values."""
 
 import re
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""A job file's settings of readiness, as values."""
+"""A job file's settings of readiness and lineage, as values."""
 
 from dataclasses import dataclass
 

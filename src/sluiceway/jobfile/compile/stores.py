@@ -1,4 +1,4 @@
-"""The connections of a job file for the stores of a route's tables."""
+"""The connections of a job file for the stores of a route's tables, and its Kerberos login."""
 
 from collections.abc import Iterator, Mapping
 

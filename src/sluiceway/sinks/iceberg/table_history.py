@@ -1,4 +1,4 @@
-"""How far a table says that it has the ledger: one property, written with the rows themselves.
+"""How far a lake table has the ledger, by a property and by its history of snapshots.
 
 `sluiceway.<ledger>.through` is `slot:snapshot id:sequence number:16 digits of the record's hash`.
 It is read from the very metadata whose head the next request asserts, never from memory.

@@ -1,4 +1,4 @@
-"""The HDFS client of a process: one for each name service that is reached the same way."""
+"""The HDFS client of a process, one for each name service, and what its failures mean."""
 
 import os
 import re
