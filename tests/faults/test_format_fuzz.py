@@ -30,7 +30,8 @@ def test_damaged_payloads_have_one_outcome_each_as_alone(name: str) -> None:
 def test_every_built_in_format_is_fuzzed() -> None:
     assert len(DAMAGES) > 8
     assert len(KINDS) > 5
-    assert set(open_decoder.__globals__["_BUILT_IN"]) <= set(SUBJECTS)
+    # Rows of a table have no payloads.
+    assert set(open_decoder.__globals__["_BUILT_IN"]) - {"table"} <= set(SUBJECTS)
 
 
 class _Wrong(RowDecoder):

@@ -24,7 +24,8 @@ CODE_FOLDERS = ("src", "tests", "bench")
 MAX_FILE_LINES = 600
 MAX_ROOM_FILES = 35
 DRIVER_ROOMS = (
-    "job",
+    "driver",
+    "driver/spark",
     "operate",
     "route",
     "followers",
@@ -169,7 +170,7 @@ def test_module_names_say_what_is_inside() -> None:
     assert vague == []
 
 
-@pytest.mark.parametrize("room", ["job", "route", "worker", "followers", "upkeep"])
+@pytest.mark.parametrize("room", ["driver", "route", "worker", "followers", "upkeep"])
 def test_rooms_of_drivers_and_tasks_name_no_queue_system(room: str) -> None:
     naming = {
         named(path): _QUEUE_SYSTEMS.findall(text_of(path))

@@ -125,7 +125,7 @@ def _open_text(above: _Above) -> str:
     far += f", held by {held}" if held else ""
     return (
         f"it waits for {above.options.name}, which has not announced it: {far} "
-        f"(`sluiceway partitions why` with the file of job {owner.job}, route {owner.route}, "
+        f"(`partitions why` with the file of job {owner.job}, route {owner.route}, "
         "says more)"
     )
 

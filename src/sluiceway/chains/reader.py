@@ -228,8 +228,8 @@ class TableReader(SplitReader):
                     f"row {each.place} of {each.partition} was let go of in slot {let_go.slot} "
                     f"before it was read ({let_go.reason})",
                     where=str(place.split.partition),
-                    hint="rows that were read are safe; `sluiceway offsets reset JOB` goes on "
-                    "after the gap",
+                    hint="rows that were read are safe; `offsets reset --to earliest --accept-gap` "
+                    "goes on after the gap",
                 )
         return book.spans(arrivals)
 

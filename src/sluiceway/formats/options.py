@@ -1,4 +1,4 @@
-"""Options of built-in formats, among them what a record without a payload becomes."""
+"""Options of built-in formats: texts from the job file, each one of a few, or free."""
 
 from collections.abc import Mapping
 

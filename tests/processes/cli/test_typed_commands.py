@@ -24,7 +24,7 @@ PUT_IN = {
     "self.route": "orders",
     "self._route": "orders",
     "slot": "7",
-    "log.layout.route": "orders",
+    "ledger.layout.route": "orders",
     "route.route": "orders",
     "route.config.route": "orders",
     "name": "orders",
