@@ -8,22 +8,10 @@ from typing import Any
 
 import pytest
 
+from mutate.kept import ONCE_SURVIVED
 from tools.test_plan import slow_after
 
 TESTS = Path(__file__).parents[1]
-# Each of them once lived through all unit tests and 300 to 1,500 seeds.
-KILLED = [
-    "fold.Fold.check: record.term == self.term not asked in: "
-    "record.term == self.term and self.fence is not None",
-    "writer.LedgerWriter._follows: record_hash(before) != record.prev -> False",
-    "writer.LedgerWriter._put_until_known: not self._follows(record) -> False",
-    "moved_partitions.MovedPartitions.due: not is_shown -> False",
-    "route_readiness.RouteReadiness.mark: "
-    "max(view.read_at_us, before.read_at_us or 0) -> view.read_at_us",
-    "committer.EpochCommitter.commit_epoch: "
-    "check_staged_files(owned.storage, owned.layout, results) removed",
-    "route_planner.RoutePlanner.check_again: self._second_look.update(fold, view.bounds) removed",
-]
 
 
 def _mutate(*arguments: str) -> tuple[dict[str, Any], str]:
@@ -36,7 +24,9 @@ def _mutate(*arguments: str) -> tuple[dict[str, Any], str]:
     return closing, done.stdout
 
 
-@pytest.mark.parametrize("names", slow_after(1, [KILLED[:3], KILLED[3:]]), ids=["first", "others"])
+@pytest.mark.parametrize(
+    "names", slow_after(1, [ONCE_SURVIVED[:3], ONCE_SURVIVED[3:]]), ids=["first", "others"]
+)
 def test_lines_that_once_nobody_missed_are_missed_by_a_named_test(names: list[str]) -> None:
     chosen = [part for name in names for part in ("--only", name)]
     closing, said = _mutate("--seeds", "0", *chosen)

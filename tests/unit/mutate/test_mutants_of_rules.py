@@ -13,7 +13,17 @@ from mutate import rules
 from mutate.__main__ import main
 from mutate.applied import lost_names, lost_rules, unmade_changes
 from mutate.campaign import Plan, is_due, mutants_of, queue_of
-from mutate.kept import EQUIVALENT, KEPT, Kept, drop, keep, read_equivalent, read_kept, tidy
+from mutate.kept import (
+    EQUIVALENT,
+    KEPT,
+    ONCE_SURVIVED,
+    Kept,
+    drop,
+    keep,
+    read_equivalent,
+    read_kept,
+    tidy,
+)
 from mutate.rules import SOURCE, Subject, proof_hash, read_rules, subjects
 from mutate.servers import cheap_files, named_with_servers
 
@@ -62,6 +72,10 @@ def test_mutants_that_are_called_equivalent_exist_and_say_why_nobody_can_tell() 
 def test_mutants_whose_results_are_kept_exist() -> None:
     # `python -m mutate --drop` forgets those of lines that are meant to be otherwise now.
     assert lost_names(read_kept(KEPT), MADE, KEPT.name) == []
+
+
+def test_mutants_that_a_named_test_has_to_kill_exist() -> None:
+    assert lost_names(ONCE_SURVIVED, MADE, "ONCE_SURVIVED") == []
 
 
 Run = Callable[[Path], tuple[int, dict[str, int]]]
