@@ -130,6 +130,16 @@ def test_commands_say_what_the_route_reads_and_what_its_hours_wait_for(
     (route,) = json.loads(capsys.readouterr().out)["routes"]
     assert route["upstream"]["table"] == raw.job.table
     assert 0 <= route["upstream"]["read_slot"] <= route["upstream"]["published_slot"]
+    for command in (
+        ["validate", job],
+        ["plan", job],
+        ["doctor", job],
+        ["preview", job],
+        ["offsets", "show", job],
+    ):
+        code = run_command(command)
+        printed = capsys.readouterr()
+        assert (code, "Traceback" in printed.err) == (0, False), (command, printed)
 
 
 def test_column_that_the_table_does_not_have_is_named(chain: Chain, writer: TopicWriter) -> None:
