@@ -16,7 +16,7 @@ from sluiceway.ledger.records import NO_ROWS
 from sluiceway.sources.contract import Split, SplitEnd
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, decode, encode
-from sluiceway.worker.pipeline import RowPipeline, SplitTotals
+from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import (
     NO_FIGURES,
     SplitResult,
@@ -25,6 +25,7 @@ from sluiceway.worker.plan import (
     TaskPlan,
     TaskResult,
 )
+from sluiceway.worker.task_figures import SplitTotals
 
 
 @dataclass(slots=True)

@@ -6,14 +6,17 @@ rows of a fetch are sampled, each for its neighbours too, so that a record costs
 
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
+from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow, counted_as
 from sluiceway.types.strict_json import BigInt
@@ -276,3 +279,42 @@ class DirtyTally:
     def counts(self) -> dict[str, int]:
         """Rows by names of `counted_as`."""
         return dict(self._counts)
+
+
+@dataclass(slots=True)
+class SplitTotals:
+    """What the pipeline saw of one split."""
+
+    rows: int = 0
+    offset_sum: str = ZERO
+    max_event_time_us: int | None = None
+
+
+@dataclass(slots=True)
+class TaskCounts:
+    """What became of the fetched rows of one task, and where its time went. Used by its thread.
+
+    Attributes:
+        read: Fetched rows.
+        expanded: Rows in addition to the first one of their record.
+        late_rows: Late rows that are dirty; those that are written are counted where they are.
+        reasons: Why rows are dirty.
+        notes: What the format has counted, by a short name.
+        seconds: Part of the pipeline -> seconds in it.
+    """
+
+    read: int = 0
+    dirty: int = 0
+    filtered: int = 0
+    skipped: int = 0
+    expanded: int = 0
+    late_rows: LateRows = NO_LATE_ROWS
+    reasons: DirtyTally = field(default_factory=DirtyTally)
+    notes: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def add_time(self, part: str, since: float) -> float:
+        """Add the time since a moment of the monotonic clock to a part; returns the time now."""
+        now = time.monotonic()
+        self.seconds[part] += now - since
+        return now
