@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -9,12 +11,12 @@ from pyspark.sql.datasource import InputPartition
 
 from pyspark_sluiceway.columns import PLACE, SLOT
 from sluiceway.audit.open_table import OpenLedger
-from sluiceway.errors import FileLostError, StorageUnavailableError
+from sluiceway.errors import FileLostError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.row_places import FileSpan
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.files.reading import format_by_name
-from sluiceway.sinks.files.span_rows import RowSpan, span_batches
+from sluiceway.sinks.files.span_rows import RowSpan, read_stored, span_batches
 from sluiceway.storage.access import Stores
 from sluiceway.storage.registry import open_storage
 
@@ -74,10 +76,11 @@ def planned(
     size = 0.0
     for span in spans:
         file = span.file
-        size += int(file.size_bytes) * span.rows / max(int(file.rows), 1)
+        share = int(file.size_bytes) * span.rows / max(int(file.rows), 1)
+        size += share
         if not found or size > _TASK_BYTES or len(found[-1]) == _TASK_SPANS:
             found.append([])
-            size = int(file.size_bytes) * span.rows / max(int(file.rows), 1)
+            size = share
         path = layout.final(file.final)
         # Only ORC's reader needs them: they may be long.
         bounds = file.bounds if format_by_name(path) is FileFormat.ORC else {}
@@ -101,23 +104,28 @@ def task_batches(task: SpanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     ours = {name.lower() for name in (*task.names, SLOT, PLACE)}
     inside = pa.schema([each for each in schema if each.name.lower() not in ours] or [_NOTHING])
     for span in task.spans:
-        path = span.rows.path
-        at = 0
-        try:
-            if storage.status(path) is None:
-                raise FileLostError(
-                    "it is gone: its rows were merged or let go of since the read was planned",
-                    where=path,
-                    hint="run the query again; a stream starts again from its checkpoint",
-                )
-            with storage.open_read(path) as handle:
-                for batch in span_batches(handle, span.rows, inside):
-                    yield _whole(batch, span, at, task.names, schema)
-                    at += batch.num_rows
-        except (pa.ArrowException, ValueError) as error:
-            raise FileLostError(f"it cannot be read: {error}", where=path) from error
-        except OSError as error:
-            raise StorageUnavailableError(f"cannot be read: {error}", where=path) from error
+        gone = FileLostError(
+            "it is gone: its rows were merged or let go of since the read was planned",
+            where=span.rows.path,
+            hint="run the query again; a stream starts again from its checkpoint",
+        )
+        read = partial(_whole_rows, inside=inside, span=span, names=task.names, schema=schema)
+        yield from read_stored(storage, span.rows, read, gone)
+
+
+def _whole_rows(
+    handle: BinaryIO,
+    rows: RowSpan,
+    *,
+    inside: pa.Schema,
+    span: PlannedSpan,
+    names: Sequence[str],
+    schema: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
+    at = 0
+    for batch in span_batches(handle, rows, inside):
+        yield _whole(batch, span, at, names, schema)
+        at += batch.num_rows
 
 
 def _whole(

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from pyspark_sluiceway.options import EARLIEST, LATEST, ReadOptions
 from sluiceway.audit.read_point import open_rows, parse_point, rows_let_go
-from sluiceway.audit.table_files import published_records
 from sluiceway.errors import LedgerMismatchError, WrongUsageError
 from sluiceway.ledger.reader_leases import ReaderLeaseKeeper
 from sluiceway.ledger.row_places import Arrival, FileSpan, LetGo, RowBook, joined
@@ -168,8 +167,10 @@ class RowStream:
 
     def _read_on(self) -> None:
         """Take in what was published since."""
-        self.ledger.log.advance(self.ledger.fold)
-        for record, _ in published_records(self.ledger, self._book.slot + 1):
+        log, fold = self.ledger.log, self.ledger.fold
+        log.advance(fold)
+        records = log.records(self._book.slot + 1)
+        for record, _ in log.published(records, fold.published_through):
             self._book.apply(record)
 
     def _offset(self, slot: int) -> dict[str, str | int]:

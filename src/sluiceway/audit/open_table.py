@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sluiceway.errors import (
+    LedgerCorruptError,
     LedgerMismatchError,
     NotInThisVersionError,
     SluicewayError,
     StateConflictError,
 )
 from sluiceway.jobfile.compile.config import RouteConfig
-from sluiceway.ledger.driver_term import Owner
+from sluiceway.ledger.driver_term import read_owner
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -21,7 +22,6 @@ from sluiceway.sinks.registry import find_table, open_sink
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
-from sluiceway.types.strict_json import StrictJsonError, decode
 
 _WHOSE_JOB = "use the job file that fills this table"
 
@@ -193,15 +193,12 @@ def refuse_foreign_table(table: LedgerPlace) -> None:
         StorageUnavailableError: The store failed.
     """
     config, layout = table.config, table.layout
-    raw = table.storage.read(layout.owner)
-    if raw is None:
-        return
     try:
-        owner = decode(raw, Owner)
-        if (owner.job, owner.route) == (config.job, config.route):
+        owner = read_owner(table.storage, layout)
+        if owner is None or (owner.job, owner.route) == (config.job, config.route):
             return
         first = LedgerLog(table.storage, layout).fold().first_fence
-    except (StrictJsonError, StateConflictError):
+    except StateConflictError:
         # Whoever reads the whole log reports damage.
         return
     if first is None or (first.job, first.route) != (config.job, config.route):
@@ -226,13 +223,12 @@ def identity_problems(
     Raises:
         StorageUnavailableError: The store failed.
     """
-    raw = storage.read(layout.owner)
-    if raw is None:
-        return [(layout.owner, "OWNER is gone")] if fold.next_seq else []
     try:
-        owner = decode(raw, Owner)
-    except StrictJsonError as error:
-        return [(layout.owner, f"OWNER is unreadable: {error}")]
+        owner = read_owner(storage, layout)
+    except LedgerCorruptError as error:
+        return [(layout.owner, error.message)]
+    if owner is None:
+        return [(layout.owner, "OWNER is gone")] if fold.next_seq else []
     problems = []
     if (owner.job, owner.route) != (config.job, config.route):
         text = f"names job {owner.job}, route {owner.route}; this is {config.job}, {config.route}"

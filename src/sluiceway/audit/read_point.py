@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluiceway.audit.open_table import OpenLedger, find_ledger, read_ledger
-from sluiceway.audit.table_files import published_records
 from sluiceway.errors import (
     NotInThisVersionError,
     RequestRefusedError,
@@ -148,7 +147,8 @@ def read_point(ledger: OpenLedger, asked: PointRequest, *, by_slot: bool = False
     then = Fold()
     counts: dict[str, PartitionRows] | None = None
     slot = _NO_SLOT
-    for record, raw in published_records(ledger):
+    records = ledger.log.published(ledger.log.records(), ledger.fold.published_through)
+    for record, raw in records:
         if counts is None and _is_later(record, asked):
             counts, slot = book.counts(), book.slot
         if counts is None:

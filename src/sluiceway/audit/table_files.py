@@ -4,17 +4,14 @@ A pattern of folders is not enough. Compacted partitions lie below a folder whos
 `_`, and their old files stay in place for the readers' grace period.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluiceway.audit.open_table import OpenLedger
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.live_files import LiveFiles, readers_of
-from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
+from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.places import is_below, prefixes
-from sluiceway.ledger.records import Body, EpochRecord, Record
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.sinks.partition_path import requested_folder
 
@@ -92,36 +89,11 @@ def _from_fold(ledger: OpenLedger, name: str, *, on_ready: bool) -> TableFiles |
     return TableFiles(fold.next_seq - 1, tuple(found))
 
 
-def published_records(ledger: OpenLedger, start: int = 0) -> Iterator[tuple[Record, bytes]]:
-    """Records from a slot on, up to the first one whose files are not all at their final names.
-
-    Args:
-        ledger: Its fold gives the slot below which no record counts; the log is read to its tail.
-        start: First slot.
-
-    Raises:
-        LedgerCorruptError: A record cannot be read.
-        StorageUnavailableError: The store failed.
-    """
-    for record, raw in ledger.log.records(start):
-        if record.seq >= ledger.fold.published_through and not _is_there(ledger.log, record.body):
-            return
-        yield record, raw
-
-
-def _is_there(ledger: LedgerLog, body: Body) -> bool:
-    files: tuple[FileRecord, ...] = ()
-    if isinstance(body, EpochRecord):
-        files = body.files
-    elif isinstance(body, ReplaceRecord):
-        files = body.added
-    return all(ledger.storage.status(ledger.layout.final(file.final)) is not None for file in files)
-
-
 def _all_files(ledger: OpenLedger, name: str, *, on_ready: bool) -> TableFiles:
     """Files below a folder, by the whole log."""
     book, announced = RowBook(COUNTED_ONLY), set[str]()
-    for record, _ in published_records(ledger):
+    records = ledger.log.published(ledger.log.records(), ledger.fold.published_through)
+    for record, _ in records:
         book.apply(record)
         if isinstance(record.body, ReadyRecord):
             announced.add(record.body.prefix)

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sluiceway.audit.format_times import moment
-from sluiceway.audit.open_table import OpenLedger
 from sluiceway.audit.partition_why import Reason, WaitExplanation
-from sluiceway.audit.table_files import published_records
 from sluiceway.chains.options import UpstreamOptions
-from sluiceway.chains.upstream import read_owner
+from sluiceway.chains.upstream import upstream_owner
 from sluiceway.errors import SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.driver_term import Owner
@@ -69,8 +67,8 @@ def observed_upstream(config: RouteConfig) -> ObservedUpstream:
     layout = above.log.layout
     lease = read_reader_lease(above.log.storage, layout.reader(lease_name(config.group)))
     published = above.fold.published_through - 1
-    ledger = OpenLedger(above.log, above.fold)
-    for record, _ in published_records(ledger, above.fold.published_through):
+    through = above.fold.published_through
+    for record, _ in above.log.published(above.log.records(through), through):
         published = record.seq
     known = lease is not None and lease.ledger == above.owner.ledger
     return ObservedUpstream(
@@ -132,6 +130,6 @@ def _open_text(above: _Above) -> str:
 
 def _opened(options: UpstreamOptions) -> _Above:
     storage, place = open_storage(normalise_location(options.found_root()), options.stores)
-    owner = read_owner(storage, place)
+    owner = upstream_owner(storage, place)
     log = LedgerLog(storage, LedgerLayout(place, owner.route))
     return _Above(options, owner, log, log.fold())

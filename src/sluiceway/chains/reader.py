@@ -4,6 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
 )
 from sluiceway.ledger.row_places import FileSpan, RowBook
-from sluiceway.sinks.files.span_rows import ROWS_COLUMN, RowSpan, span_columns
+from sluiceway.sinks.files.span_rows import ROWS_COLUMN, RowSpan, read_stored, span_columns
 from sluiceway.sinks.partition_path import parse_partition_folder
 from sluiceway.sources.contract import (
     Headers,
@@ -235,20 +236,14 @@ class TableReader(SplitReader):
 
     def _batches(self, spans: Sequence[FileSpan]) -> Iterator[pa.RecordBatch]:
         upstream = self._ledger()
-        storage = upstream.storage
+        read = partial(span_columns, names=self._options.columns)
         for span in spans:
             path = upstream.layout.final(span.file.final)
             rows = RowSpan(path, span.first_row, span.rows, int(span.file.rows), span.file.bounds)
+            gone = FileLostError("a file of the table that is read is gone", where=path)
             try:
-                if storage.status(path) is None:
-                    raise FileLostError("a file of the table that is read is gone", where=path)
-                with storage.open_read(path) as handle:
-                    for batch in span_columns(handle, rows, self._options.columns):
-                        yield _with_folders(batch, span)
-            except (pa.ArrowException, ValueError) as error:
-                raise FileLostError(f"it cannot be read: {error}", where=path) from error
-            except OSError as error:
-                raise StorageUnavailableError(f"cannot be read: {error}", where=path) from error
+                for batch in read_stored(upstream.storage, rows, read, gone):
+                    yield _with_folders(batch, span)
             except NotInThisVersionError as error:
                 raise NotInThisVersionError(
                     "a table whose files are text, JSON, CSV or Avro is no source in this version",

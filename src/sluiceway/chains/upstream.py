@@ -3,11 +3,11 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from sluiceway.errors import LedgerCorruptError, SourceUnavailableError
-from sluiceway.ledger.driver_term import Owner
+from sluiceway.errors import SourceUnavailableError
+from sluiceway.ledger.driver_term import Owner, read_owner
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
+from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.ledger.row_places import RowBook
 from sluiceway.sources.contract import Inheritance, InheritedReady
@@ -15,7 +15,6 @@ from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
-from sluiceway.types.strict_json import StrictJsonError, decode
 
 _PREPARED_AT = "prepared_at"
 
@@ -56,7 +55,7 @@ class UpstreamLedger:
 
     def __init__(self, root: str, stores: Stores, book: RowBook) -> None:
         self.storage, place = open_storage(normalise_location(root), stores)
-        owner = read_owner(self.storage, place)
+        owner = upstream_owner(self.storage, place)
         self.ledger, self.route = owner.ledger, owner.route
         self.layout = LedgerLayout(place, owner.route)
         self.book = book
@@ -78,25 +77,15 @@ class UpstreamLedger:
             LedgerCorruptError: A record cannot be read.
             StorageUnavailableError: The store failed.
         """
-        records = [record for record, _ in self._log.records(self.book.slot + 1)]
-        self._published = max([self._published, *(each.published_through for each in records)])
-        for record in records:
-            if record.seq >= self._published and not self._is_there(record):
-                return
+        records = list(self._log.records(self.book.slot + 1))
+        ends = (record.published_through for record, _ in records)
+        self._published = max([self._published, *ends])
+        for record, _ in self._log.published(records, self._published):
             self._apply(record)
 
     def is_same(self) -> bool:
         """Whether the table is still the one whose ledger was read."""
-        return read_owner(self.storage, self.layout.table_root).ledger == self.ledger
-
-    def _is_there(self, record: Record) -> bool:
-        body = record.body
-        if isinstance(body, EpochRecord):
-            files = body.files
-        else:
-            files = body.added if isinstance(body, ReplaceRecord) else ()
-        places = (self.layout.final(file.final) for file in files)
-        return all(self.storage.status(place) is not None for place in places)
+        return upstream_owner(self.storage, self.layout.table_root).ledger == self.ledger
 
     def _apply(self, record: Record) -> None:
         body = record.body
@@ -135,23 +124,20 @@ class UpstreamLedger:
         return Inheritance(watermark_us, tuple(self._ready[:passed]))
 
 
-def read_owner(storage: Storage, root: str) -> Owner:
-    """To whom a table belongs.
+def upstream_owner(storage: Storage, root: str) -> Owner:
+    """To whom a table belongs that is read.
 
     Raises:
         SourceUnavailableError: The table has no owner: no driver has ever run for it.
-        LedgerCorruptError: What says so is damaged.
+        LedgerCorruptError: OWNER is damaged.
         StorageUnavailableError: The store failed.
     """
-    path = LedgerLayout(root, "").owner
-    raw = storage.read(path)
-    if raw is None:
+    layout = LedgerLayout(root, "")
+    owner = read_owner(storage, layout)
+    if owner is None:
         raise SourceUnavailableError(
             "no route of ours has ever filled the table; it is looked for again",
-            where=path,
+            where=layout.owner,
             hint="run the job that fills it",
         )
-    try:
-        return decode(raw, Owner)
-    except StrictJsonError as error:
-        raise LedgerCorruptError(f"not an OWNER: {str(error)[:200]}", where=path) from error
+    return owner

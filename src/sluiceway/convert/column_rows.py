@@ -1,14 +1,13 @@
 """Rows that come as columns, where other sources have payloads."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
 
 import pyarrow as pa
 
-Payload = bytes | None
+from sluiceway.types.payloads import Payload, PayloadRows
 
 
-class ColumnRows(Sequence[Payload]):
+class ColumnRows(PayloadRows):
     """Rows of a table. As payloads they are JSON, which is made of those alone that are asked for.
 
     Args:
@@ -26,14 +25,8 @@ class ColumnRows(Sequence[Payload]):
         rows: int = self.columns.num_rows
         return rows
 
-    @overload
-    def __getitem__(self, index: int) -> Payload: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Payload]: ...
-    def __getitem__(self, index: int | slice) -> Payload | list[Payload]:
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
-        row = range(len(self))[index]
+    def payload(self, row: int) -> Payload:
+        """See `PayloadRows`."""
         return self.payloads([row])[0]
 
     def __iter__(self) -> Iterator[Payload]:

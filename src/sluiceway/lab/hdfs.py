@@ -22,7 +22,7 @@ from sluiceway.lab.server import (
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder, write_private_file
-from sluiceway.lab.support import LOOPBACK, OnProgress
+from sluiceway.lab.support import LOG4J_SETTINGS, LOOPBACK, OnProgress
 
 NAME_NODE = "namenode"
 DATA_NODE = "datanode"
@@ -30,15 +30,6 @@ TOKEN_LIFE_S = 120
 TOKEN_LONGEST_LIFE_S = 180
 """Longest life of a delegation token of the lab's name node, renewed or not."""
 _QUICK = {"dfs.client.failover.max.attempts": "1", "dfs.client.failover.sleep.base.millis": "100"}
-_LOG_SETTINGS = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +242,7 @@ def write_hadoop_settings(
     core = {"fs.defaultFS": uri, **(common or {})}
     write_private_file(folder / "core-site.xml", hadoop_xml(core))
     write_private_file(folder / "hdfs-site.xml", hadoop_xml({"dfs.replication": "1", **settings}))
-    write_private_file(folder / "log4j2.properties", _LOG_SETTINGS)
+    write_private_file(folder / "log4j2.properties", LOG4J_SETTINGS)
 
 
 def hadoop_xml(settings: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from sluiceway.lab.server import (
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder, write_private_file
-from sluiceway.lab.support import LOOPBACK, OnProgress
+from sluiceway.lab.support import LOG4J_SETTINGS, LOOPBACK, OnProgress
 
 WAREHOUSE_FOLDER = "warehouse"
 _ASK_TIMEOUT_S = 10.0
@@ -29,15 +29,6 @@ _ASK_TIMEOUT_S = 10.0
 # It needs no defaults of jobs; on local disks the defaults in Hadoop's code suffice.
 _UNREAD = ("mapred-default.xml", "yarn-default.xml")
 _UNREAD_ON_LOCAL_DISKS = (*_UNREAD, "core-default.xml")
-_LOG_SETTINGS = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +106,7 @@ class MetastoreServer(LabServer):
             }
         write_private_file(site.folder / "conf" / "hive-site.xml", hadoop_xml(settings))
         write_private_file(site.folder / "conf" / "core-site.xml", hadoop_xml(common))
-        write_private_file(site.folder / "conf" / "hive-log4j2.properties", _LOG_SETTINGS)
+        write_private_file(site.folder / "conf" / "hive-log4j2.properties", LOG4J_SETTINGS)
         self._hide_defaults(site.folder / "conf")
 
     def _hide_defaults(self, folder: Path) -> None:

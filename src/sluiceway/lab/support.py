@@ -10,6 +10,15 @@ from pathlib import Path
 from sluiceway.errors import UnhealthyEnvironmentError
 
 LOOPBACK = "127.0.0.1"
+LOG4J_SETTINGS = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
+"""
 _LOWEST_PORT = 20_000
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FALLBACK_EPHEMERAL_START = 32_768

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import LeaseKeeper
@@ -15,6 +16,7 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.ledger.writer import LedgerWriter, fenced_by
 from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import StrictJsonError, decode
 
 LOOK_EVERY_S: Final = 10.0
 """Greatest age of a reading of the log that allows a change outside."""
@@ -103,6 +105,22 @@ class Owner:
     job: str
     route: str
     location: str
+
+
+def read_owner(storage: Storage, layout: LedgerLayout) -> Owner | None:
+    """To whom a table belongs; None when no driver has ever run for it.
+
+    Raises:
+        LedgerCorruptError: OWNER is damaged.
+        StorageUnavailableError: The store failed.
+    """
+    raw = storage.read(layout.owner)
+    try:
+        return None if raw is None else decode(raw, Owner)
+    except StrictJsonError as error:
+        raise LedgerCorruptError(
+            f"OWNER is unreadable: {str(error)[:200]}", where=layout.owner
+        ) from error
 
 
 def ledger_property(owner: Owner) -> str:

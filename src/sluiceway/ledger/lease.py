@@ -22,14 +22,10 @@ DEAD_AFTER_S = 10.0
 _WATCH_INTERVAL_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Content of `lease.json`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldByProcess:
+    """What every lease says of its owner: a `ProcessIdentity`, field by field."""
 
-    driver: str
-    term: int
-    counter: int
-    released: bool
     host: str
     boot_id: str
     pid: int
@@ -38,6 +34,16 @@ class Lease:
     def process(self) -> ProcessIdentity:
         """The owner's process."""
         return ProcessIdentity(self.host, self.boot_id, self.pid, self.start_ticks)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease(HeldByProcess):
+    """Content of `lease.json`."""
+
+    driver: str
+    term: int
+    counter: int
+    released: bool
 
 
 def read_lease(storage: Storage, path: str) -> Lease | None:

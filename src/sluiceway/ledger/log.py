@@ -1,12 +1,13 @@
 """Reading the log: slots and packs, tail, fold."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.packs import Packs
-from sluiceway.ledger.records import Record, decode_record
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.records import EpochRecord, Record, decode_record
 from sluiceway.ledger.snapshot import load_snapshot, read_hint
 from sluiceway.storage.contract import Storage
 
@@ -70,6 +71,33 @@ class LedgerLog:
                 seq += 1
             else:
                 return
+
+    def published(
+        self, records: Iterable[tuple[Record, bytes]], through: int
+    ) -> Iterator[tuple[Record, bytes]]:
+        """Of records in order, those up to the first one whose files are not all in the table.
+
+        Args:
+            records: Records and their bytes, as `records` gives them.
+            through: Slot below which all files are in the table (`published_through`).
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
+        for record, raw in records:
+            if record.seq >= through and not self._has_files(record):
+                return
+            yield record, raw
+
+    def _has_files(self, record: Record) -> bool:
+        """Whether the files that a record adds are all at their final names."""
+        body = record.body
+        if isinstance(body, EpochRecord):
+            files = body.files
+        else:
+            files = body.added if isinstance(body, ReplaceRecord) else ()
+        places = (self.layout.final(file.final) for file in files)
+        return all(self.storage.status(place) is not None for place in places)
 
     def _decoded(self, raw: bytes, seq: int) -> Record:
         path = self.layout.record(seq)

@@ -19,8 +19,9 @@ from sluiceway.errors import (
     StorageUnavailableError,
     WrongUsageError,
 )
-from sluiceway.host.process import ProcessIdentity, is_alive, own_identity
+from sluiceway.host.process import is_alive, own_identity
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.lease import HeldByProcess
 from sluiceway.ledger.lease_renewal import Renewal, process_renewals
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
@@ -34,20 +35,20 @@ _WATCH_INTERVAL_S = 0.5
 _LAST_WAIT_S = 5.0
 _VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-_MOST, _HEAD = 100, 80
+_MOST_CHARS = 100
+_KEPT_CHARS = 80
+"""Of a longer name; a hash of the whole follows."""
 
 
 def lease_name(text: str) -> str:
     """A name that a lease can have: the text itself, where it is not too long."""
-    if len(text) <= _MOST:
+    if len(text) <= _MOST_CHARS:
         return text
-    return f"{text[:_HEAD]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"{text[:_KEPT_CHARS]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderLease:
+class ReaderLease(HeldByProcess):
     """Content of `readers/<query>.json`.
 
     Attributes:
@@ -67,14 +68,6 @@ class ReaderLease:
     reader: str
     counter: int
     released: bool
-    host: str
-    boot_id: str
-    pid: int
-    start_ticks: int
-
-    def process(self) -> ProcessIdentity:
-        """The query's process."""
-        return ProcessIdentity(self.host, self.boot_id, self.pid, self.start_ticks)
 
 
 def read_reader_lease(storage: Storage, path: str) -> ReaderLease | None:

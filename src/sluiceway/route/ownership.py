@@ -8,14 +8,14 @@ and DATA come after the property. So a crash between any two steps differs from 
 from uuid import uuid4
 
 from sluiceway.errors import LedgerCorruptError, LedgerMismatchError
-from sluiceway.ledger.driver_term import Owner, ledger_property
+from sluiceway.ledger.driver_term import Owner, ledger_property, read_owner
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.records import TableIdentityRecord
 from sluiceway.sinks.contract import TableState
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import same_location
-from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
+from sluiceway.types.strict_json import BigInt, encode
 
 
 def table_identity(state: TableState) -> TableIdentityRecord:
@@ -42,15 +42,11 @@ def claim_table(storage: Storage, layout: LedgerLayout, state: TableState, job: 
         storage.make_folders(folder)
     wanted = Owner(uuid4().hex, job, layout.route, state.identity.location)
     storage.put_if_absent(layout.owner, encode(wanted), tmp_folder=layout.stage)
-    raw = storage.read(layout.owner)
-    if raw is None:
+    found = read_owner(storage, layout)
+    if found is None:
         raise LedgerCorruptError("OWNER was written and is gone", where=layout.owner)
     # Another may have put it and died before its sync; the fence must not outlast it.
     storage.sync_folder(layout.owner.rpartition("/")[0])
-    try:
-        found = decode(raw, Owner)
-    except StrictJsonError as error:
-        raise LedgerCorruptError(f"OWNER is unreadable: {error}", where=layout.owner) from error
     if (found.job, found.route) != (job, layout.route):
         raise LedgerMismatchError(
             f"{state.identity} is filled by job {found.job}, route {found.route}",

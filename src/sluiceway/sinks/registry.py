@@ -99,9 +99,9 @@ def column_names(table: TableOptions) -> tuple[str, ...]:
         MetastoreUnavailableError: Its catalog does not answer.
     """
     # Likewise.
-    from sluiceway.sinks.hive import found_table  # noqa: PLC0415
+    from sluiceway.sinks.hive.catalogs import hive_columns  # noqa: PLC0415
 
-    return found_table.column_names(table)
+    return hive_columns(table)
 
 
 def open_late_table(

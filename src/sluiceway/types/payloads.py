@@ -12,7 +12,23 @@ Payload = bytes | None
 Rows = NDArray[np.int64]
 
 
-class JoinedPayloads(Sequence[Payload]):
+class PayloadRows(Sequence[Payload]):
+    """Payloads that are made when they are asked for: by position, or a slice of them as a list."""
+
+    def payload(self, row: int) -> Payload:
+        """The payload of a row, counted from 0."""
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, index: int) -> Payload: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Payload]: ...
+    def __getitem__(self, index: int | slice) -> Payload | list[Payload]:
+        rows = range(len(self))[index]
+        return self.payload(rows) if isinstance(rows, int) else [self.payload(row) for row in rows]
+
+
+class JoinedPayloads(PayloadRows):
     """Sequences of payloads, one after the other.
 
     Args:
@@ -26,14 +42,8 @@ class JoinedPayloads(Sequence[Payload]):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    @overload
-    def __getitem__(self, index: int) -> Payload: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Payload]: ...
-    def __getitem__(self, index: int | slice) -> Payload | list[Payload]:
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
-        row = range(len(self))[index]
+    def payload(self, row: int) -> Payload:
+        """See `PayloadRows`."""
         number = bisect_right(self._ends, row)
         begin = self._ends[number - 1] if number else 0
         return self.parts[number][row - begin]

@@ -13,6 +13,11 @@ from sluiceway.types.strict_json import BigInt, encode
 COMPACT = "compact"
 
 
+def request_id(asked: object) -> str:
+    """What a request is known by: a hash of what it asks for, without who asks and why."""
+    return hashlib.sha256(encode(asked)).hexdigest()[:32]
+
+
 @dataclass(frozen=True, slots=True)
 class CompactRequest:
     """Partitions whose files are to be merged.
@@ -34,8 +39,7 @@ class CompactRequest:
     @property
     def id(self) -> str:
         """The same for the same partitions, whoever asks."""
-        asked = replace(self, operator="")
-        return hashlib.sha256(encode(asked)).hexdigest()[:32]
+        return request_id(replace(self, operator=""))
 
 
 class CompactionOutcome(StrEnum):
@@ -124,5 +128,4 @@ class ForgetRequest:
     @property
     def id(self) -> str:
         """The same for the same partitions, whoever asks."""
-        asked = replace(self, operator="", reason="")
-        return hashlib.sha256(encode(asked)).hexdigest()[:32]
+        return request_id(replace(self, operator="", reason=""))

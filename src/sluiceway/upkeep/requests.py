@@ -4,7 +4,6 @@ They are mail, never truth. A request's name is made of what it asks for, so tha
 the same request. The ledger says what was done of it.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +13,13 @@ from sluiceway.ledger.lane_records import LaneRange, LaneRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.storage.contract import FileStatus, Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode, loads
-from sluiceway.upkeep.partition_requests import COMPACT, FORGET, CompactRequest, ForgetRequest
+from sluiceway.upkeep.partition_requests import (
+    COMPACT,
+    FORGET,
+    CompactRequest,
+    ForgetRequest,
+    request_id,
+)
 
 REQUEST_VERSION = 1
 MOST_RANGES = 10_000
@@ -46,8 +51,7 @@ class LaneRequest:
     @property
     def id(self) -> str:
         """The same for the same rows and kind, whoever asks."""
-        asked = replace(self, operator="", reason="")
-        return hashlib.sha256(encode(asked)).hexdigest()[:32]
+        return request_id(replace(self, operator="", reason=""))
 
     def record(self) -> LaneRecord:
         """What opens its lane."""

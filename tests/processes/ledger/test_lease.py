@@ -1,5 +1,5 @@
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from sluiceway.types.strict_json import encode
 
 def lease(**changes: object) -> Lease:
     me = own_identity()
-    base = Lease("d1", 1, 0, False, me.host, me.boot_id, me.pid, me.start_ticks)  # noqa: FBT003
+    base = Lease("d1", 1, 0, released=False, **asdict(me))
     return replace(base, **changes)  # type: ignore[arg-type]
 
 

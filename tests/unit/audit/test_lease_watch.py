@@ -1,6 +1,6 @@
 """Whether a driver has a route, by its lease."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from sluiceway.audit.partition_wait import LeaseWatch
@@ -10,7 +10,7 @@ from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import encode
 
 HERE = own_identity()
-OWN = Lease("d", 1, 1, False, HERE.host, HERE.boot_id, HERE.pid, HERE.start_ticks)  # noqa: FBT003
+OWN = Lease("d", 1, 1, released=False, **asdict(HERE))
 ELSEWHERE = replace(OWN, host="far", boot_id="another")
 
 

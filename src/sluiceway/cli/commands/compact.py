@@ -11,6 +11,7 @@ from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.views.answers import print_document
 from sluiceway.cli.views.tables import print_table
+from sluiceway.cli.views.waiting import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -243,26 +244,16 @@ def _size(size_bytes: int) -> str:
     return f"{size:.1f} {_UNITS[unit]}" if unit else f"{size_bytes} B"
 
 
-class _Progress:
-    """One line on a terminal; nothing elsewhere."""
+class _Progress(ProgressLine):
+    """How many partitions of a route are done."""
 
     def __init__(self, route: str) -> None:
+        super().__init__()
         self._route = route
-        self._shown = ""
 
     def __call__(self, answer: "CompactAnswer | None", elsewhere: bool) -> None:
-        who = "the running driver" if elsewhere else "this process"
-        text = f"{self._route}: waiting for {who}"
+        far = None
         if answer is not None:
             done = len(answer.partitions)
-            text = f"{self._route}: {done} of {done + answer.waiting} partitions, by {who}"
-        if sys.stderr.isatty() and text != self._shown:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
-            self._shown = text
-
-    def end(self) -> None:
-        """Erase the line."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            self._shown = ""
+            far = f"{done} of {done + answer.waiting} partitions"
+        self.show(f"{self._route}: ", far, elsewhere=elsewhere)

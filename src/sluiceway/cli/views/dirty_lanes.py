@@ -14,6 +14,7 @@ from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import OutputFormat
 from sluiceway.cli.views.answers import print_document
 from sluiceway.cli.views.tables import printable
+from sluiceway.cli.views.waiting import ProgressLine
 from sluiceway.ledger.lane_records import LaneRange
 from sluiceway.upkeep.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest
 
@@ -192,30 +193,9 @@ def _print_lane(lane: "LaneState") -> None:
     sys.stdout.write(f"done: lane {lane.lane[:8]}, {counted(counts.read, 'row')}: {became}\n")
 
 
-class _Progress:
-    """One line on a terminal; nothing elsewhere.
-
-    Attributes:
-        by_driver: Whether a running driver has done the work.
-    """
-
-    def __init__(self) -> None:
-        self.by_driver = False
-        self._shown = ""
+class _Progress(ProgressLine):
+    """How many rows of a lane are done."""
 
     def __call__(self, lane: "LaneState | None", elsewhere: bool) -> None:
-        self.by_driver = elsewhere
-        who = "the running driver" if elsewhere else "this process"
-        text = f"waiting for {who}"
-        if lane is not None:
-            text = f"{lane.counts.read:,} of {lane.rows:,} rows, by {who}"
-        if sys.stderr.isatty() and text != self._shown:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
-            self._shown = text
-
-    def end(self) -> None:
-        """Erase the line."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            self._shown = ""
+        far = None if lane is None else f"{lane.counts.read:,} of {lane.rows:,} rows"
+        self.show("", far, elsewhere=elsewhere)

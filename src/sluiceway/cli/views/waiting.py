@@ -45,3 +45,37 @@ def servers_of(spec: "JobSpec") -> str:
                 address = one.metastore.uri
             shown[name] = f"{name} ({address})" if address else name
     return ", ".join(shown.values())
+
+
+class ProgressLine:
+    """One line about work that another process may do; shown on a terminal, nowhere else.
+
+    Attributes:
+        by_driver: Whether a running driver does the work.
+    """
+
+    def __init__(self) -> None:
+        self.by_driver = False
+        self._shown = ""
+
+    def show(self, start: str, far: str | None, *, elsewhere: bool) -> None:
+        """Show the line in place of the last one.
+
+        Args:
+            start: What the line begins with.
+            far: How far the work is; None while it has not begun.
+            elsewhere: Whether a running driver does it.
+        """
+        self.by_driver = elsewhere
+        who = "the running driver" if elsewhere else "this process"
+        text = start + (f"waiting for {who}" if far is None else f"{far}, by {who}")
+        if sys.stderr.isatty() and text != self._shown:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            self._shown = text
+
+    def end(self) -> None:
+        """Erase the line."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            self._shown = ""

@@ -4,15 +4,15 @@ import pickle
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from pyspark import TaskContext
 
 from sluiceway import __version__
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
-from sluiceway.schedule.runner import Bundle
 from sluiceway.types.strict_json import decode, encode
 from sluiceway.work.request import WorkAnswer, WorkRequest, carry_out
 from sluiceway.worker.bundle import run_bundle
@@ -28,9 +28,13 @@ RunTask = Callable[[Iterator[bytes]], Iterator[bytes]]
 """What a Spark task runs: its share of the work, packed, as the only item; gives its answers."""
 
 
-def packed(bundles: Sequence[Bundle]) -> tuple[bytes, ...]:
-    """Bundles as bytes, one a task, so that a worker unpacks only its own."""
-    return tuple(zlib.compress(pickle.dumps(bundle), level=1) for bundle in bundles)
+def packed(shares: Iterable[object]) -> tuple[bytes, ...]:
+    """Bundles or numbered requests as bytes, one item a task: a worker unpacks only its own."""
+    return tuple(zlib.compress(pickle.dumps(share), level=1) for share in shares)
+
+
+def _unpacked(share: bytes) -> Any:
+    return pickle.loads(zlib.decompress(share))  # noqa: S301 - our own
 
 
 def run_with_tokens(
@@ -75,8 +79,7 @@ def run_spark_task(bundles: Iterator[bytes]) -> Iterator[bytes]:
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
     for bundle in bundles:
-        plans: Bundle = pickle.loads(zlib.decompress(bundle))  # noqa: S301 - our own
-        for result in run_bundle(plans, attempt=attempt):
+        for result in run_bundle(_unpacked(bundle), attempt=attempt):
             counts, read = result.counts, sum(result.figures.bytes_read.values())
             yield _COUNTS.pack(int(counts.read), read, int(counts.dirty)) + encode(result)
     forget_archives()
@@ -85,11 +88,6 @@ def run_spark_task(bundles: Iterator[bytes]) -> Iterator[bytes]:
 def unpacked_result(raw: bytes) -> TaskResult:
     """What a task of an epoch has answered of one plan."""
     return decode(raw[_COUNTS.size :], TaskResult)
-
-
-def packed_shares(shares: Sequence[Sequence[tuple[int, WorkRequest]]]) -> tuple[bytes, ...]:
-    """Numbered requests as bytes, one item for each task."""
-    return tuple(zlib.compress(pickle.dumps(list(share)), level=1) for share in shares)
 
 
 def unpacked_answer(raw: bytes) -> tuple[int, WorkAnswer]:
@@ -105,8 +103,7 @@ def run_work(shares: Iterator[bytes]) -> Iterator[bytes]:
         shares: One, packed.
     """
     for packed_share in shares:
-        share: list[tuple[int, WorkRequest]]
-        share = pickle.loads(zlib.decompress(packed_share))  # noqa: S301 - our own
+        share: Sequence[tuple[int, WorkRequest]] = _unpacked(packed_share)
         attempt = _attempt_mark()
         for number, request in share:
             for answer in carry_out(request, time.process_time(), attempt):

@@ -9,7 +9,7 @@ from pyspark import SparkContext
 
 from sluiceway.driver.hdfs_tokens import HdfsTokens
 from sluiceway.driver.spark.background_jobs import JobFailedError, LowJob, LowJobs
-from sluiceway.driver.spark.spark_task import packed_shares, run_work, unpacked_answer
+from sluiceway.driver.spark.spark_task import packed, run_work, unpacked_answer
 from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.work.request import WorkAnswer, WorkRequest
@@ -150,10 +150,10 @@ class SparkWork:
 
 def _begin(jobs: LowJobs, about: str, requests: Sequence[WorkRequest], slots: int) -> _Work:
     shares = dealt([request.size_bytes for request in requests], slots)
-    packed = packed_shares([[(number, requests[number]) for number in share] for share in shares])
+    numbered = packed([[(number, requests[number]) for number in share] for share in shares])
     places = [request.place for request in requests if request.place is not None]
     about = f"{requests[0].route}: {about}"
-    job = jobs.begin(about, packed, run_work, places=places)
+    job = jobs.begin(about, numbered, run_work, places=places)
     return _Work(job, len(requests))
 
 

@@ -65,12 +65,7 @@ class CanalChangeDecoder(RowDecoder):
         }
         chosen = known_options(CANAL.name, options, known)
         key = {name.lower() for name in json.loads(chosen["key"] or "[]")}
-        self._other = OtherMessages(
-            skipped=chosen["other_messages"] == "skip",
-            tombstones_skipped=chosen["tombstones"] == "skip",
-            keyed=True,
-            applies=chosen[TRUNCATE] == "apply",
-        )
+        self._other = OtherMessages(chosen, keyed=True)
         self._moves = chosen["order"] == ONE_PARTITION
         self._table = tuple(chosen["table"].lower().split(".")) if chosen["table"] else ()
         self._schema = arrow_schema(schema)

@@ -86,12 +86,7 @@ class ChangeLogDecoder(RowDecoder):
         key = tuple(json.loads(chosen["key"] or "[]"))
         self._keyed = bool(key)
         moves = self._keyed and chosen["order"] == ONE_PARTITION
-        self._other = OtherMessages(
-            skipped=chosen["other_messages"] == "skip",
-            tombstones_skipped=chosen["tombstones"] == "skip",
-            keyed=self._keyed,
-            applies=chosen[TRUNCATE] == "apply",
-        )
+        self._other = OtherMessages(chosen, keyed=self._keyed)
         self._schema = arrow_schema(schema)
         self._collected = self._schema.append(KIND_FIELD) if key else self._schema
         schema = Schema(tuple(inner_settings(field) for field in schema.fields))

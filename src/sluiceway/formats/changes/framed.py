@@ -79,12 +79,7 @@ class FramedChangeDecoder(RowDecoder):
         check_columns(schema)
         key = tuple(json.loads(chosen["key"] or "[]"))
         self._keyed = bool(key)
-        self._other = OtherMessages(
-            skipped=chosen["other_messages"] == "skip",
-            tombstones_skipped=chosen["tombstones"] == "skip",
-            keyed=self._keyed,
-            applies=chosen[TRUNCATE] == "apply",
-        )
+        self._other = OtherMessages(chosen, keyed=self._keyed)
         self._schema = arrow_schema(schema)
         self._collected = self._schema.append(KIND_FIELD) if key else self._schema
         columns = Schema(tuple(inner_settings(field) for field in schema.fields))

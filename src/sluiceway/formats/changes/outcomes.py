@@ -1,6 +1,6 @@
 """Common parts of change-log decoders: messages that change no row, and kinds of rows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -29,19 +29,17 @@ class OtherMessages:
     """Handles messages that change no row. Created once a task.
 
     Args:
-        skipped: Whether they are skipped; else they are dirty. `SKIPPED_KINDS` are always skipped.
-        tombstones_skipped: Whether tombstones are skipped; else they are dirty.
+        options: Checked options of the format. Messages that `other_messages` or `tombstones` does
+            not skip are dirty; `SKIPPED_KINDS` are always skipped. A truncate empties a keyed table
+            where `truncate` says so; else it halts the route.
         keyed: Whether rows have a key.
-        applies: Whether a truncate empties the keyed table; else it halts the route.
     """
 
-    def __init__(
-        self, *, skipped: bool, tombstones_skipped: bool, keyed: bool, applies: bool = False
-    ) -> None:
-        self.tombstones_skipped = tombstones_skipped
-        self._skipped = skipped
+    def __init__(self, options: Mapping[str, str], *, keyed: bool) -> None:
+        self.tombstones_skipped = options["tombstones"] == "skip"
+        self._skipped = options["other_messages"] == "skip"
         self._keyed = keyed
-        self._applies = keyed and applies
+        self._applies = keyed and options[TRUNCATE] == "apply"
 
     def collect(
         self,

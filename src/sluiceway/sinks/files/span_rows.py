@@ -1,6 +1,6 @@
 """Some rows of a closed file that follow each other, as Arrow batches of the types asked for."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO
@@ -8,10 +8,11 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluiceway.errors import FileLostError, NotInThisVersionError
+from sluiceway.errors import FileLostError, NotInThisVersionError, StorageUnavailableError
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.merging import open_closed
 from sluiceway.sinks.files.reading import avro_records, format_by_name
+from sluiceway.storage.contract import Storage
 
 _BATCH_ROWS = 16_384
 ROWS_COLUMN = "_sw_rows"
@@ -53,9 +54,8 @@ def span_batches(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator
         pa.ArrowException: It is damaged, or a value does not have the type asked for.
         OSError: It cannot be read.
     """
-    read = 0
-    for rows, columns in _pieces(handle, span, schema):
-        read += rows
+    wanted = {each.name.lower() for each in schema}
+    for rows, columns in _pieces(handle, span, wanted, schema):
         arrays = [
             pa.nulls(rows, each.type)
             if (found := columns.get(each.name.lower())) is None
@@ -63,8 +63,6 @@ def span_batches(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator
             for each in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-    if read != span.rows:
-        raise _other_rows(span, f"{read} of {span.rows} rows are there")
 
 
 def span_columns(
@@ -88,41 +86,67 @@ def span_columns(
         pa.ArrowException: It is damaged.
         OSError: It cannot be read.
     """
-    read = 0
     wanted = set(names) or None
+    for rows, columns in _pieces(handle, span, wanted):
+        kept = {name: each for name, each in columns.items() if not wanted or name in wanted}
+        yield pa.RecordBatch.from_arrays(
+            [*kept.values(), pa.nulls(rows)], names=[*kept, ROWS_COLUMN]
+        )
+
+
+def read_stored(
+    storage: Storage,
+    span: RowSpan,
+    read: Callable[[BinaryIO, RowSpan], Iterator[pa.RecordBatch]],
+    gone: FileLostError,
+) -> Iterator[pa.RecordBatch]:
+    """Read rows of a file of a store, by `span_batches` or `span_columns`.
+
+    Args:
+        storage: The table's storage.
+        span: Which rows.
+        read: Reads them from the open file.
+        gone: The error for a file that does not exist.
+
+    Raises:
+        FileLostError: The file is gone, damaged, or not the one that was committed.
+        NotInThisVersionError: Rows of such files are not read.
+        StorageUnavailableError: The store failed.
+    """
+    try:
+        if storage.status(span.path) is None:
+            raise gone
+        with storage.open_read(span.path) as handle:
+            yield from read(handle, span)
+    except (pa.ArrowException, ValueError) as error:
+        raise FileLostError(f"it cannot be read: {error}", where=span.path) from error
+    except OSError as error:
+        raise StorageUnavailableError(f"cannot be read: {error}", where=span.path) from error
+
+
+def _pieces(
+    handle: BinaryIO, span: RowSpan, wanted: set[str] | None, schema: pa.Schema | None = None
+) -> Iterator[_Columns]:
+    """All rows of a span; `wanted` are names in lower case, None for all that the file has."""
     kind = format_by_name(span.path)
     if kind is FileFormat.PARQUET:
         pieces = _parquet_pieces(handle, span, wanted)
     elif kind is FileFormat.ORC:
         pieces = _orc_pieces(handle, span)
+    elif kind is FileFormat.AVRO and schema is not None:
+        pieces = _avro_pieces(handle, span, schema)
     else:
         raise NotInThisVersionError(
-            "rows of files that are neither Parquet nor ORC are not read here", where=span.path
+            "rows of text, JSON and CSV files are not read here",
+            where=span.path,
+            hint='option("content", "files") gives the files for a reader of Spark',
         )
+    read = 0
     for rows, columns in pieces:
         read += rows
-        kept = {name: each for name, each in columns.items() if not wanted or name in wanted}
-        yield pa.RecordBatch.from_arrays(
-            [*kept.values(), pa.nulls(rows)], names=[*kept, ROWS_COLUMN]
-        )
+        yield rows, columns
     if read != span.rows:
         raise _other_rows(span, f"{read} of {span.rows} rows are there")
-
-
-def _pieces(handle: BinaryIO, span: RowSpan, schema: pa.Schema) -> Iterator[_Columns]:
-    match format_by_name(span.path):
-        case FileFormat.PARQUET:
-            return _parquet_pieces(handle, span, {each.name.lower() for each in schema})
-        case FileFormat.ORC:
-            return _orc_pieces(handle, span)
-        case FileFormat.AVRO:
-            return _avro_pieces(handle, span, schema)
-        case _:
-            raise NotInThisVersionError(
-                "rows of text, JSON and CSV files are not read here",
-                where=span.path,
-                hint='option("content", "files") gives the files for a reader of Spark',
-            )
 
 
 def _parquet_pieces(handle: BinaryIO, span: RowSpan, wanted: set[str] | None) -> Iterator[_Columns]:

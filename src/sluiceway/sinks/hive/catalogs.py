@@ -47,6 +47,22 @@ def find_hive_table(options: TableOptions) -> TableIdentity:
         TableNotFoundError: It does not exist.
         MetastoreUnavailableError: The metastore does not answer.
     """
+    return identity_of(*_described(options))
+
+
+def hive_columns(options: TableOptions) -> tuple[str, ...]:
+    """Columns of a table that is read, its partition columns last, as its catalog spells them.
+
+    Raises:
+        TableNotFoundError: It does not exist.
+        MetastoreUnavailableError: The metastore does not answer.
+    """
+    _, found = _described(options)
+    return tuple(each.name for each in (*found.layout.columns, *found.partition_columns))
+
+
+def _described(options: TableOptions) -> tuple[str, MetastoreTable]:
+    """Address of the catalog, and the table as it has it."""
     client = open_catalog(
         options.metastore, options.timeout_s, options.stores, options.metastore_options
     )
@@ -56,7 +72,7 @@ def find_hive_table(options: TableOptions) -> TableIdentity:
         client.close()
     if table is None:
         raise table_not_found(options)
-    return identity_of(client.uris, table)
+    return client.uris, table
 
 
 def identity_of(uris: str, table: MetastoreTable) -> TableIdentity:

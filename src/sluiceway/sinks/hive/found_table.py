@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.sinks.hive.catalogs import open_catalog
 from sluiceway.sinks.hive.table_check import check_writable
-from sluiceway.sinks.table_options import FOLDER, TableOptions, table_not_found
+from sluiceway.sinks.table_options import FOLDER, TableOptions
 
 _TIMEOUT_S = 10.0
 
@@ -82,22 +81,3 @@ def read_metastore(table: TableOptions) -> ObservedMetastore | None:
         return ObservedMetastore(client.major_version(), client.database_location("default"))
     finally:
         client.close()
-
-
-def column_names(options: TableOptions) -> tuple[str, ...]:
-    """Columns of a table that is read, its partition columns last, as its catalog spells them.
-
-    Raises:
-        TableNotFoundError: It does not exist.
-        MetastoreUnavailableError: The metastore does not answer.
-    """
-    client = open_catalog(
-        options.metastore, options.timeout_s, options.stores, options.metastore_options
-    )
-    try:
-        found = client.get_table(options.database, options.table)
-    finally:
-        client.close()
-    if found is None:
-        raise table_not_found(options)
-    return tuple(each.name for each in (*found.layout.columns, *found.partition_columns))
