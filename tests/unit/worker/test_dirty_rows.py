@@ -46,6 +46,16 @@ def test_records_of_several_reads_and_logs_are_kept_in_order() -> None:
     assert int(found.written.counts.dirty) == 4
 
 
+def test_rows_that_different_stages_find_dirty_are_kept_in_order() -> None:
+    untimed: dict[str, object] = {"id": 1, "ts": None, "app": "x"}
+    found = run_task([[made_batch(0, [untimed, BAD, GOOD])]])
+    assert found.dirty == [(1, "null"), ("no", "bad_text")]
+
+
+def test_clean_rows_make_no_dirty_file() -> None:
+    assert run_task([[made_batch(0, [GOOD])]]).written.dirty_files == ()
+
+
 @pytest.mark.parametrize("rule", ["skip", "dirty"])
 def test_record_without_a_value_is_counted_whichever_way_it_goes(rule: str) -> None:
     good = made_batch(0, [GOOD])

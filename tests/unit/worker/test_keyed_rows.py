@@ -23,7 +23,7 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.pipeline import RowPipeline, Written
-from sluiceway.worker.plan import KeyForm, KeyRule, PlannedMetaColumn, TaskPlan
+from sluiceway.worker.plan import KeyForm, KeyRule, PartitionRule, PlannedMetaColumn, TaskPlan
 from sluiceway.worker.replayed_changes import SUPERSEDED
 from sluiceway.worker.row_rules import RowChoices
 from sluiceway.worker.write_behind import WriteBehind
@@ -350,6 +350,20 @@ def test_a_snapshot_that_begins_with_a_dirty_record_is_told(
     assert (counts.read, counts.written, counts.dirty, counts.expanded) == (3, 3, 1, 1)
 
 
+def test_each_snapshot_that_begins_with_a_dirty_record_is_told_in_a_partition_of_its_own(
+    tmp_path: Path,
+) -> None:
+    told = [read({"id": 8, "app": "a"}), *[read({"id": "x", "app": "a"}, "first")] * 2]
+    by_app = (PartitionRule("app", None, "app"),)
+    found = run_keyed(tmp_path, told, {"format": DEBEZIUM, "partitions": by_app})
+    assert [(row["id"], row[KIND_COLUMN]) for row in found.rows] == [
+        (8, RowKind.IMAGE),
+        (None, RowKind.FIRST_LOST),
+        (None, RowKind.FIRST_LOST),
+    ]
+    assert [file.values for file in found.written.files] == [("a",), (None,)]
+
+
 def test_a_record_that_is_two_rows_is_counted_as_read_once_and_expanded_once(
     tmp_path: Path,
 ) -> None:
@@ -375,17 +389,20 @@ class Judge:
 
     Attributes:
         superseded: Those keys.
+        unknown: A key of which it cannot say anything.
         sources: Where the rows that it was asked about were read from.
     """
 
-    def __init__(self, *superseded: int) -> None:
+    def __init__(self, *superseded: int, unknown: int | None = None) -> None:
         self.superseded = superseded
+        self.unknown = unknown
         self.sources: list[str] = []
 
     def judge(self, rows: pa.RecordBatch, sources: Sequence[str]) -> Verdict:
         self.sources += sources
         keys = rows.column("id").to_pylist()
-        return Verdict(np.array([key in self.superseded for key in keys], np.bool_), {})
+        unknown = {row: "why" for row, key in enumerate(keys) if key == self.unknown}
+        return Verdict(np.array([key in self.superseded for key in keys], np.bool_), unknown)
 
 
 def test_a_replay_leaves_out_what_a_later_change_has_overtaken_and_counts_it(
@@ -399,6 +416,23 @@ def test_a_replay_leaves_out_what_a_later_change_has_overtaken_and_counts_it(
     counts = found.written.counts
     assert (counts.read, counts.written, counts.skipped) == (3, 1, 2)
     assert found.written.notes == {SUPERSEDED: 2}
+
+
+def test_a_replayed_record_that_is_two_rows_is_expanded_once(tmp_path: Path) -> None:
+    told: list[dict[str, object]] = [
+        {"type": "update", "data": {"id": 2, "app": "a"}, "old": {"id": 1}}
+    ]
+    choice = FormatChoice("maxwell", (("key", '["id"]'), ("order", "one_partition")))
+    counts = run_keyed(tmp_path, told, {"format": choice}, Judge(1)).written.counts
+    assert (counts.read, counts.written, counts.expanded, counts.skipped) == (1, 1, 1, 1)
+
+
+def test_a_replay_keeps_as_dirty_what_cannot_be_judged(tmp_path: Path) -> None:
+    told = [change("c", None, {"id": key, "app": "a"}) for key in (3, 1, 2)]
+    found = run_keyed(tmp_path, told, {"format": DEBEZIUM}, Judge(1, unknown=3))
+    assert [row["id"] for row in found.rows] == [2]
+    counts = found.written.counts
+    assert (counts.written, counts.skipped, counts.dirty) == (1, 1, 1)
 
 
 def test_a_replay_does_not_tell_once_more_that_a_snapshot_began(tmp_path: Path) -> None:

@@ -66,6 +66,13 @@ def test_rows_that_where_leaves_out_say_how_far_time_is(where: str) -> None:
     assert found.written.counts.balanced()
 
 
+def test_rows_that_where_leaves_out_need_no_event_time() -> None:
+    rows: list[dict[str, object]] = [{"id": 1, "ts": 5}, {"id": 2, "ts": 5}]
+    choices = RowChoices(where="id = 2")
+    found = run_task([[made_batch(0, rows)]], event_time=None, partitions=(), choices=choices)
+    assert (greatest(found), found.ids) == ([None], {"": [2]})
+
+
 def test_row_that_where_leaves_out_counts_for_the_time_at_which_it_was_read() -> None:
     ahead: dict[str, object] = {"id": 1, "ts": NOW_US + HOUR_US // 2}
     (newest,) = greatest(run_task([[made_batch(0, [ahead])]], choices=RowChoices(where="id = 2")))
