@@ -31,8 +31,11 @@ class PlannedSpan:
     """A span with all that a task needs of it.
 
     Attributes:
+        rows: The file and which of its rows.
         partition: Name of its partition.
-        values: Values of the partition columns, as the ledger has them.
+        values: Values of the partition columns, as the ledger has them; None is null.
+        slot: Slot that brought the rows.
+        place: Number of the first row in the order of the log.
     """
 
     rows: RowSpan
@@ -48,8 +51,10 @@ class SpanTask:
 
     Attributes:
         root: Folder of the table, as its storage names it.
+        stores: How the store of the table is reached.
         names: Names of the partition columns.
-        files: Rows are the spans themselves.
+        spans: What is read, in the order of the rows.
+        files: Whether each row describes a span, in place of the rows in it.
     """
 
     root: str
@@ -69,7 +74,7 @@ class SpanPartition(InputPartition):  # type: ignore[misc]  # Spark's class has 
 def planned(
     config: RouteConfig, ledger: OpenLedger, spans: Sequence[FileSpan], *, files: bool
 ) -> list[SpanPartition]:
-    """Tasks that read these spans, of some size each; called on the driver."""
+    """Tasks that read these spans, about 128 MiB each; called on the driver."""
     names = tuple(column.name for column in config.table.partition_columns)
     layout = ledger.log.layout
     found: list[list[PlannedSpan]] = []

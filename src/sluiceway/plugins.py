@@ -124,7 +124,7 @@ def _by_name(points: Iterable[EntryPoint]) -> dict[str, tuple[EntryPoint, ...]]:
 
 
 def _own(found: Any) -> Any:
-    """An object of this package; one that is named is imported now, and others are not."""
+    """An object of this package; what is named is imported now, and the rest is not."""
     if not isinstance(found, str):
         return found
     module, _, name = found.partition(":")

@@ -157,7 +157,9 @@ def test_each_hour_is_announced_once_whole_and_in_order_to_readers_and_receivers
                     for partition in range(SILENT):
                         writer.write(topic, events.last_of(9), partition=partition)
                     driver.wait_for_event("committed", commits + 1)
-                driver.wait_until(lambda: why(job, 8, capsys)["told"] == told, "who was told of it")
+                driver.wait_until(
+                    lambda: why(job, 8, capsys)["announced_to"] == told, "who was told of it"
+                )
                 # What is behind an open transaction is not read, although it is there.
                 with writer.transaction(topic, events.rows(10)) as lagging:
                     writer.write(topic, events.rows(13, 14, 15, 16), partition=LAGGING)

@@ -120,11 +120,11 @@ def test_receivers_that_are_down_are_told_all_once_in_order_when_they_are_back(
             _see_both_wait(told, hook, 4)
             hook.come_up()
             wait_for(lambda: len(hook.told) >= 4)
-            wait_for(lambda: told.why(11)["told"] == {"webhook": True, "kafka": False})
+            wait_for(lambda: told.why(11)["announced_to"] == {"webhook": True, "kafka": False})
             wait_for(lambda: [each.split(":")[0] for each in told.untold()] == ["tell-kafka"])
-            assert "Not told of it yet: kafka" in told.why(8)["text"]
+            assert "Not announced yet to: kafka" in told.why(8)["text"]
             gate.open()
-            wait_for(lambda: told.why(11)["told"] == {"webhook": True, "kafka": True})
+            wait_for(lambda: told.why(11)["announced_to"] == {"webhook": True, "kafka": True})
             wait_for(lambda: told.untold() == [])
             write(writer, topic, 13)
             messages = told_keys(bootstrap_servers, told_topic, 5)
@@ -140,6 +140,6 @@ def _see_both_wait(told: Told, hook: HookServer, count: int) -> None:
     assert "does not answer" in webhook
     assert kafka.startswith(f"tell-kafka: {count} announcements wait: ")
     found = told.why(8)
-    assert (found["reason"], found["told"]) == ("ready", {"webhook": False, "kafka": False})
-    assert "Not told of it yet: webhook, kafka" in found["text"]
+    assert (found["reason"], found["announced_to"]) == ("ready", {"webhook": False, "kafka": False})
+    assert "Not announced yet to: webhook, kafka" in found["text"]
     assert hook.told == []

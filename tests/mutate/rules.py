@@ -88,12 +88,12 @@ def read_rules(table: Path = TABLE) -> list[Rule]:
     for line in table.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         # A rule's name may lead to where it is explained.
-        name = re.fullmatch(r"\[?([PIR]\d+)(?:\]\(\S+\))?", cells[0]) if len(cells) == 4 else None
+        name = re.fullmatch(r"\[?([PIR]\d+)(?:\]\(\S+\))?", cells[0]) if len(cells) == 3 else None
         if name is not None:
-            tests = [*_TEST.findall(cells[3])]
-            for file in _FILE.findall(cells[3]):
+            tests = [*_TEST.findall(cells[2])]
+            for file in _FILE.findall(cells[2]):
                 tests += _tests_in(ROOT / "tests" / file)
-            rows.append(Rule(name[1], (*_CODE.findall(cells[2]),), tuple(dict.fromkeys(tests))))
+            rows.append(Rule(name[1], (*_CODE.findall(cells[1]),), tuple(dict.fromkeys(tests))))
     return rows
 
 

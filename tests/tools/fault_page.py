@@ -38,8 +38,9 @@ def results_block(cells: Sequence[Cell], known: Mapping[str, Kept]) -> str:
     }
     all_green = closing["green"] == len(cells) and not points
     lines.append("All cells are green." if all_green else "**Not all cells are green.**")
-    lines += ["", "| cells | number | which |", "|---|---|---|"]
-    lines.append(f"| green | {closing['green']:,} | |")
+    if not all_green:
+        lines += ["", "| cells | number | which |", "|---|---|---|"]
+        lines.append(f"| green | {closing['green']:,} | |")
     for what, names in (
         ("red", red),
         ("whose failpoint was not met", missed),

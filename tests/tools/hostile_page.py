@@ -131,7 +131,7 @@ class HostileAnswers:
             "version": 0,
             "text": f"{route} {bad}",
             "holders": [{**holder, "behind_records": 7}],
-            "told": {bad: True},
+            "announced_to": {bad: True},
             **dict.fromkeys(times, -NEVER_MS),
         }
 

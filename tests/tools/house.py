@@ -50,6 +50,7 @@ _COMMAND = re.compile(r"(?:`|^\$ |^)sluiceway ([a-z]+(?:-[a-z]+)*)\b(?![=:])", r
 _METRIC = re.compile(r"\bsluiceway_[a-z_]+[a-z]\b")
 _METRIC_ROW = re.compile(r"^\| `([a-z_]+)` \| (?:counter|gauge|histogram) \|", re.MULTILINE)
 _TICKED = re.compile(r"`([a-z_]+)`")
+_COMMENT = re.compile(r"(?:^|\s)# (.*)")
 _STUB = re.compile(r"^\s+\w+: Of the\b", re.MULTILINE)
 
 
@@ -229,14 +230,47 @@ def docstrings() -> Iterator[str]:
                 yield ast.get_docstring(node, clean=False) or ""
 
 
+def texts_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of each comment, docstring and message of a module.
+
+    A message is a text with a blank in it. A value in an f-string counts as `x`.
+    """
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if comment := _COMMENT.search(line):
+            yield number, comment[1]
+    inner: set[int] = set()
+    for node in nodes_of(path):  # A text comes before the texts that it is made of.
+        if isinstance(node, ast.JoinedStr):
+            inner |= {id(part) for part in node.values}
+            text = "".join(_shown(part) for part in node.values)
+        else:
+            text = _shown(node) if isinstance(node, ast.Constant) and id(node) not in inner else ""
+        if " " in text:
+            yield node.lineno, text
+
+
+def _shown(part: ast.AST) -> str:
+    return str(part.value) if isinstance(part, ast.Constant) else "x"
+
+
 def prose(path: Path) -> str:
     """A page without what stands in fences."""
     return _FENCE.sub("", path.read_text("utf-8"))
 
 
+def words_in_code() -> list[str]:
+    """Where comments, docstrings and messages say what plain English says otherwise."""
+    return [
+        f"{path.relative_to(ROOT)}:{begin + line - 1}: {name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for begin, text in texts_of(path)
+        for name, line in found_in(text)
+    ]
+
+
 def banned_words() -> int:
-    """How often pages and docstrings say what plain English says otherwise."""
-    return plain_words.banned_words() + sum(1 for text in docstrings() for _ in found_in(text))
+    """How often pages and code do so."""
+    return plain_words.banned_words() + len(words_in_code())
 
 
 def stub_docs() -> int:
@@ -324,6 +358,7 @@ def main() -> None:
     _listed("cycle", [", ".join(each) for each in cycles()])
     _listed("large room", [f"{room}: {n}" for room, n in rooms().items() if n > MOST_FILES])
     _listed("metaphor", metaphors())
+    _listed("word", words_in_code())
     print(json.dumps(figures()))
 
 

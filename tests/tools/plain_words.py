@@ -1,4 +1,4 @@
-"""Words that documents do not use, and where they are: `python -m tools.plain_words`."""
+"""Words that texts do not use, and where documents have them: `python -m tools.plain_words`."""
 
 import re
 import sys
@@ -12,10 +12,11 @@ BANNED = {
     "tells": r"\btells\b",
     "anew": r"\banew\b",
     "nobody": r"\bnobody\b",
-    "behind, for after": r"\bbehind (?:it|them|this|that|these|those|each|every|one)\b",
+    "behind, for after": r"\bbehind (?:it|them|this|that|these|those|each|every|one|ours|its|"
+    r"the (?:record|row|slot|file|schema|commit))\b|\b(?:came|comes|lands) behind\b",
     "beside": r"\bbeside\b",
     "as of": r"\bas of\b",
-    "one that": r"\b(?:is|no|only) one that\b",
+    "one that": r"(?<!the )\bone that\b",
     "those that": r"\bthose that\b",
     "what is there": r"\bwhat is there\b",
 }

@@ -220,7 +220,7 @@ def _keys(ledger: LedgerLog, file: DirtyFile) -> pa.Table:
         raise StorageUnavailableError(
             f"it has other rows than the {size} that were committed",
             where=file.record.final,
-            hint="`sluiceway verify JOB --deep` tells what is wrong with it",
+            hint="`sluiceway verify JOB --deep` says what is wrong with it",
         )
     return pa.Table.from_batches(batches)
 

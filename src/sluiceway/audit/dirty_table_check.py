@@ -114,7 +114,7 @@ def _problems(
             elif day in shown:
                 yield from _differences(table.storage, each, copy, deep=deep)
     if waiting:
-        yield "", str(table), f"{waiting} dirty files behind its place: they may not be in it yet"
+        yield "", str(table), f"{waiting} dirty files after its place: they may not be in it yet"
     ours = {copy.rpartition("/")[2] for copy in named}
     for day in sorted(shown):
         for status in table.storage.list(table.folder(day)):

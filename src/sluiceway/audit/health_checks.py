@@ -254,7 +254,7 @@ def _metastore(config: RouteConfig) -> Iterator[Finding]:
         return
     if seen is None:
         return
-    shown = f"version {seen.version}" if seen.version else "does not tell its version"
+    shown = f"version {seen.version}" if seen.version else "does not say its version"
     if seen.default_location is None:
         fix = "run `schematool -initSchema`, or name another metastore"
         found = f"{shown}; no database `default`"

@@ -192,7 +192,7 @@ def _check_through(
             said = "it is not in the history of main: rolled back or replaced"
             report.add(_LAKE, f"snapshot {through.snapshot_id}", said)
         case Lineage.UNPROVEN:
-            report.unchecked.append("snapshots behind ours were expired: history not followed")
+            report.unchecked.append("snapshots after ours were expired: history not followed")
         case Lineage.GOOD:
             return
 
@@ -278,7 +278,7 @@ def _check_waiting(place: LedgerPlace, ledger: _Ledger, through: int, report: Ve
             report.files += 1
             named = place.storage.has_file(place.layout.final(final))
             if not named and not place.storage.has_file(place.layout.attempt(staged)):
-                said = "it waits for its snapshot, and is neither staged nor beside the ledger"
+                said = "it waits for its snapshot, and is neither staged nor next to the ledger"
                 report.add("file_missing", final, said)
 
 
@@ -339,7 +339,7 @@ def lake_files(config: RouteConfig, below: str = "") -> TableFiles:
         for task in table.scan().plan_files():
             if task.delete_files:
                 raise NotInThisVersionError(
-                    "files of the table have deleted rows, which a list of files does not tell",
+                    "files of the table have deleted rows, which a list of files does not show",
                     where=where,
                     hint="read it with an engine that knows Iceberg",
                 )

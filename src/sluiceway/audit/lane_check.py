@@ -64,7 +64,7 @@ class LaneCheck:
         wanted = sorted(map(_copied, self.files_read(body)))
         if wanted == sorted(map(_copied, (*body.files, *body.late_files))):
             return []
-        return [f"lane {body.lane}: epoch {body.epoch} has other files than those that it read"]
+        return [f"lane {body.lane}: epoch {body.epoch} has other files than it read"]
 
     def row_problems(
         self, body: LaneDataRecord, columns: OriginColumns, places: Mapping[str, str]

@@ -14,7 +14,7 @@ from sluiceway.audit.partition_why import (
     explain,
     receiver_names,
     with_driver,
-    with_told,
+    with_receivers,
 )
 from sluiceway.audit.upstream import with_upstream
 from sluiceway.errors import (
@@ -159,14 +159,14 @@ class PartitionWatch:
             ledger = self._ledger = read_ledger(find_ledger(self._config))
         else:
             ledger.log.advance(ledger.fold)
-        ready, told = self._config.ready, dict[str, int]()
+        ready, through = self._config.ready, dict[str, int]()
         for name in receiver_names(ready):
-            told[name] = announced_through(ledger.log.storage, ledger.log.layout, name)
+            through[name] = announced_through(ledger.log.storage, ledger.log.layout, name)
         why = explain(ledger.fold, ready, self._rule, self._requested, self._clock_us())
         if ledger.fold.sealed.get(why.prefix, NEVER_CLOSED) != NEVER_CLOSED:
             why = replace(why, version=_facts(ledger, why.prefix).version)
         why = with_upstream(self._config, ledger.fold, why)
-        why = with_told(ledger.fold, why, told)
+        why = with_receivers(ledger.fold, why, through)
         if self._lease is None:
             self._lease = LeaseWatch(ledger.log.storage, ledger.log.layout.lease)
         return with_driver(why, runs=self._lease.check() if why.reason in BY_DRIVER else None)

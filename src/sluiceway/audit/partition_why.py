@@ -110,7 +110,7 @@ class WaitExplanation:
         holders: Source partitions that keep it open, the slowest first.
         expected_us: When it may be closed if the pace stays as it is; None when not known.
         shown: Whether the metastore is known to show what was announced; None without a READY.
-        told: Whether each receiver of announcements has the last one.
+        announced_to: Receiver of announcements -> whether it has the last one.
         counts: Row counts of an open time that needs them (`ready.counts`); None for others.
         driver_runs: Whether a driver works for the route; None when that is not known.
     """
@@ -129,7 +129,7 @@ class WaitExplanation:
     holders: tuple[Holder, ...] = ()
     expected_us: int | None = None
     shown: bool | None = None
-    told: dict[str, bool] = field(default_factory=dict)
+    announced_to: dict[str, bool] = field(default_factory=dict)
     counts: ObservedCounts | None = None
     driver_runs: bool | None = None
 
@@ -228,7 +228,9 @@ def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
     return tuple(name for name, rule in known.items() if rule is not None)
 
 
-def with_told(fold: FoldState, why: WaitExplanation, through: Mapping[str, int]) -> WaitExplanation:
+def with_receivers(
+    fold: FoldState, why: WaitExplanation, through: Mapping[str, int]
+) -> WaitExplanation:
     """The explanation, with who has the last announcement.
 
     Args:
@@ -239,10 +241,10 @@ def with_told(fold: FoldState, why: WaitExplanation, through: Mapping[str, int])
     closed = fold.closed.get(why.prefix)
     if closed is None or not closed.version or why.reason is Reason.EXPIRED:
         return why
-    told = {name: slot > closed.ready_seq for name, slot in through.items()}
-    waiting = [name for name, knows in told.items() if not knows]
-    more = f". Not told of it yet: {', '.join(waiting)}" if waiting else ""
-    return replace(why, told=told, text=why.text + more)
+    has = {name: slot > closed.ready_seq for name, slot in through.items()}
+    waiting = [name for name, knows in has.items() if not knows]
+    more = f". Not announced yet to: {', '.join(waiting)}" if waiting else ""
+    return replace(why, announced_to=has, text=why.text + more)
 
 
 def with_driver(why: WaitExplanation, *, runs: bool | None) -> WaitExplanation:
@@ -273,7 +275,7 @@ def _waiting(
     else:
         why = replace(why, reason=Reason.IN_ORDER, text="what is before it is closed first")
         if now_us < period.end_us:
-            over = f"its time is over at {moment(period.end_us)}"
+            over = f"its time ends at {moment(period.end_us)}"
             return _with_counts(fold, replace(why, reason=Reason.NOT_OVER, text=over))
     if why.reason not in (Reason.CLOSING, Reason.IN_ORDER) or ready.counts is None:
         return _with_counts(fold, why)
@@ -337,10 +339,10 @@ def _open(
     mark = "There is no watermark yet"
     if watermark_us is not None:
         mark = f"The watermark is {moment(watermark_us)}"
-    left = f"{mark}, it is closed at {moment(bound_us)}"
+    left = f"{mark}; the time closes when it reaches {moment(bound_us)}"
     holders = _holders(fold, rule, bound_us)
     if now_us < period.end_us:
-        text = f"its time is over at {moment(period.end_us)}. {left}"
+        text = f"its time ends at {moment(period.end_us)}. {left}"
         behind = [each for each in holders if _is_behind(each)]
         if behind:
             text = f"{text}. {_named(behind, now_us)}"

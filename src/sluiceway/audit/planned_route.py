@@ -83,7 +83,7 @@ class PlannedStart:
         offset: The first offset.
         how: `committed`, or how the offset was found, in the words of a job file's start.
         log_start: First offset that can still be read.
-        log_end: First one that cannot be read yet.
+        log_end: First offset that cannot be read yet.
     """
 
     partition: SourcePartition

@@ -44,8 +44,10 @@ class PointRequest:
 
     Attributes:
         slot: The state with this slot's rows; None for no slot.
-        at_ms: All that was prepared up to this time by the drivers' clocks, ms since the epoch.
-        ready: An announced time of the table; only what is below it, as it was announced.
+        at_ms: All that was prepared up to this time by the drivers' clocks, ms since the epoch;
+            None for no time.
+        ready: An announced time of the table, `dt=20261128/hr=08`: its rows alone, as it was
+            announced. Empty for no such limit.
         below: A partition, or a folder above some; empty for the whole table.
     """
 
@@ -57,7 +59,13 @@ class PointRequest:
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """First offset of a source partition that the rows do not hold."""
+    """Where a reader of the topics goes on after the rows.
+
+    Attributes:
+        topic: The topic.
+        partition: Its log: a number, or `broker/queue`.
+        offset: First offset that the rows do not hold.
+    """
 
     topic: str
     partition: LogKey

@@ -12,7 +12,14 @@ from sluiceway.ledger.row_places import LetGo
 
 @dataclass(frozen=True, slots=True)
 class PointFile:
-    """Rows `[first_row, first_row + rows)` of a file; `partition` is empty in a table without."""
+    """Rows of one file.
+
+    Attributes:
+        path: Path of the file, as its storage names it.
+        first_row: Number of the first row, counted from 0.
+        rows: How many rows from there on.
+        partition: `dt=20261120/hr=08`; empty in a table without partitions.
+    """
 
     path: str
     first_row: int

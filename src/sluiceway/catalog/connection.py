@@ -156,7 +156,7 @@ Answer = TypeVar("Answer")
 
 _CONNECT_TIMEOUT_S = 5.0
 _SCHEME = "thrift://"
-_PERHAPS_TLS = "one that wants TLS answers like this; its connection needs `tls` then"
+_PERHAPS_TLS = "a metastore that wants TLS answers like this; its connection needs `tls` then"
 _NOT_THERE = "start it, or correct the `uri` of its connection; a firewall may be between"
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 

@@ -22,7 +22,7 @@ class UpstreamOptions:
 
     Attributes:
         name: `database.table`.
-        metastore: Of its catalog, as `TableOptions.metastore`.
+        metastore: Address of its catalog, as `TableOptions.metastore`.
         metastore_options: How that is reached, besides its address.
         stores: How the store that it lies on is reached.
         columns: Names of what is read, in lower case; none reads all.

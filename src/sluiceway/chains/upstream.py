@@ -24,6 +24,7 @@ class _Step:
     """A DATA record of the table.
 
     Attributes:
+        slot: Its slot.
         end: Place after its last row.
         at_ms: When it was prepared, by its driver's clock; 0 unknown.
         watermark_us: Watermark of the upstream route at that record, in microseconds; None before
@@ -42,11 +43,11 @@ class UpstreamLedger:
     Args:
         root: Where the table lies.
         stores: How its store is reached.
-        book: Of its rows: one that knows arrivals maps places to files.
+        book: Rows and files of the table so far.
 
     Attributes:
         ledger: Uuid of the ledger.
-        route: That fills the table.
+        route: Name of the route that fills the table.
 
     Raises:
         SourceUnavailableError: No driver has ever run for it.

@@ -72,7 +72,7 @@ VERBS = (
     Verb("status", "Show how each route is."),
     Verb("ledger", "Show what was committed."),
     Verb("verify", "Check the ledger against files and broker."),
-    Verb("gc", "Remove what dead attempts left behind."),
+    Verb("gc", "Remove what dead attempts have left."),
     Verb("offsets", "Show committed ends; move them."),
     Verb("partitions", "Show partitions; wait for them."),
     Verb("files", "List the files of a table."),

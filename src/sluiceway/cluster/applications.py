@@ -247,7 +247,7 @@ def now_ms() -> int:
 def _made(
     kind: type[_Record], found: Mapping[str, Any], parts: Mapping[str, type]
 ) -> _Record | None:
-    """The fields of a record; None when one that this version needs is missing.
+    """The fields of a record; None when a field that this version needs is missing.
 
     Unknown fields come from a newer version.
     """

@@ -55,7 +55,7 @@ PYTHONNOUSERSITE=1
 export LD_LIBRARY_PATH PYTHONNOUSERSITE
 """
 _SITE = """\
-\"\"\"The packages of this archive are beside it, wherever the interpreter would look.\"\"\"
+\"\"\"The packages of this archive are next to it, wherever the interpreter would look.\"\"\"
 
 import site
 import sys

@@ -183,7 +183,7 @@ def yarn_state(application: str, user: YarnUser) -> YarnState:
     fields = dict(_FIELD.findall(said))
     if "State" not in fields:
         raise SubmissionError(
-            f"YARN does not tell how {application} is:\n{_tail(said)}",
+            f"YARN does not say how {application} is:\n{_tail(said)}",
             hint="is HADOOP_CONF_DIR that of the submission?",
         )
     diagnostics = fields.get("Diagnostics", "").strip()
@@ -226,7 +226,7 @@ def yarn_log(application: str, user: YarnUser) -> str:
     if found is None:
         raise SubmissionError(
             f"no driver of {application} runs now, and its node keeps the log",
-            hint=f"of one that has ended: `yarn logs -applicationId {application}`",
+            hint=f"of an application that has ended: `yarn logs -applicationId {application}`",
         )
     address = f"{found[1]}/ws/v1/node/containers/{found[2]}/logs/stdout"
     try:

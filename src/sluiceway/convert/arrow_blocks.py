@@ -243,7 +243,7 @@ class _Salvage:
             segments += [rows[middle:], rows[:middle]]
 
     def _without_kind(self, rows: Rows, row: int, failure: str) -> Rows | None:
-        """The rows to read next, after one that has a value of the wrong kind.
+        """The rows to read next, after a row with a value of the wrong kind.
 
         Returns:
             None when no similar rows can be found.

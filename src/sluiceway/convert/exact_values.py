@@ -67,7 +67,7 @@ Readers = dict[JsonKind, Convert]
 
 _NESTED = (ListType, MapType, StructType)
 _TIMES = (DateType, TimestampType, LocalTimestampType)
-_NO_ZONE = "it is the time of a clock on a wall: name a `timezone` beside the column"
+_NO_ZONE = "it is the time of a clock on a wall: give the column a `timezone`"
 _NON_FINITE = {
     f"{sign}{word}": float(f"{sign}{word}")
     for word in ("NaN", "Inf", "Infinity")

@@ -31,7 +31,7 @@ _NUMBER = IntegerType | DecimalType | FloatType
 
 
 class UntypedError(ValueError):
-    """Values have no common type, or one that no column has; holds the reason."""
+    """Values have no common type, or a type that no column has; holds the reason."""
 
 
 def is_field_name(key: str) -> bool:

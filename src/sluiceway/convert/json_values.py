@@ -126,7 +126,7 @@ def _shown_bytes(value: bytes) -> str:
 
 
 def _shown_time(value: TypedTime) -> str:
-    """The time; one that no calendar or no day has is shown as its number and unit."""
+    """The time; where no calendar or no day has it, its number and unit."""
     try:
         return time_text(value)
     except ValueError:

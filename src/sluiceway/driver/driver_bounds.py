@@ -18,8 +18,8 @@ PYTHON_MIB = 512
 """Memory of the driver's own process in the sum: an estimate, not a limit."""
 
 _MIB_OF = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
-# The loop, the writer of status files, the health and metrics server, the one that waits for
-# Ctrl-C, and the one that hands epochs to Spark.
+# The loop, the writer of status files, the health and metrics server, the thread that waits for
+# Ctrl-C, and the thread that hands epochs to Spark.
 _SINGLE_THREADS = 5
 
 

@@ -1,7 +1,7 @@
 """The job's loop: one Spark job an epoch for all routes, each route's commit its own.
 
 The next epoch is planned and runs while the one before is committed. Its own commit begins when the
-other's outcome is known, and never after one that did not land (commit rule 3).
+other's outcome is known, and never after a commit that did not land (commit rule 3).
 
 A route that fails waits alone and comes back by itself, or halts alone. A halted route is started
 again from time to time if its cause can go away. A route whose epoch waits for a commit of unknown

@@ -21,7 +21,7 @@ from sluiceway.expressions.tree import (
 )
 
 SALT = "salt"
-"""How an expression names the secret that stands beside it in the job file."""
+"""How an expression names the secret that stands next to it in the job file."""
 
 _COVER = "*"
 _PAIR = 2
@@ -37,7 +37,7 @@ def desugared(node: Node, salt: str | None) -> Node:
         salt: Salt of the column; None without one.
 
     Raises:
-        ExpressionError: A hash has no salt, or one that is written out.
+        ExpressionError: A hash has no salt, or the salt is written out.
     """
     match node:
         case Call(name="sha256") if len(node.arguments) == _PAIR:
@@ -66,7 +66,7 @@ def _salt(node: Node, salt: str | None) -> Node:
         text = "sha256 takes `salt` as argument 2: a secret is never written into an expression"
         raise ExpressionError(text, node.at)
     if not salt:
-        text = "sha256 needs the key `salt` beside the expression, as `salt: ${env:NAME}`"
+        text = "sha256 needs the key `salt` next to the expression, as `salt: ${env:NAME}`"
         raise ExpressionError(text, node.at)
     return Literal(node.at, salt)
 

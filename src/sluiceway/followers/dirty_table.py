@@ -186,7 +186,7 @@ class DirtyTable(DirtyStore):
             raise StorageUnavailableError(
                 "the dirty file is not the one that was committed",
                 where=found.path,
-                hint="`sluiceway verify JOB --deep` tells what is wrong with it; bring it back "
+                hint="`sluiceway verify JOB --deep` says what is wrong with it; bring it back "
                 "from a backup",
             )
         there.publish(staged, copy, size_bytes=seal.size_bytes, crc32c=seal.crc32c)

@@ -115,7 +115,7 @@ class ConnectTypes:
     def _time(self, name: str) -> DataType:
         made = CONNECT_TIMES[name](0)
         if isinstance(made, LocalTime):
-            self.walk.add_note("a clock's on a wall: name a timezone beside it")
+            self.walk.add_note("a clock's on a wall: give it a timezone")
             self.is_clock = True
         return DateType() if isinstance(made, Day) else TimestampType()
 

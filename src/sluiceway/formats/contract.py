@@ -44,7 +44,7 @@ class RowDecoder(ABC):
     """Turns payloads into typed columns. Created once per task, used by one thread.
 
     Attributes:
-        takes_any_sequence: False for a decoder that needs a list; True for one that accepts the
+        takes_any_sequence: False for a decoder that needs a list; True for a decoder that takes the
             source's own sequence, which may create objects only for the payloads that are read.
         reads_schema_header: Whether a schema that a record's header names goes in front of its
             payload: see `types.schema_header`.

@@ -182,7 +182,7 @@ def without_unavailable(
         return decoded
     assert decoded.kinds is not None  # noqa: S101 - the caller's kinds
     kept = pa.array(~np.isin(decoded.indices.to_numpy(), list(found)))
-    text = "the source did not tell this value, which the change left as it was"
+    text = "the source left out this value, which the change did not touch"
     dirty = [
         DirtyRow(row, "decode", DirtyReason.NOT_A_CHANGE, name, text) for row, name in found.items()
     ]

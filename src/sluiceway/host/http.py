@@ -125,7 +125,7 @@ def read_url(url: str, timeout_s: float) -> bytes:
 
 
 def post_json(receiver: HttpReceiver, body: bytes, headers: Mapping[str, str]) -> None:
-    """Send a body of JSON; returns when the status was 2xx, or one that the receiver accepts.
+    """Send a body of JSON; returns when the status was 2xx, or in the receiver's `accept`.
 
     Args:
         receiver: The receiver.

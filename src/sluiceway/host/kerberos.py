@@ -33,8 +33,8 @@ _TODO = {
     "principal: correct `kerberos.principal`, or have it made",
     "not found in Kerberos database": "the KDC does not know the service: correct its "
     "principal, `service_principal` of a metastore, or the host in its address",
-    "Preauthentication failed": "the keytab has an old key: have it exported anew",
-    "Password incorrect": "the keytab has an old key: have it exported anew",
+    "Preauthentication failed": "the keytab has an old key: have it exported again",
+    "Password incorrect": "the keytab has an old key: have it exported again",
     "no suitable keys": "the keytab has no key of this principal: `klist -kt` shows whose it has",
     "Key table file": "correct `kerberos.keytab`; the file has to be on every machine that runs "
     "tasks",
@@ -226,7 +226,7 @@ class _Keeper:
                 fresh.unlink(missing_ok=True)
 
     def _log_new_ticket(self, ticket: Ticket) -> None:
-        """Report each ticket once, also one that another process has requested."""
+        """Report each ticket once, also a ticket that another process has requested."""
         if ticket.start_s != self._told_start_s:
             self._told_start_s = ticket.start_s
             holds_s = round(ticket.end_s - time.time())

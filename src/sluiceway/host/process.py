@@ -15,7 +15,7 @@ _ASK_TIMEOUT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process, distinct from every other one that ever has or gets its pid.
+    """A process, distinct from every other process that ever had or gets its pid.
 
     Attributes:
         host: Host name of the machine it runs on.
@@ -55,7 +55,7 @@ def own_identity() -> ProcessIdentity:
     """
     identity = identity_of(os.getpid())
     if identity is None:
-        raise ProcessLookupError("the system does not tell when this process started")
+        raise ProcessLookupError("the system does not say when this process started")
     return identity
 
 

@@ -28,7 +28,7 @@ from sluiceway.jobfile.blocks.table_target import table_path
 from sluiceway.jobfile.blocks.topic_pattern import groups_in
 from sluiceway.jobfile.blocks.values import NOT_YET, is_lake_name
 from sluiceway.jobfile.checks.checks import cross_check
-from sluiceway.jobfile.checks.shape import Shape, check_shape
+from sluiceway.jobfile.checks.shape import RENAMED_VALUES, Shape, check_shape
 from sluiceway.jobfile.checks.table_source_checks import check_chains
 from sluiceway.jobfile.document import MAX_BYTES, Node, Scalar, read_document
 from sluiceway.jobfile.document import Mapping as MappingNode
@@ -353,7 +353,7 @@ def _default_problems(root: MappingNode) -> Iterator[JobFileProblem]:
 
 
 def read_job_file(path: FilePath) -> bytes:
-    """Read the bytes of a job file; of one that is too large only enough to know that.
+    """Read the bytes of a job file; of a file that is too large only enough to know that.
 
     Raises:
         JobFileError: There is no such file, or it cannot be read.
@@ -410,6 +410,10 @@ def _problem(
     expected, todo = _meaning(detail, context)
     if expected == _A_MAPPING:
         todo = shape.mapping_for(path, positions.node(path))
+    came = positions.node(path)
+    if kind == "literal_error" and isinstance(came, Scalar):
+        now = RENAMED_VALUES.get((str(path[-1]), came.text))
+        todo = todo if now is None else f"its name is {quoted(now)} now"
     text = f"expected {expected}, got {positions.came(path)}"
     return JobFileProblem(positions.value(path), text, todo)
 

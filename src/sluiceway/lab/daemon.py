@@ -138,7 +138,7 @@ def _mark_start(log_file: Path) -> None:
 
 
 def _signal(identity: ProcessIdentity, number: signal.Signals) -> None:
-    """Signal exactly this process: never one that got its pid later."""
+    """Signal exactly this process: never another that got its pid later."""
     if not is_alive(identity):
         return
     try:

@@ -11,7 +11,12 @@ from sluiceway.types.strict_json import BigInt
 
 @dataclass(frozen=True, slots=True)
 class CountsEnd:
-    """First offset of the topic of counts that was not read, of one partition."""
+    """First offset of the topic of counts that was not read, of one partition.
+
+    Attributes:
+        partition: Number of the partition.
+        end: The offset.
+    """
 
     partition: int
     end: BigInt
@@ -19,7 +24,12 @@ class CountsEnd:
 
 @dataclass(frozen=True, slots=True)
 class CountedPrefix:
-    """All rows that a prefix is expected to have, whatever was said before."""
+    """All rows that a prefix is expected to have, whatever was said before.
+
+    Attributes:
+        prefix: Folder of the prefix, `dt=20261120/hr=08`.
+        rows: Rows that it is to have.
+    """
 
     prefix: str
     rows: BigInt
@@ -30,6 +40,9 @@ class CountsRecord:
     """What was read of the topic of counts.
 
     Attributes:
+        topic: The topic of counts.
+        cluster_id: Id of the cluster that has the topic.
+        topic_id: Id of the topic, which differs after it was created again.
         ends: Ends of the topic's partitions that were read; a new log of this name starts over.
         counts: The last one of each prefix; none of a prefix that is closed.
     """

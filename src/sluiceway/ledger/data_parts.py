@@ -12,7 +12,12 @@ MAX_HELD_BY = 8
 
 @dataclass(frozen=True, slots=True)
 class SourceName:
-    """A source partition."""
+    """A source partition.
+
+    Attributes:
+        topic: Its topic.
+        partition: Key of its log in the topic: a number, or `broker/queue`.
+    """
 
     topic: str
     partition: LogKey
@@ -23,8 +28,10 @@ class HeldByRecord:
     """A source partition that holds the watermark, as it was seen after the epoch.
 
     Attributes:
+        topic: Its topic.
+        partition: Key of its log in the topic: a number, or `broker/queue`.
         log_end: Last stable offset; None when no leader has answered.
-        high_watermark: Read in the same moment.
+        high_watermark: Read in the same moment; None likewise.
     """
 
     topic: str
@@ -38,14 +45,15 @@ class WatermarkRecord:
     """How far a route's event time is complete. Fields at their defaults are left out.
 
     Attributes:
-        read_at_us: When the log ends were read, after the epoch. No row counts for more than it.
-        us: The route's watermark from now on; None when it stays.
+        read_at_us: When the log ends were read, after the epoch, us since the epoch of Unix. No row
+            counts for more than it.
+        us: The route's watermark from now on, us since the epoch of Unix; None when it stays.
         by: `all_idle` when no row has moved it; else empty.
         idle: Source partitions that have become idle: the log of each ended, with nothing open,
             where its committed end is.
         woken: Source partitions that were idle and have more to read, without a row in this record.
         held_by: Source partitions that hold the watermark.
-        bound_us: With prefixes that are closed: the greatest end + lateness among them.
+        bound_us: Greatest end + lateness of the prefixes that are closed; None when none is.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset(

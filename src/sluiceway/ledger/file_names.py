@@ -18,7 +18,12 @@ SUFFIX = re.compile("[A-Za-z0-9._-]{1,32}")
 
 @dataclass(frozen=True, slots=True)
 class FileOrigin:
-    """Who wrote a file."""
+    """Who wrote a file.
+
+    Attributes:
+        term: Term of the driver.
+        epoch: Number of its epoch.
+    """
 
     term: int
     epoch: int
@@ -83,7 +88,10 @@ class FileRecord:
     Attributes:
         staged: `<attempt folder>/<name>`, relative to stage/.
         final: Relative to the table's folder.
-        values: Raw partition values, null for the default partition; none for dirty files.
+        values: Raw partition values, None for the default partition; empty for dirty files.
+        rows: Rows in it.
+        size_bytes: Size of the file, bytes.
+        crc32c: CRC32C of the whole file, 8 hex digits.
         bounds: Column -> (least, greatest) as text, for simple types only.
     """
 

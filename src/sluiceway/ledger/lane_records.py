@@ -20,6 +20,8 @@ class LaneRange:
 
     Attributes:
         source: A `DirtySource` as text; in a lane of the kind `late` a `LateSource`.
+        start: First row.
+        stop: First row after them.
     """
 
     source: str
@@ -37,6 +39,7 @@ class LaneRecord:
             (from the late place, unchanged, into their own partitions).
         operator: `user@host`.
         reason: In the operator's words.
+        ranges: Its rows, in the order of reading.
     """
 
     lane: str
@@ -48,7 +51,13 @@ class LaneRecord:
 
 @dataclass(frozen=True, slots=True)
 class LaneSpan:
-    """Rows `[start, end)` that one epoch of a lane consumed; there are no gaps in a file."""
+    """Rows `[start, end)` that one epoch of a lane consumed; there are no gaps in a file.
+
+    Attributes:
+        source: As in `LaneRange`.
+        start: First row.
+        end: First row after them.
+    """
 
     source: str
     start: BigInt
@@ -62,6 +71,12 @@ class LaneCounts:
     `read + expanded = written + dirty + filtered + skipped + purged + late + superseded`.
 
     Attributes:
+        read: Rows read of the files.
+        written: Rows in files of the table.
+        dirty: Rows that are dirty again.
+        filtered: Rows that `where` left out.
+        skipped: Records that the format passes over.
+        purged: Rows that were given up.
         late: In the late place, as their partition is sealed; left out at zero.
         expanded: Rows beyond the first of each record, in a table with a key; likewise.
         superseded: Changes that a later change of their key has overtaken; likewise.
@@ -109,7 +124,15 @@ class LaneDataRecord:
     no reported offset.
 
     Attributes:
+        lane: Id of the lane.
+        epoch: Number of the epoch within the term.
+        ranges: Rows that it consumed.
+        files: Files of the table.
         dirty_files: Rows that are dirty again; a later lane may replay them.
+        counts: Where the rows went.
+        schema: Fingerprint of the columns that the rows were converted to.
+        dirty_reasons: Reason -> rows that are dirty again.
+        timings_ms: Phase -> time that all tasks took for it, ms.
         late_in: Closed prefixes that rows have reached by the late policy.
         late_files: Rows of sealed partitions; all others go to their own (commit rule 14).
     """

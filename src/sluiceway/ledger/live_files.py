@@ -33,7 +33,7 @@ class LiveFiles:
         Reads the records that were not read before.
 
         Args:
-            state: A copy, or one that does not change meanwhile; `state.whole`, and it has not
+            state: A copy, or a state that does not change meanwhile; `state.whole`, and it has not
                 moved since.
 
         Raises:

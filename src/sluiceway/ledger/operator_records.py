@@ -14,13 +14,15 @@ class ResetPartition:
     """Where one source partition goes on.
 
     Attributes:
+        topic: Its topic.
+        partition: Key of its log in the topic: a number, or `broker/queue`.
         old_end: Committed end before.
         new_end: Committed end afterwards.
         generation: The source partition's generation afterwards: one more than before.
         accepted: `gap` (the offsets between are left out) or `twice` (they are read again, and
             their rows are in the table twice).
         max_event_time_us: Greatest event time that holds afterwards: as before, so that what is
-            derived from it never falls.
+            derived from it never falls. None when no row had one.
     """
 
     topic: str
@@ -39,6 +41,7 @@ class ResetRecord:
     Attributes:
         operator: `user@host`.
         reason: In the operator's words.
+        partitions: What moves, each once.
     """
 
     operator: str
@@ -51,6 +54,12 @@ class ChangedSource:
     """One source partition whose name now belongs to another log.
 
     Attributes:
+        topic: Its topic.
+        partition: Key of its log in the topic: a number, or `broker/queue`.
+        old_cluster_id: Id of the cluster of the old log.
+        old_topic_id: Id of the topic of the old log.
+        new_cluster_id: Id of the cluster of the new log.
+        new_topic_id: Id of the topic of the new log.
         old_end: Committed end in the old log.
         new_end: Where the new one is read from.
         generation: As in `ResetPartition`.
@@ -78,6 +87,7 @@ class SourceChangeRecord:
     Attributes:
         operator: `user@host`.
         reason: In the operator's words.
+        partitions: What changes, each once.
     """
 
     operator: str

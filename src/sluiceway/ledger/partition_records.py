@@ -34,6 +34,7 @@ class AbandonRecord:
 
     Attributes:
         intent: Slot of the INTENT.
+        reason: Why the work has ended, in words.
     """
 
     intent: int
@@ -42,7 +43,14 @@ class AbandonRecord:
 
 @dataclass(frozen=True, slots=True)
 class RemovedFile:
-    """A file that is not live any more; relative to the folder that the partition leaves."""
+    """A file that is not live any more; relative to the folder that the partition leaves.
+
+    Attributes:
+        name: Name of the file.
+        rows: Rows in it.
+        size_bytes: Size of the file, bytes.
+        crc32c: CRC32C of the whole file, 8 hex digits.
+    """
 
     name: str
     rows: BigInt
@@ -56,6 +64,7 @@ class ReplaceRecord:
 
     Attributes:
         intent: Slot of the INTENT that the files were staged for.
+        partition: As in `IntentRecord`.
         version: The partition's version afterwards.
         folder: Where it is afterwards, relative to the table; never used before.
         removed: All files that were live.
@@ -72,7 +81,14 @@ class ReplaceRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReadyPartition:
-    """A partition that is announced, as it is then."""
+    """A partition that is announced, as it is then.
+
+    Attributes:
+        partition: As in `IntentRecord`.
+        version: Version of the partition, which a REPLACE raises.
+        rows: Rows in it.
+        files: Number of its files.
+    """
 
     partition: str
     version: int
@@ -86,6 +102,8 @@ class ReadyCause:
 
     Attributes:
         ledger: Uuid of the ledger that made it.
+        prefix: The prefix that it announced.
+        version: Its version.
     """
 
     ledger: str
@@ -101,11 +119,14 @@ class ReadyRecord:
         prefix: Folder, `dt=20261120/hr=08`; a partition of its own or above several.
         version: 1, and one more each time that late rows have come since.
         as_of_seq: Last slot that changed what is below.
+        rows: Rows in all partitions.
+        files: Number of their files.
         whole: Whether rows, files and partitions are all that there are. Not so when a partition
             may have been forgotten before it came again.
         partitions: Partitions in name order; none when the time has no rows.
-        at_us: When it was put, by the driver's clock; nothing is decided by it.
-        because: What it follows from, where the route reads a table; left out elsewhere.
+        at_us: When it was put, by the driver's clock, us since the epoch; decides nothing. None in
+            records of older versions.
+        because: What it follows from, where the route reads a table; None elsewhere.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset({"at_us", "because"})
@@ -125,7 +146,9 @@ class ExpiredPartition:
     """A partition that its owner has dropped.
 
     Attributes:
+        partition: As in `IntentRecord`.
         rows: Rows that it had.
+        files: Number of files that it had.
         next_folder: Where rows go that come for it later; never used before.
         removed: All files that were live, when the driver is to remove them; none when that is
             left to the owner.
@@ -145,6 +168,7 @@ class ExpireRecord:
 
     Attributes:
         reason: Who dropped them, in words.
+        partitions: What was dropped, each once.
     """
 
     reason: str

@@ -67,6 +67,11 @@ class TableIdentityRecord:
     """The table that the ledger belongs to, as the catalog knew it.
 
     Attributes:
+        catalog: Address of the catalog, or its folder.
+        database: Database or namespace.
+        name: Name in it.
+        created_at_s: When the catalog says that it was created, s since the epoch.
+        location: Folder of the table.
         uuid: UUID of a lake table, unlike that of another table of this name; empty elsewhere.
     """
 
@@ -85,6 +90,16 @@ class FenceRecord:
     """A driver's first record; it raises the term, and no older driver can commit any more.
 
     Attributes:
+        ledger: Uuid of the ledger.
+        job: Name of the job.
+        route: Name of the route.
+        table: The table, as START found it.
+        driver: Uuid of the driver.
+        host: Name of its host.
+        boot_id: Id of the boot of that host.
+        pid: Id of its process.
+        site: Kept free for the place of the driver; empty in this version.
+        started_at_ms: When the driver began, by its clock, ms since the epoch.
         format: Format of this record and of all after it, up to the next fence.
         min_reader: An engine whose newest format is lower must not read on.
     """
@@ -108,6 +123,11 @@ class PinnedPartition:
     """Where the first read of a source partition starts, resolved once for ever.
 
     Attributes:
+        topic: Its topic.
+        partition: Key of its log in the topic: a number, or `broker/queue`.
+        cluster_id: Id of the cluster that has the topic.
+        topic_id: Id of the topic, which differs after it was created again.
+        start: First offset that is read.
         how: `earliest`, `latest`, `timestamp` (first row not older than the start's time),
             `offsets` (as the start says), `group` (taken over from a consumer group),
             `discovered` (appeared under an unchanged subscription, starts at its own earliest
@@ -132,6 +152,7 @@ class SourcesRecord:
         topics: Listed in the job file, or the topics that matched `pattern` then.
         pattern: Pattern of topic names; empty when they are listed.
         start: Canonical text of the job file's start.
+        partitions: Source partitions that are new, resumed or retired.
         operator: `user@host` who gives up what is retired here; empty in a driver's own records.
         reason: In the operator's words.
     """
@@ -151,15 +172,21 @@ class RangeRecord:
     """`[start, end)` of one source partition, as one epoch read it.
 
     Attributes:
+        topic: Its topic.
+        partition: Key of its log in the topic: a number, or `broker/queue`.
+        cluster_id: Id of the cluster that has the topic.
+        topic_id: Id of the topic, which differs after it was created again.
+        start: First offset of the range.
+        end: First offset after it.
         rows: Records read; `end - start == rows + gaps`.
         gaps: Offsets that were no row.
         leader_epoch: Versions before wrote that of the last row. It need not belong to `end`, so it
             decides nothing; None now.
+        max_event_time_us: Greatest event time among the rows that are not dirty; none counts for
+            more than the time when it was read (commit rule 23). None without such a row.
+        offset_sum: Sum over the rows, 32 hex digits (see `ledger.offset_sum`).
         end_epoch: A leader epoch under which all below `end` was known to be committed; None when
             none is known.
-        max_event_time_us: Greatest event time among the rows that are not dirty; none counts for
-            more than the time when it was read (commit rule 23).
-        offset_sum: Sum over the rows, 32 hex digits (see `ledger.offset_sum`).
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset({"end_epoch"})
@@ -186,6 +213,12 @@ class RowCounts:
     """Where the rows went: `read + expanded = written + dirty + late + filtered + skipped` (P6).
 
     Attributes:
+        read: Records read.
+        written: Rows in files of the table.
+        dirty: Rows in dirty files.
+        late: Rows in the late place.
+        filtered: Rows that `where` left out.
+        skipped: Records that the format passes over, such as tombstones.
         expanded: Rows beyond the first of each record, of keyed tables; left out where there are
             none.
     """
@@ -226,6 +259,14 @@ class DataRecord:
     """An epoch: what was read, what was written, and where it is.
 
     Attributes:
+        epoch: Number of the epoch within the term.
+        ranges: What was read, one range for each source partition.
+        files: Files of the table.
+        dirty_files: Files of dirty rows.
+        counts: Where the rows went.
+        schema: Fingerprint of the columns that the rows were converted to.
+        dirty_reasons: Reason -> dirty rows.
+        timings_ms: Phase -> time that all tasks took for it, ms.
         closed: Prefixes of partitions that were closed when the epoch was planned, and in no
             earlier record. Epochs rise, so none that was planned before can land any more.
         late_in: Closed prefixes that rows have reached by the late policy.
@@ -263,6 +304,8 @@ class SnapshotRecord:
     Attributes:
         through: The side file holds the fold up to and without this slot.
         side: Name of the side file. A missing, altered or unknown one is ignored.
+        size_bytes: Size of the side file, bytes.
+        sha256: SHA-256 of the side file, 64 hex digits.
         version: Version of the fold's content; a reader of another version ignores the side file.
         sealed: What is closed for ever from here on (`ledger.sealing`).
     """
@@ -320,12 +363,14 @@ class Record:
     """One slot of the ledger.
 
     Attributes:
+        engine: Version of the program that wrote it.
         seq: Its slot.
         term: Term of the driver that wrote it.
         prev: SHA-256 of the stored bytes of slot `seq - 1`; zeros in slot 0.
         id: Made new for each put, so that a reader of the slot knows whose it is.
         published_through: All files of all records below this slot are at their final names.
         effects_through: The catalog has what all records below this slot ask for.
+        body: What it says, by its type.
         format: What it is written in.
     """
 

@@ -44,6 +44,10 @@ class FileSpan:
     """Rows `[first_row, first_row + rows)` of a live file.
 
     Attributes:
+        partition: Folder that the partition's first rows went to.
+        file: The file.
+        first_row: Number of the first row in the file, counted from 0.
+        rows: How many rows from there on.
         slot: Slot that brought the rows; of several slots the last one.
         place: Place of the first row, see `Arrival.place`; -1 where it was not asked for.
     """
@@ -58,7 +62,13 @@ class FileSpan:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """A partition that an EXPIRE let go of."""
+    """A partition that an EXPIRE let go of.
+
+    Attributes:
+        partition: Folder that its first rows went to.
+        slot: Slot of the EXPIRE.
+        reason: Who dropped it, in words.
+    """
 
     partition: str
     slot: int
@@ -67,7 +77,12 @@ class LetGo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """How many rows a partition had at a slot, in which of its lives."""
+    """What a partition had at a slot.
+
+    Attributes:
+        life: How often it was dropped before and came again.
+        rows: Rows of this life.
+    """
 
     life: int
     rows: int
@@ -89,7 +104,7 @@ class RowBook:
         after: Arrivals of later slots are kept; arrivals up to this slot are only counted.
 
     Attributes:
-        slot: Last one that was taken in; -1 before the first.
+        slot: Last slot that was taken in; -1 before the first.
         whole_from: Place from which on nothing was let go of.
     """
 

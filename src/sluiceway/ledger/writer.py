@@ -59,7 +59,7 @@ class SlotReserve:
         Raises:
             StorageUnavailableError: The store failed.
         """
-        # Also one that an earlier driver has laid aside.
+        # Also a record that an earlier driver has laid aside.
         if self._storage.status(self._path) is None:
             return False
         self._storage.remove(self._path)

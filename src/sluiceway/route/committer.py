@@ -93,7 +93,7 @@ class EpochCommitter:
         """Prepare, commit, publish, report. The commit point is the put inside `commit`.
 
         Called when the outcome of the epoch before is known. An epoch that was planned ahead of
-        one that did not land so is discarded here: nothing of it is committed.
+        an epoch that did not land so is discarded here: nothing of it is committed.
 
         Args:
             planned: What was asked for.

@@ -88,7 +88,7 @@ class PartitionSurvey:
         self.count_overdue()
 
     def _take_waiting(self, fold: Fold, waiting: set[str]) -> None:
-        """Keep which times wait for their READY, and the last one that is closed."""
+        """Keep which times wait for their READY, and the last that is closed."""
         if self._periods is None:
             return
         unannounced = {prefix for prefix, each in fold.closed.items() if each.version == 0}

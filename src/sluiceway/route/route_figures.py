@@ -200,7 +200,7 @@ class RouteFigures:
         self.figures.add(metrics.EPOCHS, 1, EpochResult.FAILED.value)
 
     def thrown_away(self, answers: Sequence[TaskResult]) -> None:
-        """Count an epoch that was planned on one that did not land: it is read once more."""
+        """Count an epoch that was planned on an epoch that did not land: it is read again."""
         self.figures.add(metrics.EPOCHS, 1, EpochResult.THROWN_AWAY.value)
         rows = sum(int(each.counts.read) for each in answers if each.failure is None)
         self.figures.add(metrics.DUPLICATES_PREVENTED, rows)

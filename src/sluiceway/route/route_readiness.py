@@ -39,7 +39,7 @@ from sluiceway.upkeep.record_queue import RecordQueue
 
 
 def open_before_first(fold: FoldState, periods: PrefixPeriods) -> list[Period]:
-    """Times that are open and end before one that was closed first; announced before it.
+    """Times that are open and end before a time that was closed first; announced before it.
 
     Closing begins with the first time with rows. An epoch that was in flight then may bring rows of
     earlier times, which are not late. These times are closed later, or with it, and announced

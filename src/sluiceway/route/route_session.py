@@ -125,7 +125,7 @@ class RouteSession:
                 f"the store refuses: {error.message}",
                 where=error.where,
                 hint=error.hint
-                or "the table's folder must be one that the driver and the tasks may write",
+                or "the driver and the tasks must be allowed to write in the table's folder",
             ) from error
 
     def _start(self) -> None:

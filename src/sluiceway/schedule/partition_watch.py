@@ -1,7 +1,7 @@
 """Source partitions to warn about: a shorter log, no leader, or a transaction left open.
 
-A newly elected leader, or a former one that does not know it yet, answers with a high watermark of
-a moment ago. That says nothing about the log and is over in seconds; a truncation stays.
+A newly elected leader, or a former leader that does not know it yet, answers with a high watermark
+of a moment ago. That says nothing about the log and is over in seconds; a truncation stays.
 """
 
 import time

@@ -20,9 +20,9 @@ class _Wish:
 
 
 class SpareSlots:
-    """Slots are lent between two epochs, so that an epoch never counts on one that is lent.
+    """Slots are lent between two epochs, so that an epoch never counts on a lent slot.
 
-    Spark's pools alone do not do that: a task that runs is not put aside for one that comes later.
+    Spark's pools alone do not do that: a task that runs is not put aside for a later task.
 
     Args:
         clock: Monotonic seconds.

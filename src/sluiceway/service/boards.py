@@ -254,7 +254,7 @@ FLEET_BOARD = Board(
         _panel(
             "Followers behind",
             "s",
-            "What works behind the commit and has not caught up.",
+            "What works after the commit and has not caught up.",
             (
                 _ALL.top(_ALL.most(metrics.FOLLOWER_BEHIND_SECONDS, f"{_BY_ROUTE}, follower")),
                 "{{job_name}} {{route}} {{follower}}",

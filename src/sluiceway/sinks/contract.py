@@ -141,7 +141,7 @@ class FollowedRoute:
         log: The route's log; its `storage` and `layout` are where staged and final files are.
         state: The table as START found it.
         events: Log for people.
-        published_through: As the fold has it at START: where one that publishes goes on.
+        published_through: As the fold has it at START: where a sink that publishes goes on.
         effects_through: As the fold has it at START.
         note_effects: Called with the slot below which the catalog has what the records ask for;
             it is written into each record from then on. Any thread may call.

@@ -36,7 +36,7 @@ class TableOptions:
         location: Where a created table lies; None: where the metastore puts it. A table that
             exists must lie there.
         create_location: Whether folders above the table's are made where they are missing.
-        file_format: Format of a created table, which one that exists must have; None: Parquet, or
+        file_format: Format of a created table, which an existing table must have; None: Parquet, or
             what the table has.
         compression: Where the table's own properties name none; None: the format's default.
         parquet_timestamps: `int96` or `micros`; None: by the metastore's version.

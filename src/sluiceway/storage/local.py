@@ -234,7 +234,7 @@ class LocalStorage(Storage):
 
         Args:
             folder: Exists.
-            again: It was just made, perhaps with the number of an earlier one that is gone.
+            again: It was just made, perhaps with the number of an earlier file that is gone.
         """
         found = folder.stat()
         key = (str(folder), found.st_dev, found.st_ino)

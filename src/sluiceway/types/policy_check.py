@@ -59,7 +59,7 @@ def policy_problems(field: Field) -> Iterator[PolicyProblem]:
     if field.required:
         for key, value in settings:
             if value == "null":
-                text = f"no `{key}: null` beside `required`"
+                text = f"no `{key}: null` with `required`"
                 yield PolicyProblem(key, text, "remove one of them")
     for leaf in dict.fromkeys(plain):
         if isinstance(leaf, _TIMES):
@@ -95,16 +95,16 @@ def _time_problems(field: Field, leaf: DataType, *, has_days: bool) -> Iterator[
     pattern, zone = field.policy.format, field.policy.timezone
     if field.time_unit is not None:
         if pattern is not None:
-            yield PolicyProblem("format", "no `format` beside `unit`", "remove one of them")
+            yield PolicyProblem("format", "no `format` with `unit`", "remove one of them")
         if is_day and zone is None:
             todo = "add timezone: the zone whose days are meant"
-            yield PolicyProblem("unit", "a `timezone` beside the unit of a day", todo)
+            yield PolicyProblem("unit", "a `timezone` with the unit of a day", todo)
         elif zone is not None and not has_days:
-            yield PolicyProblem("timezone", "no `timezone` beside the `unit` of an instant", _CLOCK)
+            yield PolicyProblem("timezone", "no `timezone` with the `unit` of an instant", _CLOCK)
     elif pattern is not None:
         yield from _format_problems(pattern, zone, is_day=is_day)
     elif is_day and zone is not None:
-        text = "a `format` or `unit` beside the `timezone` of a day"
+        text = "a `format` or `unit` with the `timezone` of a day"
         yield PolicyProblem("timezone", text, "add one, or remove the timezone")
 
 
@@ -116,7 +116,7 @@ def _format_problems(pattern: str, zone: str | None, *, is_day: bool) -> Iterato
         return
     if is_day and reader.has_offset and zone is None:
         todo = "add timezone: the zone whose days are meant"
-        yield PolicyProblem("format", "a `timezone` beside a format with an offset", todo)
+        yield PolicyProblem("format", "a `timezone` with a format that has an offset", todo)
     if not is_day and not reader.has_time:
         yield PolicyProblem("format", "a format with a time of day", "add HH:mm:ss")
     elif not is_day and not reader.has_offset and zone is None:

@@ -91,7 +91,7 @@ class Compactor:
         self._lock = threading.Lock()
 
     def enqueue(self, request: CompactRequest) -> None:
-        """Have a request carried out; one that is under way or waits already is left alone."""
+        """Have a request carried out, unless the same request is under way or waits already."""
         with self._lock:
             if request.id in self._taken or self._closed:
                 return

@@ -225,7 +225,7 @@ class CountsFeed(BackgroundWork):
         messages = self._topic.read(_MOST_AT_ONCE, _TAKE_S)
         reading.counts |= self._counts(messages)
         reading.messages += len(messages)
-        # Before the end a count may be one that was corrected since, and would close an hour.
+        # Before the end a count may have been corrected since, and would close an hour.
         # A topic that others write without a pause has no end.
         over = self._topic.at_end or time.monotonic() - reading.since >= _LONGEST_UNKEPT_S
         reading.owes = over or not reading.counts or len(reading.counts) >= _MOST_WAITING

@@ -67,7 +67,7 @@ class Expirer:
             self._work.wake()
 
     def enqueue(self, request: ForgetRequest) -> None:
-        """Have a request carried out; one that is under way or waits already is left alone."""
+        """Have a request carried out, unless the same request is under way or waits already."""
         with self._state:
             if request.id in self._taken or self._closed:
                 return

@@ -38,7 +38,7 @@ class RecordQueue:
 
     Attributes:
         ledger: The log, to read.
-        turns: How many turns of the driver's thread there were, with one that goes on.
+        turns: How many turns of the driver's thread there were, with the one under way.
     """
 
     def __init__(self, ledger: LedgerLog, closed: Iterable[str]) -> None:

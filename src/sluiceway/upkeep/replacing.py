@@ -2,7 +2,7 @@
 
 A group of partitions goes together, so that their records wait for one turn of the driver's thread
 and not each for its own. First comes the INTENT of all, then their files are rewritten, then the
-REPLACE of all. Each has records of its own, and one that fails is given up alone.
+REPLACE of all. Each has records of its own, and a partition that fails is given up alone.
 
 The epochs go on meanwhile. Files that they commit before a REPLACE has its slot are carried over
 into the new folder as they are. When every epoch brings more, the driver's own thread carries the

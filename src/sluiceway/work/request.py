@@ -84,7 +84,7 @@ class ClusterWork(WorkRunner, Protocol):
 
         Args:
             request: A request with one answer.
-            longest_s: Seconds after which its executor is taken for one that hangs.
+            longest_s: Seconds after which its executor counts as hanging.
 
         Returns:
             None when it was not begun, as there are too few executors or none of their slots is

@@ -172,7 +172,7 @@ def _named(headers: Headers, *, texts: bool) -> Iterator[dict[str, object]]:
 
 
 def _text(value: bytes | None) -> str | None:
-    """A value as text; None also for one that is none, as everywhere without NUL."""
+    """A value as text; None also for a value that is no text. As everywhere, text has no NUL."""
     try:
         return None if value is None or b"\0" in value else value.decode()
     except UnicodeDecodeError:

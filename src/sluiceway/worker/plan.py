@@ -89,7 +89,7 @@ class PartitionRule:
         timezone: Zone of a time that is no event time; None is that of the event time, or UTC.
         partitioner: Columns with an equal one get their values from one partitioner.
         transform: Transform of `column`, as lake tables have it; None is the column's own value.
-        in_files: Files hold the column too: that of the rows, or one that is made of the values.
+        in_files: Files hold the column too: that of the rows, or a column made of the values.
     """
 
     name: str

@@ -92,7 +92,7 @@ class RowTimesReader:
 def record_times_us(batches: Sequence[SourceBatch]) -> pa.Array:
     """Records' own times; null where a record has none within the calendar.
 
-    Producers write them: one that counts in nanoseconds writes what no microseconds hold.
+    Producers write them: a count of nanoseconds may be more than microseconds hold.
     """
     millis = pa.concat_arrays([pa.array(each.timestamps_ms(), pa.int64()) for each in batches])
     low, high = -(-MIN_TIME_US // 1000), MAX_TIME_US // 1000

@@ -149,10 +149,10 @@ def test_receiver_that_was_not_told_yet_is_named(table: TableOnDisk) -> None:
     ready = replace(READY, webhook=HttpReceiver("http://h/", "h"))
     config = replace(config_of(table), ready=ready)
     found = PartitionWatch(config, SEVEN).check()
-    assert found.told == {"webhook": False}
-    assert found.text.endswith("Not told of it yet: webhook")
+    assert found.announced_to == {"webhook": False}
+    assert found.text.endswith("Not announced yet to: webhook")
     slot = table.writer.fold.closed[SEVEN].ready_seq
     place = Path(table.log.layout.announced("webhook"))
     place.write_text(f'{{"through":{slot + 1}}}')
     found = PartitionWatch(config, SEVEN).check()
-    assert (found.told, "Not told" in found.text) == ({"webhook": True}, False)
+    assert (found.announced_to, "Not announced" in found.text) == ({"webhook": True}, False)

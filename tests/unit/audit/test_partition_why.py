@@ -73,7 +73,8 @@ def test_lagging_source_partition_is_named_with_how_far_it_is_and_since_when(
     assert found.text == (
         "orders[1] holds it: it is at 2026-11-20T07:10:00Z and has to be at 2026-11-20T08:03:00Z, "
         "40 offsets are not read yet, last rows 10m ago. "
-        "The watermark is 2026-11-20T07:09:00Z, it is closed at 2026-11-20T08:02:00Z"
+        "The watermark is 2026-11-20T07:09:00Z; "
+        "the time closes when it reaches 2026-11-20T08:02:00Z"
     )
 
 
@@ -107,7 +108,7 @@ def test_time_that_is_not_over_says_when_it_is(table: TableOnDisk) -> None:
     table.rows(EIGHT, source=1, newest_us=NOW - 60 * S, mark=marked)
     found = why(table, EIGHT)
     assert (found.reason, found.expected_us) == (Reason.NOT_OVER, EIGHT_US + HOUR + 180 * S)
-    assert found.text.startswith("its time is over at 2026-11-20T09:00:00Z")
+    assert found.text.startswith("its time ends at 2026-11-20T09:00:00Z")
     assert why(table, "dt=20301120/hr=08").reason is Reason.NOT_OVER
 
 
@@ -321,7 +322,7 @@ def test_source_partition_that_never_had_a_row_is_named_with_when_it_counts_as_i
     assert found.text == (
         "orders[1] holds it: it has never had a row, was seen first 25m ago (2026-11-20T08:05:00Z),"
         " and counts as idle from 2026-11-20T08:10:00Z on (`idle_after`). "
-        "There is no watermark yet, it is closed at 2026-11-20T08:02:00Z"
+        "There is no watermark yet; the time closes when it reaches 2026-11-20T08:02:00Z"
     )
 
 

@@ -494,7 +494,7 @@ def test_files_of_lake_tables_are_not_said_to_need_the_command_that_refuses_them
     [
         ("interval: 2s", "slots: {min: 0, max: 4}, master: yarn", "a number of at least 1, got"),
         ("interval: 2s", "max_unpublished: 100001", "a number of at most 100,000, got"),
-        ("source:", "  s: {s3: {access_key: a}}\nsource:", "`secret_key` beside `access_key`"),
+        ("source:", "  s: {s3: {access_key: a}}\nsource:", "`secret_key` with `access_key`"),
         ("source:", "  f: {folder: {path: a}}\nsource:", "write it from the root"),
         ("source:", '  f: {folder: {path: "gs://b/a"}}\nsource:', "hdfs:// or s3a://"),
     ],

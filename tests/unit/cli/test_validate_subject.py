@@ -24,17 +24,17 @@ def changed(folder: Path, changes: str) -> str:
         ("override: {a: {type: int, default: x}}", "11:64: expected a value of type int, got `x`"),
         (
             "override: {a: {required: true, type: int, on_overflow: null}}",
-            "11:84: expected no `on_overflow: null` beside `required`",
+            "11:84: expected no `on_overflow: null` with `required`",
         ),
         ("add: [{name: a, type: map, path: b}]", "11:51: expected a Hive type, got `map`"),
         ("add: [{name: a, type: int, constant: x}]", "11:66: expected a value of type int"),
         (
             "add: [{name: a, type: int, constant: 5, path: b}]",
-            "11:66: expected no `constant` beside `path`",
+            "11:66: expected no `constant` with `path`",
         ),
         (
             "add: [{name: a, type: int, constant: 5, trim: true}]",
-            "11:75: expected no `trim` beside `constant`",
+            "11:75: expected no `trim` with `constant`",
         ),
         (
             "add: [{name: a, type: int, expression: '1 +'}]",

@@ -95,5 +95,5 @@ def test_salt_comes_from_a_reference_and_is_shown_nowhere(monkeypatch: pytest.Mo
     with pytest.raises(JobFileError, match="needs the key `salt`"):
         parse_checked_job(without.encode(), Path("job.yaml"))
     lonely = JOB.replace('expression: "sha256(tel, salt)", ', "")
-    with pytest.raises(JobFileError, match="expected an `expression` beside `salt`"):
+    with pytest.raises(JobFileError, match="expected an `expression` with `salt`"):
         parse_checked_job(lonely.encode(), Path("job.yaml"))

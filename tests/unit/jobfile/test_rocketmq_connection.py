@@ -97,10 +97,10 @@ def test_dirty_rows_beside_rocketmq_go_to_a_table_or_through_a_kafka_connection(
 @pytest.mark.parametrize(
     ("store", "why"),
     [
-        ("{topic: dirty}", "`connection` beside a source that is not Kafka"),
+        ("{topic: dirty}", "`connection` with a source that is not Kafka"),
         ("{topic: dirty, connection: mq}", "name of a Kafka connection, got "),
         ("{topic: dirty, connection: none}", "name of a Kafka connection, got "),
-        ("{table: ods.dirty, connection: mq}", "`connection` beside a topic only"),
+        ("{table: ods.dirty, connection: mq}", "`connection` with a topic only"),
     ],
 )
 def test_topic_of_dirty_rows_without_a_kafka_connection_is_told(
@@ -118,7 +118,7 @@ def test_announcements_and_counts_beside_rocketmq_name_a_kafka_connection(
     path = written(tmp_path, "{name_servers: [a:1]}")
     with path.open("a") as file:
         file.write(f"ready: {{{block}: {{topic: told}}}}\n")
-    with pytest.raises(JobFileError, match="`connection` beside a source that is not Kafka"):
+    with pytest.raises(JobFileError, match="`connection` with a source that is not Kafka"):
         load_job(path)
 
 

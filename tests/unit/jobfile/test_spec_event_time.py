@@ -108,7 +108,7 @@ def test_partition_columns_are_compiled_by_their_kinds() -> None:
         ("{name: x, constant: a, column: id}", "", "expected exactly one of event_time, column,"),
         ("{name: x, constant: ''}", "", "expected 1 to 255 printable characters"),
         ("{name: x, record_time: YYYY}", "", "expected a pattern of yyyy MM dd HH mm"),
-        ("{name: x, constant: a, timezone: UTC}", "", "expected `timezone` beside processing_time"),
+        ("{name: x, constant: a, timezone: UTC}", "", "expected `timezone` with processing_time"),
         (BY_DAY, "field: $offset, unit: ms", "expected a path, or one of $record_time, $process"),
         (BY_DAY, "field: $record_time, unit: ms", "expected no `unit` for $record_time"),
         (BY_DAY, "field: at, unit: iso8601, format: iso8601", "expected `unit` or `format`, got"),
@@ -118,7 +118,7 @@ def test_partition_columns_are_compiled_by_their_kinds() -> None:
         (BY_DAY, "field: id, unit: s, min_time: 2020-01-01", "expected a time such as `2020-01"),
         (BY_DAY, "field: id, unit: s, archive_window: never", "expected a duration such as `10s`"),
         (BY_DAY, "field: id, unit: s, late: drop", "expected `side_output`, `redirect`, `reopen`"),
-        (BY_DAY, "field: id, unit: s, reopen_every: 1h", "expected `reopen_every` beside a bl"),
+        (BY_DAY, "field: id, unit: s, reopen_every: 1h", "expected `reopen_every` with a bl"),
     ],
 )
 def test_event_time_that_cannot_be_is_told(partitions: str, event_time: str, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""Job files of tables with a key: what they say, and what is refused beside one."""
+"""Job files of tables with a key: what they say, and what is refused with one."""
 
 from pathlib import Path
 
@@ -99,15 +99,15 @@ def test_maxwells_records_have_keys_of_their_own_form_or_one_partition() -> None
         ("key: [id]", "key: [nr]", "expected a declared column, got `nr`"),
         ("key: [id]", "key: [r]", "expected a key of whole numbers"),
         ("key: [id]", "key: [id, ID]", "expected `ID` once"),
-        ("key: [id]", "key_order_wait: 1m", "expected `key_order_wait` beside `key` only"),
-        ("key: [id]", "key_order: by_key", "expected `key_order` beside `key` only"),
-        ("[partition, offset]", "[offset]", "expected `meta` with partition, offset"),
-        ("topics: [a]", "topics: [a, b]", "expected `meta` with topic, partition, offset"),
+        ("key: [id]", "key_order_wait: 1m", "expected `key_order_wait` with `key` only"),
+        ("key: [id]", "key_order: by_key", "expected `key_order` with `key` only"),
+        ("[partition, offset]", "[offset]", "expected partition, offset in `meta`"),
+        ("topics: [a]", "topics: [a, b]", "expected topic, partition, offset in `meta`"),
         ("[{column: app}]", "[{name: p, constant: x}]", "expected partitions by columns"),
         (
             "format: {debezium: {}}",
             "format: {debezium: {}}\nready: {}\nevent_time: {field: app}",
-            "expected no `event_time` beside `key`",
+            "expected no `event_time` with `key`",
         ),
         (
             "{name: id, type: bigint}",
@@ -128,7 +128,7 @@ def test_what_has_no_meaning_with_a_key_is_refused_where_it_stands(
 
 def test_canals_records_have_no_key_so_the_order_has_to_be_said() -> None:
     text = KEYED.replace("debezium: {}", "canal: {table: shop.orders}")
-    with pytest.raises(JobFileError, match="expected a `key_order` beside the format canal"):
+    with pytest.raises(JobFileError, match="expected a `key_order` with the format canal"):
         load(text)
     text = text.replace("key: [id]", "key: [id]\n  key_order: by_partition")
     route = compile_route(load(text))
@@ -136,7 +136,7 @@ def test_canals_records_have_no_key_so_the_order_has_to_be_said() -> None:
     options = dict(route.format.options)
     assert (options["table"], options["order"]) == ("shop.orders", "by_partition")
     log = text.replace("  key: [id]\n  key_order: by_partition\n", "")
-    with pytest.raises(JobFileError, match="expected `table` of canal beside"):
+    with pytest.raises(JobFileError, match="expected `table` of canal with"):
         load(log)
 
 
@@ -147,9 +147,9 @@ def test_a_truncate_is_applied_where_one_partition_has_all_changes() -> None:
     for bad, said in (
         (KEYED.replace("key: [id]", apply), "expected one topic and"),
         (good.replace("[a]", "[a, b]").replace("meta: [", "meta: [topic, "), "expected one topic"),
-        (good.replace("debezium", "maxwell"), "which tells none"),
+        (good.replace("debezium", "maxwell"), "which sends none"),
         (good.replace("debezium", "canal"), "expected `table` of canal"),
-        (KEYED.replace("key: [id]", "on_truncate: apply"), "expected `on_truncate` beside"),
+        (KEYED.replace("key: [id]", "on_truncate: apply"), "expected `on_truncate` with"),
     ):
         with pytest.raises(JobFileError, match=said):
             load(bad)
@@ -223,8 +223,8 @@ def test_without_a_key_payloads_are_no_changes() -> None:
 @pytest.mark.parametrize(
     ("form", "key", "said"),
     [
-        ("debezium: {}", "[id]\n  key_format: json", "beside the format debezium"),
-        ("json: {}", "[id]\n  key_format: registry", "expected `registry` in the format beside"),
+        ("debezium: {}", "[id]\n  key_format: json", "with the format debezium"),
+        ("json: {}", "[id]\n  key_format: registry", "expected `registry` in the format with"),
         ("json: {}", "[id, app]\n  key_format: text", "expected one column in `key`"),
         ("json: {}", "from_topic_key\n  key_format: text", "expected one column in `key`"),
         ("json: {}", "[id, app]\n  key_format: int64", "`key_format: int64`, which is its eight b"),
@@ -235,7 +235,7 @@ def test_without_a_key_payloads_are_no_changes() -> None:
         (
             "json: {}",
             "[id]\n  on_truncate: apply\n  key_order: one_partition",
-            "beside the format json, which tells none",
+            "with the format json, which sends none",
         ),
     ],
 )

@@ -115,7 +115,7 @@ def test_routes_of_lake_tables_are_named_like_others() -> None:
         ("ready: {visible: on_ready}\n", "`visible: on_ready` of lake tables"),
         ("ready: {success_file: true}\n", "`success_file` of lake tables"),
         ("files: {compact: before_ready}\n", "`compact: before_ready` of lake tables"),
-        ("dirty: {store: {table: ods.dirty}}\n", "a table of dirty rows beside a lake table"),
+        ("dirty: {store: {table: ods.dirty}}\n", "a table of dirty rows with a lake table"),
     ],
 )
 def test_what_lake_tables_cannot_do_yet_is_refused_by_name(more: str, named: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.job_file import inspect_checked_job
+from sluiceway.jobfile.checks.shape import RENAMED_KEYS, RENAMED_VALUES
 
 BASE = """\
 version: 1
@@ -112,3 +113,56 @@ def test_file_of_another_program_is_named(text: str, what: str) -> None:
 @pytest.mark.parametrize("text", ["", "name: x\n", BASE + "# connector.class: x\n"])
 def test_all_else_is_judged_as_a_job_file(text: str) -> None:
     assert "sluiceway init" not in told(text)
+
+
+RENAMED = [
+    ("{json: {}}", "{json: {extra: dirty}}", "extra", "unknown_fields"),
+    ("{json: {}}", "{csv: {extra: ignore}}", "extra", "unknown_fields"),
+    ("{json: {}}", "{debezium: {other: skip}}", "other", "other_messages"),
+    ("{json: {}}", "{canal: {other: skip}}", "other", "other_messages"),
+    ("{json: {}}", "{avro: {unknown_wait: 5s}}", "unknown_wait", "unknown_schema_wait"),
+    ("{json: {}}", "{protobuf: {unknown_wait: 5s}}", "unknown_wait", "unknown_schema_wait"),
+    ("  columns:", "  key_drain: 1m\n  columns:", "key_drain", "key_order_wait"),
+    ("version: 1\n", "version: 1\nready: {lateness: 5s}\n", "lateness", "allowed_lateness"),
+    (
+        "version: 1\n",
+        "version: 1\nready: {counts: {topic: c, decide: alone}}\n",
+        "decide",
+        "complete_by",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "was", "now"), RENAMED)
+def test_key_that_was_renamed_is_named_as_it_is_now(old: str, new: str, was: str, now: str) -> None:
+    assert f"unknown key `{was}`; its name is `{now}` now" in told(BASE.replace(old, new))
+
+
+def test_each_renamed_key_has_a_case() -> None:
+    assert {was: now for _, _, was, now in RENAMED} == RENAMED_KEYS
+
+
+def test_old_name_in_a_block_without_the_new_one_is_an_unknown_key_like_others() -> None:
+    found = told(BASE.replace("{json: {}}", "{raw: {extra: dirty}}"))
+    assert "unknown key `extra`; known here:" in found
+
+
+@pytest.mark.parametrize(
+    ("block", "was", "now"),
+    [
+        ("ready: {counts: {topic: c, since: 2026-11-20T00:00:00Z, complete_by: ", "alone", "count"),
+        (
+            "ready: {counts: {topic: c, since: 2026-11-20T00:00:00Z, complete_by: ",
+            "with_watermark",
+            "watermark_and_count",
+        ),
+        ("event_time: {field: ts, unit: ms, late: ", "side", "side_output"),
+    ],
+)
+def test_value_that_was_renamed_is_named_as_it_is_now(block: str, was: str, now: str) -> None:
+    key = block.rsplit(maxsplit=1)[-1].removesuffix(":")
+    assert RENAMED_VALUES[key, was] == now
+    text = BASE.replace("event_time: {field: ts, unit: ms}\n", "")
+    ends = "}" * block.count("{")
+    assert f"got `{was}`; its name is `{now}` now" in told(f"{text}{block}{was}{ends}\n")
+    assert f"its name is `{now}`" not in told(f"{text}{block}other{ends}\n")

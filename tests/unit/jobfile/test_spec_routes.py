@@ -120,7 +120,7 @@ def test_file_without_the_block_is_one_route_and_may_have_a_pattern() -> None:
         ('{topics: a, table: "o.{0}", name: n}', "+0:33: expected no name for routes that a"),
         ("{topics: [a], table: ods.a, name: A}", "+0:39: expected 1 to 64 of a-z, 0-9"),
         ("{topics: [a], table: ods.a, name: ../a}", "+0:39: expected 1 to 64 of a-z, 0-9"),
-        ("{topics: [a], table: ods.a, source: {topics: [b]}}", "+0:42: expected `topics` beside"),
+        ("{topics: [a], table: ods.a, source: {topics: [b]}}", "+0:42: expected `topics` next to"),
         (
             "{topics: [a], table: ods.a, source: {start: {offsets: {b: {0: 1}}}}}",
             "+0:60: expected offsets of topics that are read, got `b`",

@@ -44,11 +44,11 @@ def test_listed_columns_and_those_of_the_table_have_no_subject() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (job("{json: {}}"), "11:12: expected a format with a `registry` beside `from_registry`"),
-        (job("{raw: {}}"), "11:12: expected a format with a `registry` beside `from_registry`"),
+        (job("{json: {}}"), "11:12: expected a format with a `registry` for `from_registry`"),
+        (job("{raw: {}}"), "11:12: expected a format with a `registry` for `from_registry`"),
         (
             job('{avro: {schema: "int"}}'),
-            "11:12: expected a format with a `registry` beside `from_registry`",
+            "11:12: expected a format with a `registry` for `from_registry`",
         ),
         (job(topics="[a, b]"), "11:12: expected the subject's name"),
         (job(topics='"a.*"'), "11:12: expected the subject's name"),
@@ -58,11 +58,11 @@ def test_listed_columns_and_those_of_the_table_have_no_subject() -> None:
         (job(more="\n  subject: {message: M}"), "expected `message` with the format protobuf only"),
         (
             job(columns=LISTED, more="\n  subject: {name: a}"),
-            "expected `subject` beside `columns: from_registry` only",
+            "expected `subject` with `columns: from_registry` only",
         ),
         (
             job(more="\n  evolution: quarantine"),
-            "expected the format json beside `quarantine`",
+            "expected the format json with `quarantine`",
         ),
         (
             job("{json: {registry: hms}}"),

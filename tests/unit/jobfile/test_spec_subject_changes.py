@@ -202,7 +202,7 @@ def test_fields_that_are_left_out_do_not_go_with_rules_for_unread_ones(
     fmt: str, more: str, rule: str
 ) -> None:
     (found,) = problems_of(changed("except: [a]", fmt, more))
-    assert found.startswith(f"11:29: expected no `except` beside `{rule}`")
+    assert found.startswith(f"11:29: expected no `except` with `{rule}`")
     assert "`transient: true`" in found
     kept = load(changed("override: {a: {transient: true}}", fmt, more))
     assert kept.table.changes.override["a"].transient

@@ -308,8 +308,8 @@ def test_with_a_token_every_request_has_to_bring_it(board: StatusBoard) -> None:
 @pytest.mark.parametrize(
     ("block", "problem"),
     [
-        ("{address: 0.0.0.0}", "expected a token beside an address that others can reach"),
-        ('{address: "::"}', "expected a token beside an address that others can reach"),
+        ("{address: 0.0.0.0}", "expected a token with an address that others can reach"),
+        ('{address: "::"}', "expected a token with an address that others can reach"),
         ("{address: localhost}", "expected an IP address of this machine"),
         ('{token: "${env:SHORT}"}', "expected 16 or more printable ASCII characters"),
         ("{token: 0123456789abcdef}", "token"),

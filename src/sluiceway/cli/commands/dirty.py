@@ -390,7 +390,7 @@ def _slots(text: str) -> tuple[int, int | None]:
         return first, first
     last = None if found[3] is None else int(found[3])
     if last is not None and last < first:
-        raise typer.BadParameter("expected A-B, with A not behind B", param_hint="--slots")
+        raise typer.BadParameter("expected A-B, with A not above B", param_hint="--slots")
     return first, last
 
 

@@ -402,7 +402,7 @@ def _event_time(
     # A field with some values that are no times is used on request, and not proposed.
     asked = {each.field: each for each in mixed} | known
     if chosen not in asked:
-        raise WrongUsageError(why_no_time(columns, chosen, held), hint=f"those that can: {shown}")
+        raise WrongUsageError(why_no_time(columns, chosen, held), hint=f"these can: {shown}")
     return asked[chosen]
 
 

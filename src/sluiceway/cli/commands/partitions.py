@@ -182,7 +182,7 @@ def why(
     state = "" if found.state is None else f"{found.state.value}. "
     write(f"{printable(found.prefix)}: {state}{printable(found.text)}\n")
     if found.expected_us is not None:
-        expected = f"expected at {moment(found.expected_us)} if all goes on as it does"
+        expected = f"expected at {moment(found.expected_us)} at the present pace"
         if found.expected_us < now_us:
             expected = f"it was expected at {moment(found.expected_us)}; its driver is late"
         write(f"{expected}\n")

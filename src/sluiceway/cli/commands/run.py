@@ -60,7 +60,7 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
         bool, typer.Option("--standby", help="Wait while another driver runs; then take over.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Tell at the end where the time went, by stage.")
+        bool, typer.Option("--profile", help="Log at the end where the time went, by stage.")
     ] = False,
     plain: Annotated[
         bool, typer.Option("--plain", help="One line on a terminal, not a whole screen.")

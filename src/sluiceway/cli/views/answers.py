@@ -30,7 +30,8 @@ _RATES = ("_per_s",)
 _KEYED_BY_OTHERS = frozenset(
     {
         *("values", "partitions", "reasons", "dirty_reasons", "still_dirty", "ignored_fields"),
-        *("unfilled_columns", "topics_refused", "topics_sharing", "settings", "evidence", "told"),
+        *("unfilled_columns", "topics_refused", "topics_sharing", "settings", "evidence"),
+        "announced_to",
     }
 )
 _NEVER_BROKEN = 1 << 30

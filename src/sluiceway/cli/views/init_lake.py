@@ -77,7 +77,7 @@ def keyed_rows(
     """
     if change_log == "canal":
         raise WrongUsageError(
-            f"{job.topic} holds changes of Canal, whose rows a look does not tell apart",
+            f"{job.topic} holds changes of Canal, and one message may hold several rows",
             hint="write the job file as in docs/guides/keyed-tables.md, Canal",
         )
     names = _names(key)
@@ -85,7 +85,7 @@ def keyed_rows(
     if missing := [name for name in names if name not in known]:
         raise WrongUsageError(
             f"--key: no row has a field `{missing[0][:60]}`",
-            hint=f"those that rows have: {', '.join(known[:20])}",
+            hint=f"rows have: {', '.join(known[:20])}",
         )
     lines = [_key_line(names)]
     if change_log is None:

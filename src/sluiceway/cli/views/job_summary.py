@@ -96,7 +96,7 @@ def _line(name: str, text: str) -> str:
 def _lineage(told: "LineageSpec") -> str:
     how = f"every {duration_text(told.interval_ms)}"
     if told.http is not None:
-        return f"told to {url_host(revealed(told.http.url))}, {how}"
+        return f"sent to {url_host(revealed(told.http.url))}, {how}"
     return f"a line in {told.file.path}, {how}" if told.file is not None else how
 
 

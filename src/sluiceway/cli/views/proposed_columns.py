@@ -143,14 +143,14 @@ def propose(contents: "TopicContents", topics: Sequence[str]) -> Proposal:
     if not contents.records:
         raise WrongUsageError(
             f"{named} is empty: there is no record to look at",
-            hint="write some and repeat it; or tell the columns by a schema: --registry URL",
+            hint="write some and repeat it; or take the columns from a schema: --registry URL",
         )
     if contents.is_binary:
         raise _binary(contents, topics)
     if not survey.rows:
         raise WrongUsageError(
             f"no record holds a JSON object: {survey.empty} empty, {survey.broken} other",
-            hint=f"{READS}; CSV and other text tell no names: write the job file by hand, with "
+            hint=f"{READS}; CSV and other text have no names: write the job file by hand, with "
             "`format: {csv: {}}` and your columns, see docs/guides/sources.md",
         )
     if contents.change_log is not None:

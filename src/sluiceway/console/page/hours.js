@@ -175,7 +175,7 @@ function whyPanel(why, wanted, link, now) {
     ["Time", why.begin_ms === null ? "–" : `${moment(why.begin_ms)} to ${moment(why.end_ms)}`],
     ["Watermark", moment(why.watermark_ms)], ["Needed watermark", moment(why.needs_ms)],
     ["Expected", moment(why.expected_ms)], ["Log ends read", why.looked_at_ms === null ? "–" : ago(why.looked_at_ms, now)],
-    ["Receivers told", Object.entries(why.told).map(([name, told]) => `${name}: ${told ? "yes" : "not yet"}`).join(", ") || "none"],
+    ["Announced to", Object.entries(why.announced_to).map(([name, done]) => `${name}: ${done ? "yes" : "not yet"}`).join(", ") || "none"],
   ];
   const holders = why.holders.map((each) => h("tr", {}, h("th", { scope: "row" }, `${each.topic}[${each.partition}]`), h("td", {}, each.reason),
     h("td", {}, moment(each.at_ms)), h("td", {}, moment(each.needs_ms)), number(count(each.behind_records))));

@@ -80,7 +80,7 @@ class SparkRunner(TaskRunner):
         self._warming: Future[None] | None = None
         self._warm_due = 0.0
         self._name = name
-        # One that is borrowed has jobs of others, which must not be cancelled with ours.
+        # A borrowed context has jobs of others, which must not be cancelled with ours.
         self._tag = f"{name}-{uuid4().hex[:8]}"
         self._counters = StageCounters.of(context)
         self._spare = SpareSlots()

@@ -184,7 +184,7 @@ def avro_record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
     """The record of a payload."""
     found = writer.read(cursor)
     if cursor.position != cursor.end:
-        raise broken(f"{cursor.end - cursor.position} bytes are left behind the record")
+        raise broken(f"{cursor.end - cursor.position} bytes are left after the record")
     if not isinstance(found, dict):
         message = "the payload is Avro, but no record"
         raise DirtyValueError(DirtyReason.NOT_AN_OBJECT, message, stage="decode")

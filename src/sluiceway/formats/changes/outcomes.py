@@ -53,7 +53,8 @@ class OtherMessages:
         Args:
             messages: Position in the batch and payload of each message.
             read: Returns the changes of one, as lists of values for `schema`. It raises
-                `OtherMessageError` for one that changes no row, `DirtyValueError` for a dirty one.
+                `OtherMessageError` for a message that changes no row, `DirtyValueError` for a dirty
+                change.
             collected: Gets all of them.
             schema: Schema of the clean rows.
 

@@ -101,7 +101,7 @@ class FramedJsonDecoder(RowDecoder):
 def _framed(payload: bytes) -> tuple[int, bytes]:
     number, begin = confluent_frame(payload)
     if begin == len(payload):
-        message = "the payload is empty behind the schema's id"
+        message = "the payload is empty after the schema's id"
         raise DirtyValueError(DirtyReason.EMPTY, message, stage="decode")
     return number, payload[begin:]
 

@@ -85,7 +85,7 @@ class RegistryMessages:
         wire = Wire(payload, begin)
         count = _index(wire)
         if not 0 <= count <= MAX_INDEXES:
-            raise broken(f"{count} message indexes stand behind the schema's id")
+            raise broken(f"{count} message indexes follow the schema's id")
         indexes = tuple(_index(wire) for _ in range(count)) if count else (0,)
         check_header(payload, wire.position)
         return (number, indexes), wire.position

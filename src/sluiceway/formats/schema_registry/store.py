@@ -146,7 +146,7 @@ class SchemaStore:
         once. Then they are remembered, and looked up again from time to time without a wait.
 
         Returns:
-            For each id its schema, or None for one that the registry does not know.
+            For each id its schema, or None where the registry does not know it.
 
         Raises:
             SchemaRegistryUnavailableError: The registry does not answer; nothing is known of an id.

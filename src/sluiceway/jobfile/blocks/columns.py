@@ -26,8 +26,8 @@ class ColumnRules(Block):
 
     Attributes:
         required: A null or missing value makes the row dirty.
-        unit: For a timestamp read from a number.
-        default: What stands for a missing or null value.
+        unit: Unit of a timestamp that is a number; None for texts.
+        default: What stands for a missing or null value; None leaves null.
         transient: Is there for expressions, `where`, event time and partitions; not in the table.
         on_overflow: What happens to numbers beyond the type.
         on_lossy: What happens to values that the type has no room for in full.
@@ -35,8 +35,8 @@ class ColumnRules(Block):
         on_impossible_time: What happens to times that no calendar has.
         on_bad_text: What happens to characters that no text holds.
         trim: Blanks around the text of a number or time are no fault.
-        format: How times and bytes are written.
-        timezone: Zone of times without an offset, and of days of instants.
+        format: How times and bytes are written; None goes by the type.
+        timezone: Zone of times without an offset, and of days of instants; None allows neither.
         redact: Messages about dirty rows show no value of the column.
     """
 
@@ -65,7 +65,8 @@ class ColumnSpec(ColumnRules):
         path: Dotted keys to the value in the payload; None is the name of the column.
         constant: One value for all rows; None reads the payload.
         expression: Expression that computes the value; None reads the payload.
-        salt: Secret that `sha256(a, salt)` in the expression hashes with, as `${env:NAME}`.
+        salt: Secret that `sha256(a, salt)` in the expression hashes with, as `${env:NAME}`; None
+            allows no such call.
     """
 
     name: ColumnName

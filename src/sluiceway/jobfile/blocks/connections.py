@@ -62,7 +62,7 @@ class RocketMqTls(Block):
 
     Attributes:
         ca_file: PEM file of the authorities to trust, on every worker; None takes the machine's.
-        cert_file: PEM file of a certificate of our own, on every worker.
+        cert_file: PEM file of a certificate of our own, on every worker; None sends none.
         key_file: PEM file of the key; None if `cert_file` has it.
         verify: Whether the driver checks the certificate of a server; brokers come with an unsigned
             one.

@@ -106,7 +106,7 @@ def _store(value: object) -> DirtyStoreSpec | None:
         if (found.topic is None) == (found.table is None):
             raise wrong("one of the keys topic and table", _ONE_STORE)
         if found.table is not None and found.connection is not None:
-            raise wrong("`connection` beside a topic only", "remove it: it is the table's own")
+            raise wrong("`connection` with a topic only", "remove it: it is the table's own")
         return found
     if value != "beside":
         raise wrong("`beside`, or a mapping with topic or table", _ONE_STORE)

@@ -23,6 +23,7 @@ class JsonFormat(Block):
         engine: What reads payloads: the native module, the library, or the native module if it is
             installed.
         registry: Name of a schema registry's connection; payloads are in Confluent's wire format.
+            None for plain JSON.
     """
 
     unknown_fields: Literal["ignore", "dirty", "keep"] = "ignore"
@@ -75,7 +76,7 @@ class DebeziumFormat(Block):
         other_messages: What happens to messages that change no row.
         tombstones: What happens to records without a value.
         registry: Name of a schema registry's connection; keys and values are in Confluent's wire
-            format then.
+            format then. None for JSON.
         encoding: Encoding of keys and values, if there is a registry.
         unknown_wait_ms: How long a task waits for a schema id that the registry does not know.
     """

@@ -135,6 +135,7 @@ class IcebergTable(TableTarget):
     """A lake table.
 
     Attributes:
+        name: Name in the catalog, `namespace.table`.
         ledger: Folder of the ledger; None is next to the location of the table.
         publish_interval_ms: Time between two snapshots.
         max_lag_ms: Age of the oldest rows waiting for a snapshot at which the route stops reading.

@@ -59,7 +59,8 @@ class MetastoreTls(Block):
 
     Attributes:
         ca_file: PEM file of the authorities to trust, on the driver; None takes the machine's.
-        cert_file: PEM file of a certificate of our own, for a proxy that asks for one.
+        cert_file: PEM file of a certificate of our own, for a proxy that asks for one; None sends
+            none.
         key_file: PEM file of the key; None if `cert_file` has it.
     """
 
@@ -70,7 +71,7 @@ class MetastoreTls(Block):
     @model_validator(mode="after")
     def _key_of_a_certificate(self) -> "MetastoreTls":
         if self.key_file is not None and self.cert_file is None:
-            raise wrong("`cert_file` beside `key_file`", "add `cert_file`, or remove `key_file`")
+            raise wrong("`cert_file` with `key_file`", "add `cert_file`, or remove `key_file`")
         return self
 
     def options(self) -> tuple[tuple[str, str], ...]:

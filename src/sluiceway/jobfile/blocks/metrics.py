@@ -62,7 +62,7 @@ class MetricsSpec(Block):
     def _keep_strangers_out(self) -> Self:
         if not ip_address(self.address).is_loopback and self.token is None:
             raise wrong(
-                "a token beside an address that others can reach",
+                "a token with an address that others can reach",
                 'add `token: "${env:NAME}"`, or leave the address at 127.0.0.1',
             )
         return self

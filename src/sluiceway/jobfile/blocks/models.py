@@ -160,7 +160,7 @@ class SourceSpec(Block):
         connection: Name of a Kafka or RocketMQ connection. With `table` it is a catalog's, and
             without the key that of the route's own table.
         topics: List of topic names, or one pattern that must match a whole name.
-        table: `database.table` that a job of ours fills, in place of topics: its rows are read.
+        table: `database.table` that a job of yours fills, whose rows are read; None reads topics.
         start: Where source partitions begin that the ledger does not have; None is `earliest`, or
             what the format needs.
         max_rate_per_s: Most records per second of the route; None sets no limit of its own.
@@ -296,7 +296,7 @@ class RouteEntry(Block):
 
     Attributes:
         name: Name of the route; None is the name of its table.
-        topics: List of topic names, or one pattern that must match a whole name; left out where
+        topics: List of topic names, or one pattern that must match a whole name; None where
             `source` names a table.
         table: `database.table`, or the keys that differ from the file's block.
         where: Condition of the route, in place of the file's; None takes the file's.
@@ -332,7 +332,8 @@ class RouteSpec(JobBlocks):
 
     Attributes:
         route: Name of the route; empty when its tables come from topics and name it.
-        places: Where its table is written, for errors when columns are known only at the start.
+        places: Where its table is written, for errors when columns are known only at the start;
+            None where they are known before.
     """
 
     route: str = ""
@@ -411,7 +412,11 @@ class JobSpec:
     """A whole job file.
 
     Attributes:
+        name: Name of the job.
+        owner: Who answers for the job; None where the file does not say.
+        run: How the job runs.
         routes: The routes, at least one; a file without the block `routes` is one route.
+        metrics: Where metrics are served.
     """
 
     name: str

@@ -116,7 +116,7 @@ def _key_problems(route: Mapping) -> Iterator[JobFileProblem]:
     """Problems of a route's keys: source and target once each; a misspelt key gets its own."""
     written = Positions(route)
     if written.has(("source", "topics")):
-        text = "expected `topics` beside `source`, got them inside of it"
+        text = "expected `topics` next to `source`, got them inside of it"
         yield JobFileProblem(written.key(("source", "topics")), text, "move them out")
     given = {entry.key for entry in route.entries}
     for key in ("topics", "table"):
@@ -156,7 +156,7 @@ def with_table_source(root: Mapping) -> Mapping:
     """A route that reads a table, with all that goes without saying: see `SourceSpec`.
 
     Args:
-        root: As a whole job file; one that reads topics stays as it is.
+        root: As a whole job file; a route that reads topics stays as it is.
     """
     positions = Positions(root)
     if not positions.has(SOURCE_TABLE):

@@ -53,9 +53,9 @@ class SchemaRegistryConnection(Block):
         username: User of HTTP basic authentication, together with `password`; None sends none.
         password: Password, from a reference such as `${env:NAME}`; None sends none.
         token: Bearer token; None sends none.
-        ca_file: PEM file of the authorities to trust, on every worker.
-        certificate_file: PEM file of the client's certificate, with `key_file`.
-        key_file: PEM file of its key.
+        ca_file: PEM file of the authorities to trust, on every worker; None trusts the machine's.
+        certificate_file: PEM file of the client's certificate, with `key_file`; None sends none.
+        key_file: PEM file of its key; None without one.
     """
 
     url: RegistryUrl
@@ -72,9 +72,9 @@ class AvroFormat(Block):
 
     Attributes:
         registry: Name of the connection to a schema registry; payloads are in Confluent's wire
-            format.
+            format. None with another key.
         schema_text: The one schema of all payloads, which are bare records; None with another key.
-        schemas: Schemas of payloads in Avro's single-object encoding.
+        schemas: Schemas of payloads in Avro's single-object encoding; None with another key.
         tombstones: What happens to records without a value.
         unknown_wait_ms: How long a task waits for a schema id that the registry does not know.
     """
@@ -92,8 +92,9 @@ class ProtobufFormat(Block):
 
     Attributes:
         registry: Name of a schema registry's connection; payloads are in Confluent's wire format.
+            None with another key.
         descriptor_set: Descriptor file of protoc on the driver's machine; None with another key.
-        schema_text: Text of a `.proto` file.
+        schema_text: Text of a `.proto` file; None with another key.
         message: Full name of the message; None: the message that the registry or schema names.
         tombstones: What happens to records without a value.
         unknown_wait_ms: How long a task waits for a schema id that the registry does not know.

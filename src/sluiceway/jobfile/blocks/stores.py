@@ -47,7 +47,7 @@ class S3Connection(Block):
             login.
         session_token: Token of a temporary login, which ends with it; None for a permanent one.
         profile: Profile in the AWS settings of every worker; None is the default profile.
-        ca_file: PEM file of the authorities to trust, on every worker.
+        ca_file: PEM file of the authorities to trust, on every worker; None trusts the machine's.
     """
 
     endpoint: Endpoint | None = None
@@ -65,7 +65,7 @@ class S3Connection(Block):
             given, other = ("access_key", "secret_key")
             if self.access_key is None:
                 given, other = other, given
-            raise wrong(f"`{other}` beside `{given}`", f"add `{other}`, or remove `{given}`")
+            raise wrong(f"`{other}` with `{given}`", f"add `{other}`, or remove `{given}`")
         return self
 
 

@@ -92,8 +92,8 @@ class HiveTable(TableTarget):
     """A table of files in a Hive Metastore.
 
     Attributes:
-        file_format: File format of a table that is created, `parquet` by default; an existing table
-            must have it.
+        file_format: File format that an existing table must have and a created one gets; None is
+            `parquet` for a created one.
         compression: Compression of data files; the table's own properties win. None is the usual
             one of the format, `zstd` for Parquet.
         parquet_timestamps: How Parquet files keep timestamps; None goes by the version of the
@@ -144,7 +144,12 @@ class PartitionSpec(Block):
 
 
 class MetaColumn(Block):
-    """A column for a field of the record that is not in the payload."""
+    """A column for a field of the record that is not in the payload.
+
+    Attributes:
+        field: What of the record it holds.
+        name: Name of the column.
+    """
 
     field: MetaField
     name: ColumnName

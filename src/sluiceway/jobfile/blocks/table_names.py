@@ -101,7 +101,7 @@ def _late_name(positions: Positions) -> str:
 
 
 def _named(positions: Positions, name: str) -> Table | None:
-    """The table of a name; None for no name, and for one that depends on topics."""
+    """The table of a name; None for no name, and for a name that depends on topics."""
     connection = _text(positions, table_path(positions, "connection"))
     return (connection, name.lower()) if is_table_name(name) else None
 

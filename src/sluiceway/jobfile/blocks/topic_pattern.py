@@ -91,7 +91,7 @@ def meant_as_glob(text: str, topics: Sequence[str]) -> tuple[str, tuple[str, ...
 
 
 def pattern_of(topics: object) -> re.Pattern[str] | None:
-    """The pattern in `source.topics`; None for a list and for one that the model refuses."""
+    """The pattern in `source.topics`; None for a list and for a pattern that the model refuses."""
     try:
         return compile_topic_pattern(topics) if isinstance(topics, str) else None
     except PydanticCustomError:

@@ -98,7 +98,7 @@ def _connections(
                 at = positions.value((*path[:-1], "connection"))
                 yield JobFileProblem(at, text, "declare it under `connections`")
         elif own and "kafka" not in own and isinstance(block.get(path[-1]), str):
-            text = "expected the key `connection` beside a source that is not Kafka, got none"
+            text = "expected the key `connection` with a source that is not Kafka, got none"
             todo = "name a Kafka connection: dirty rows, announcements and counts go through Kafka"
             yield JobFileProblem(positions.key(path), text, todo)
 
@@ -207,7 +207,7 @@ def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[J
             yield JobFileProblem(positions.value(("format", kind, "registry")), text, todo)
     debezium = mapping(data, "format", "debezium")
     if "encoding" in debezium and "registry" not in debezium:
-        text = "expected `encoding` beside `registry` only: without one payloads are JSON"
+        text = "expected `encoding` with `registry` only: without one payloads are JSON"
         yield JobFileProblem(positions.key(("format", "debezium", "encoding")), text, "remove it")
 
 
@@ -358,7 +358,7 @@ def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator
                     positions.value((*path, "name")), text, f"rename it: {problem}"
                 )
         if "timezone" in partition and not _ZONED & partition.keys():
-            text = "expected `timezone` beside processing_time or record_time only"
+            text = "expected `timezone` with processing_time or record_time only"
             todo = "remove it; event_time.timezone is that of event times"
             yield JobFileProblem(positions.key((*path, "timezone")), text, todo)
         column = partition.get("column")
@@ -464,11 +464,11 @@ def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
         todo = "write late: side_output, or visible: on_commit"
         yield JobFileProblem(positions.value(("event_time", "late")), text, todo, not_yet=True)
     if "reopen_every" in block and block.get("late") != "reopen" and "ready" not in data:
-        text = "expected `reopen_every` beside a block `ready` or `late: reopen` only"
+        text = "expected `reopen_every` with a block `ready` or `late: reopen` only"
         todo = "remove it: nothing of this table is announced"
         yield JobFileProblem(positions.key(("event_time", "reopen_every")), text, todo)
     if "late_table" in block and block.get("late") == "dirty":
-        text = "expected no `late_table` beside `late: dirty`: nothing is put aside"
+        text = "expected no `late_table` with `late: dirty`: nothing is put aside"
         todo = "remove it; dirty.store names a table of dirty rows"
         yield JobFileProblem(positions.key(("event_time", "late_table")), text, todo)
 
@@ -534,10 +534,10 @@ def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[
         told = evolution == "add_columns" and _keeps_rows_in_json(formats)
         if json is None and not typed and not told:
             also = ", debezium without a registry or maxwell" if evolution == "add_columns" else ""
-            text = f"expected the format json{also} beside {quoted(evolution)}"
+            text = f"expected the format json{also} with {quoted(evolution)}"
             yield JobFileProblem(positions.value(path), text, "write fail or follow_table")
         elif "unknown_fields" in mapping(json):
-            text = f"expected no `unknown_fields` beside {quoted(evolution)}, which decides it"
+            text = f"expected no `unknown_fields` with {quoted(evolution)}, which decides it"
             yield JobFileProblem(
                 positions.key(("format", "json", "unknown_fields")), text, "remove it"
             )
@@ -545,5 +545,5 @@ def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[
     found = mapping(mapping(data, "connections").get(store) if isinstance(store, str) else None)
     hive = table_kind(data) == HIVE
     if evolution in ("follow_table", "add_columns") and hive and found and "metastore" not in found:
-        text = f"expected a metastore connection beside {quoted(evolution)}"
+        text = f"expected a metastore connection with {quoted(evolution)}"
         yield JobFileProblem(positions.value(path), text, "write fail or quarantine")

@@ -55,12 +55,12 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFile
     if "key" not in table:
         for name in _ONLY_WITH_KEY:
             if name in table:
-                text = f"expected `{name}` beside `key` only"
+                text = f"expected `{name}` with `key` only"
                 yield JobFileProblem(
                     positions.key(("table", name)), text, "remove it, or name the key"
                 )
         if positions.has(_CANAL_TABLE):
-            text = "expected `table` of canal beside `table.key` only"
+            text = "expected `table` of canal with `table.key` only"
             yield JobFileProblem(positions.key(_CANAL_TABLE), text, "remove it, or name the key")
         return
     if table_kind(data) != ICEBERG:
@@ -69,7 +69,7 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFile
         return
     for path, why in _MEANINGLESS:
         if positions.has(path):
-            text = f"expected no `{path[0]}` beside `key`: {why}"
+            text = f"expected no `{path[0]}` with `key`: {why}"
             yield JobFileProblem(positions.key(path), text, "remove it")
     yield from _check_format(data, positions)
     yield from _check_key_format(data, positions)
@@ -83,7 +83,7 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFile
 def _check_format(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     named = mapping(data, "format")
     if "canal" in named and mapping(data, "table").get("key_order", "by_key") == "by_key":
-        text = "expected a `key_order` beside the format canal, whose records have no key"
+        text = "expected a `key_order` with the format canal, whose records have no key"
         todo = "write one_partition, or by_partition with canal.mq.partitionHash by the key"
         yield JobFileProblem(positions.key(_KEY), text, todo)
     for name in named:
@@ -104,18 +104,18 @@ def _check_key_format(data: Mapping[str, Any], positions: Positions) -> Iterator
     at, told = positions.value(_KEY_FORMAT), table["key_format"]
     for name in _CHANGE_LOGS:
         if name in formats:
-            text = f"expected no `key_format` beside the format {name}, whose keys are known"
+            text = f"expected no `key_format` with the format {name}, whose keys are known"
             yield JobFileProblem(positions.key(_KEY_FORMAT), text, "remove it")
     if table.get("key_order", "by_key") != "by_key":
-        text = f"expected no `key_format` beside `key_order: {table['key_order']}`"
+        text = f"expected no `key_format` with `key_order: {table['key_order']}`"
         todo = "remove it: the records' own keys are not looked at"
         yield JobFileProblem(positions.key(_KEY_FORMAT), text, todo)
     if told == "registry" and not _names_registry(formats):
-        text = "expected `registry` in the format beside `key_format: registry`"
+        text = "expected `registry` in the format with `key_format: registry`"
         yield JobFileProblem(at, text, "name one, or write json or text")
     key, bare = table.get("key"), KEYS_OF_ONE_COLUMN.get(told)
     if bare is not None and not (isinstance(key, tuple) and len(key) == 1):
-        text = f"expected one column in `key` beside `key_format: {told}`, which is {bare}"
+        text = f"expected one column in `key` with `key_format: {told}`, which is {bare}"
         yield JobFileProblem(at, text, "list it: key: [id]")
 
 
@@ -135,10 +135,10 @@ def _check_key_origin(data: Mapping[str, Any], positions: Positions) -> Iterator
         )
     elif announcer == FROM_REGISTRY and not _names_registry(formats):
         name = next(iter(formats), "debezium")
-        text = f"expected `registry` in the format {name} beside `key: from_registry`"
+        text = f"expected `registry` in the format {name} with `key: from_registry`"
         yield JobFileProblem(at, text, f"name one, write from_topic_key, or {todo}")
     elif announcer == FROM_REGISTRY and mapping(data, "table").get("key_format") == "json":
-        text = "expected no `key_format: json` beside `key: from_registry`, which knows no such key"
+        text = "expected no `key_format: json` with `key: from_registry`, which knows no such key"
         yield JobFileProblem(at, text, f"write from_topic_key, or {todo}")
 
 
@@ -150,17 +150,17 @@ def _check_truncate(data: Mapping[str, Any], positions: Positions) -> Iterator[J
     at = positions.value(_ON_TRUNCATE)
     topics = mapping(data, "source").get("topics")
     if table.get("key_order") != "one_partition" or not _is_one(topics):
-        text = "expected one topic and `key_order: one_partition` beside `on_truncate: apply`"
+        text = "expected one topic and `key_order: one_partition` with `on_truncate: apply`"
         yield JobFileProblem(
             at, text, "changes of other source partitions have no order with a truncate"
         )
     for name in ("maxwell", *_ROWS):
         if name in formats:
-            text = f"expected no `on_truncate: apply` beside the format {name}, which tells none"
+            text = f"expected no `on_truncate: apply` with the format {name}, which sends none"
             yield JobFileProblem(at, text, "remove it")
     if "canal" in formats and "table" not in mapping(formats, "canal"):
-        text = "expected `table` of canal beside `on_truncate: apply`"
-        todo = "name it: a topic of Canal may tell of other tables"
+        text = "expected `table` of canal with `on_truncate: apply`"
+        todo = "name it: a topic of Canal may have changes of other tables"
         yield JobFileProblem(at, text, todo)
 
 
@@ -177,7 +177,7 @@ def _check_meta(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
         needed.insert(0, "topic")
     lacking = [name for name in needed if name not in held]
     if lacking:
-        text = f"expected `meta` with {', '.join(needed)} beside `key`, {lacking[0]} is missing"
+        text = f"expected {', '.join(needed)} in `meta` with `key`, {lacking[0]} is missing"
         at = positions.key(("table", "meta")) if "meta" in mapping(data, "table") else None
         yield JobFileProblem(at or positions.key(_KEY), text, "they say which change a row is from")
 
@@ -212,6 +212,6 @@ def _check_partitions(table: Mapping[str, Any], positions: Positions) -> Iterato
     parts = table.get("partition_by")
     for index, part in enumerate(parts if isinstance(parts, tuple) else ()):
         if isinstance(part, Mapping) and "column" not in part:
-            text = "expected partitions by columns beside `key`: a change has no partition else"
+            text = "expected partitions by columns with `key`: a change has no partition else"
             at = positions.key(("table", "partition_by", index))
             yield JobFileProblem(at, text, "write {column: NAME, transform: ...}")

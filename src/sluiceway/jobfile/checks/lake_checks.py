@@ -12,8 +12,8 @@ from sluiceway.jobfile.problems import JobFileProblem, quoted
 
 _NOT_YET: tuple[tuple[Path, str, str], ...] = (
     (("retention",), "`retention` of lake tables", "delete old rows with an engine"),
-    (("event_time", "late_table"), "a table of late rows beside a lake table", "remove it"),
-    (("dirty", "store", "table"), "a table of dirty rows beside a lake table", "name a topic"),
+    (("event_time", "late_table"), "a table of late rows with a lake table", "remove it"),
+    (("dirty", "store", "table"), "a table of dirty rows with a lake table", "name a topic"),
     (("ready", "counts"), "audited counts of lake tables", "remove it"),
 )
 _SAID_OTHERWISE: tuple[tuple[Path, object, str, str], ...] = (
@@ -80,7 +80,7 @@ def _cannot_add(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
     """Allow new columns only for fields of JSON, which include the rows of a change log."""
     table, path = mapping(data, "table"), ("table", "evolution")
     if table.get("evolution") == "add_columns" and takes_from_registry(table):
-        what = "`evolution: add_columns` of lake tables beside `columns: from_registry`"
+        what = "`evolution: add_columns` of lake tables with `columns: from_registry`"
         todo = "write fail or quarantine; add the column to the table and to the job file"
         yield _not_yet(positions.value(path), what, todo)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -16,6 +16,21 @@ from sluiceway.jobfile.problems import JobFileProblem, Mark, quoted
 from sluiceway.plugins import plugin_names
 
 _MAX_COMPARED = 100
+RENAMED_KEYS: Final[Mapping[str, str]] = {
+    "decide": "complete_by",
+    "extra": "unknown_fields",
+    "key_drain": "key_order_wait",
+    "lateness": "allowed_lateness",
+    "other": "other_messages",
+    "unknown_wait": "unknown_schema_wait",
+}
+"""Key before 0.1.0 -> the same key now, which the message names. No old key works."""
+RENAMED_VALUES: Final[Mapping[tuple[str, str], str]] = {
+    ("complete_by", "alone"): "count",
+    ("complete_by", "with_watermark"): "watermark_and_count",
+    ("late", "side"): "side_output",
+}
+"""The same of values: key of today and old value -> the value now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +239,13 @@ def _unknown(shape: Shape, entry: Entry, parent: Path, block: type[Block]) -> Jo
     known = list(_fields(block))
     known += _plugins_of(block)
     choices = [*known, *sorted(block.LATER)]
-    close = get_close_matches(entry.key[:_MAX_COMPARED].lower(), choices, n=1)
+    renamed = RENAMED_KEYS.get(entry.key)
+    if renamed in known:
+        close, todo = [renamed], f"its name is {quoted(renamed)} now"
+    else:
+        close = get_close_matches(entry.key[:_MAX_COMPARED].lower(), choices, n=1)
+        todo = f"did you mean {quoted(close[0])}?" if close else f"known here: {', '.join(known)}"
     shape.suggested.update((*parent, key) for key in close)
-    todo = f"did you mean {quoted(close[0])}?" if close else f"known here: {', '.join(known)}"
     return JobFileProblem(entry.mark, f"unknown key {quoted(entry.key)}", todo)
 
 

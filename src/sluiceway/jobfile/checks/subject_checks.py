@@ -32,7 +32,7 @@ def check_subject(data: Mapping[str, Any], positions: Positions) -> Iterator[Job
     subject = mapping(table.get("subject"))
     if not takes_from_registry(table):
         if "subject" in table:
-            text = f"expected `subject` beside `columns: {FROM_REGISTRY}` only"
+            text = f"expected `subject` with `columns: {FROM_REGISTRY}` only"
             yield JobFileProblem(
                 positions.key(_SUBJECT), text, "remove it, or take the columns from it"
             )
@@ -43,7 +43,7 @@ def check_subject(data: Mapping[str, Any], positions: Positions) -> Iterator[Job
         at = positions.value(_COLUMNS)
         yield JobFileProblem(at, f"{text} is not in this version", todo, not_yet=True)
     elif formats and not any("registry" in mapping(block) for block in formats.values()):
-        text = f"expected a format with a `registry` beside {quoted(FROM_REGISTRY)}"
+        text = f"expected a format with a `registry` for {quoted(FROM_REGISTRY)}"
         todo = "name one, or list the columns: the command `infer` prints them"
         yield JobFileProblem(positions.value(_COLUMNS), text, todo)
     topics = mapping(data.get("source")).get("topics")
@@ -86,7 +86,7 @@ def _check_left_out(data: Mapping[str, Any], positions: Positions) -> Iterator[J
     elif mapping(formats, "json").get("unknown_fields") == "dirty":
         rule = "unknown_fields: dirty"
     if rule:
-        text = f"expected no `except` beside `{rule}`, which is for fields that no column reads"
+        text = f"expected no `except` with `{rule}`, which is for fields that no column reads"
         todo = "override the fields with `transient: true`: they are read, and not in the table"
         yield JobFileProblem(positions.key((*CHANGES, "except")), text, todo)
 

@@ -158,10 +158,10 @@ def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
         odd = [name for name in odd if name != "unit"]
     if column.salt is not None and column.expression is None:
         path = ("table", "columns", index, "salt")
-        yield ChoiceProblem(path, "an `expression` beside `salt`", "add it or remove the salt")
+        yield ChoiceProblem(path, "an `expression` with `salt`", "add it or remove the salt")
     for name in odd:
         path = ("table", "columns", index, name)
-        yield ChoiceProblem(path, f"no `{name}` beside `{given[0]}`", "remove one of them")
+        yield ChoiceProblem(path, f"no `{name}` with `{given[0]}`", "remove one of them")
 
 
 def _column_problems(

@@ -41,7 +41,7 @@ class MadeColumns:
 
     Attributes:
         columns: The columns as if they were declared, in order.
-        written: Paths in the job file of each column; empty for one that it does not mention.
+        written: Paths in the job file of each column; empty where it does not mention the column.
         refused: Fields that no column can hold unchanged, each with its reason.
         misfits: Problems of the job file's part.
     """

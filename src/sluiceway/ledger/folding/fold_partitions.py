@@ -265,7 +265,7 @@ def check_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
 
 
 def closed_prefix(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
-    """The closed prefix of this name; refuses one that is open (commit rule 6)."""
+    """The closed prefix of this name; refuses an open one (commit rule 6)."""
     closed = fold.closed.get(prefix)
     if closed is None:
         raise violation("rule 6", f"{where} is not closed")

@@ -61,7 +61,7 @@ class SourceState:
         has_data: Whether this generation has rows.
         max_event_time_us: Greatest one of all generations; never falls.
         quiet_since_us: When log ends were read for the last epoch with a row of it, else for the
-            first one that knew it; None before.
+            first record that knew it; None before.
         idle: Whether it does not hold the route's watermark.
         end_epoch: Leader epoch that belongs to `end`, by which a truncation is seen; None when it
             is not known.

@@ -98,7 +98,7 @@ class DayTable(DayFolders):
             raise TableMismatchError(
                 f"it is no table for dirty rows: {'; '.join(differences)}",
                 where=str(table),
-                hint="name another table, or one that does not exist: it is made as it has to be",
+                hint="name another table, or a new name: it is made as it has to be",
             )
         self._table, self._shown = table, set()
         self._place = open_storage(normalise_location(table.layout.location), self._stores)

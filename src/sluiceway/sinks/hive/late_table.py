@@ -21,7 +21,7 @@ from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.locations import qualify_location, same_location
 
 _PURGE = "external.table.purge"
-_OTHER_NAME = "name another table for late rows, or one that does not exist: it is made"
+_OTHER_NAME = "name another table for late rows, or a new name: it is made"
 _MAKE_ANEW = "drop it: it is created again with all that came late, and the files stay"
 
 

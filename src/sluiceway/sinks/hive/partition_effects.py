@@ -34,7 +34,7 @@ def apply_partitions(
     """Compare, and apply the difference in batches; safe to repeat. No file is touched.
 
     Folders that do not exist are made here, never by the metastore. When its own transaction fails,
-    it would remove one that it made, with all files in it.
+    it would remove a folder that it made, with all files in it.
 
     Args:
         client: Client of the table's metastore.
@@ -127,7 +127,7 @@ def _add(
 
 
 def _columns_owed(found: HivePartition, table: MetastoreTable) -> tuple[HiveColumn, ...] | None:
-    """The table's columns, for a partition that has fewer; None for one that has them all."""
+    """The table's columns, for a partition that has fewer; None where it has them all."""
     return table.layout.columns if found.layout.lacks_columns(table.layout) else None
 
 

@@ -80,7 +80,7 @@ class CommitRequest:
     """The one request, as it is sent.
 
     Attributes:
-        through: What the table will say when it lands; None for one that brings no slots.
+        through: What the table will say when it lands; None for a request that brings no slots.
     """
 
     updates: tuple[TableUpdate, ...]

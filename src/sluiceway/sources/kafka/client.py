@@ -180,7 +180,7 @@ class KafkaSourceClient(SourceClient):
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets; three requests a leader, however many partitions.
 
-        Leaders are asked at the same time. One that did not answer the last time gets a
+        Leaders are asked at the same time. A leader that did not answer the last time gets a
         quarter of the time-out, until it answers again.
 
         Raises:

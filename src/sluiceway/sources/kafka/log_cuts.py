@@ -67,7 +67,7 @@ def cut_failure(
         evidence |= {"cut_at": cut.end, "cut_epoch": cut.end_epoch}
         said = (
             f"what it holds of leader epochs up to {cut.epoch} ends at {cut.end}: "
-            "it was truncated, and other rows came behind"
+            "it was truncated, and other rows came after it"
         )
     return OffsetsLostError(
         f"the log runs from {start} to {end}, the committed end is {split.start_offset}, "

@@ -207,7 +207,7 @@ class Brokers:
     def _send_all(
         self, broker: str, asked: Sequence[tuple[int, Ask, Mapping[str, object]]]
     ) -> tuple[Connection, dict[int, int]]:
-        """Send on the connection that exists; one that died meanwhile is opened again."""
+        """Send on the connection that exists; if it died meanwhile, it is opened again."""
         for last in (False, True):
             connection = self.master(broker)
             try:

@@ -45,8 +45,8 @@ class Tls:
     Attributes:
         ca_file: PEM file of the authorities to trust; empty takes the machine's.
         cert_file: PEM file of a certificate of our own, with `key_file`; empty without.
-        verify: Whether a server's certificate is checked. Brokers come with one that no authority
-            has signed; there it has to be False.
+        verify: Whether a server's certificate is checked. Brokers come with a certificate that no
+            authority has signed; there it has to be False.
     """
 
     ca_file: str = ""

@@ -551,6 +551,6 @@ def _assert_rising(queue: _Queue, asked: int, rows: Sequence[StoredMessage]) -> 
             )
         if row.offset <= last:
             raise TaskFailedError(
-                f"offset {row.offset} came behind {last}", where=str(queue.split.partition)
+                f"offset {row.offset} came after {last}", where=str(queue.split.partition)
             )
         last = row.offset

@@ -2,7 +2,7 @@
 
 A name node closes a file once a data node has reported its last block. The writer has heard of that
 block some milliseconds before. The library asks at once, is refused, and asks again half a second
-later: each file would take that long (ADR 97).
+later: each file would take that long.
 """
 
 import threading

@@ -330,7 +330,7 @@ class HdfsStorage(Storage):
         )
 
     def remove_quietly(self, path: str) -> None:
-        """Remove a file no longer needed; one that stays is garbage, never an error of the step."""
+        """Remove a file no longer needed; if it stays it is garbage, never an error of the step."""
         try:
             self.remove(path)
         except StorageUnavailableError:

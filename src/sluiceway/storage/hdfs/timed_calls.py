@@ -1,7 +1,7 @@
 """Calls of the HDFS library that are waited for no longer than they may take.
 
-The library waits for data nodes by itself, and a writer was seen that waited for ever for one that
-had died. Such a call cannot be ended, so it is made in a thread that may be left behind.
+The library waits for data nodes by itself, and a writer was seen that waited for ever for a node
+that had died. Such a call cannot be ended, so it is made in a thread that may be left behind.
 """
 
 import queue

@@ -109,8 +109,7 @@ MOST_COPIED_BYTES = 5 << 30
 _COPIED_PART_BYTES = 1 << 30
 _BUFFER_BYTES = 128 << 10
 _CONDITIONAL_PUTS = (
-    "the store ignores If-None-Match: take one that honours conditional writes, or a version that "
-    "does"
+    "the store ignores If-None-Match: take a store or a version that honours conditional writes"
 )
 
 
@@ -183,7 +182,7 @@ class S3Storage(Storage):
         self.remove(place)
 
     def _probe_checksum(self, path: str) -> None:
-        """A store may know no checksums; one that keeps a wrong one would attest anything."""
+        """A store may know no checksums; a store that keeps a wrong one would attest anything."""
         wrong = crc_header(f"{google_crc32c.value(b'another content'):08x}")
         try:
             self._ask("put_object", path, Body=b"content", ChecksumCRC32C=wrong)

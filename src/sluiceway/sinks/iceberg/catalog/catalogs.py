@@ -61,7 +61,7 @@ class LakeCatalog(ABC):
         """
 
     def spelt_otherwise(self, name: Identifier) -> str | None:
-        """A table whose name differs from one that is not there in letter case only, if any.
+        """A table whose name differs from the missing name in letter case only, if any.
 
         Args:
             name: Name of a table that the catalog does not have.

@@ -539,7 +539,7 @@ class LakeCompaction:
         return data_file(placed, footer, metadata, spec, like.partition)
 
     def _drop(self, each: _Made) -> None:
-        """Remove a file that no request has ever named; one that was named may still land."""
+        """Remove a file that no request has ever named; a named file may still land."""
         if not each.path or each.sent:
             return
         try:

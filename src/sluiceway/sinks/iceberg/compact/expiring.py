@@ -286,7 +286,7 @@ class LakeExpiry:
     def expire(self, keep_s: float, over: Callable[[], bool] = lambda: False) -> Expired:
         """Take old snapshots out of the table, then remove what only they have named.
 
-        A process that dies in between leaves orphans, and so does one that is asked to end.
+        A process that dies in between leaves orphans, and so does a process that is asked to end.
         Raises as `due`.
 
         Args:

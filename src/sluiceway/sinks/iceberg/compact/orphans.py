@@ -383,7 +383,7 @@ class LakeOrphans:
         if table.metadata.properties.get(_COLLECTED, "true").lower() == "false":
             return f"the table's property {_COLLECTED} is false: its files may be others' too"
         if any(each.changed_ms is None for each in listing.files):
-            return "the store does not tell when files were written"
+            return "the store does not say when files were written"
         listed = {each.inside for each in listing.files}
         storage, root = self._place.storage, self._place.root
         for name in sorted(self._named.live(table)):

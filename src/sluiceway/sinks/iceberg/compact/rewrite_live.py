@@ -217,7 +217,7 @@ def _reading(source: LiveFile, storage: Storage) -> Iterator[BinaryIO]:
 
 
 def _schema(source: LiveFile, storage: Storage) -> pa.Schema | None:
-    """Columns of a file; None of one that would not be the same when it is written by us."""
+    """Columns of a file; None where the file would not be the same once we write it."""
     with _reading(source, storage) as handle:
         file = _opened(handle, source)
         if any(file.schema.column(n).physical_type == "INT96" for n in range(len(file.schema))):

@@ -75,7 +75,7 @@ def merged_name(group: Sequence[SlotFile]) -> str:
 
 
 def merge_in_process(plan: MergePlan) -> tuple[MergedOne | None, ...]:
-    """Have groups merged by a process of its own, one that waits for the next ones afterwards.
+    """Have groups merged by a process of its own, which waits for the next ones afterwards.
 
     Raises:
         SluicewayError: They were not; what lies in the table's folder is an orphan.

@@ -87,7 +87,7 @@ class ChangeHistory(ChangeJudge):
 
     @property
     def next_slot(self) -> int:
-        """The slot after the last one that was read."""
+        """The slot after the last that was read."""
         return self._next
 
     def close(self) -> None:

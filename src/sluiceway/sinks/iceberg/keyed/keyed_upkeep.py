@@ -4,7 +4,7 @@ A publish adds a data file and a delete file a partition. A scan pays for each f
 and for each dead row. So four files of like size become one, and a file of which a third is dead is
 written again. A partition's delete files become one at eight. It is done within the publish and its
 snapshot. The positions are resolved at that head, so nothing can land in between that would have to
-be carried over (ADR 40). What one publish rewrites is bounded, so it is never much slower than the
+be carried over. What one publish rewrites is bounded, so it is never much slower than the
 others.
 """
 
@@ -35,7 +35,7 @@ class MakeAnew:
     """What a publish rewrites in addition to what it brings.
 
     Attributes:
-        rows: Data files that become one, or one that is written without its dead rows.
+        rows: Data files that become one, or a file that is written without its dead rows.
         deletes: Partitions whose delete files become one.
     """
 

@@ -29,7 +29,7 @@ from sluiceway.types.schema import Field
 
 
 def columns_of(metadata: TableMetadata) -> Columns:
-    """Name and type of each column; of one that is not written here Iceberg's own word."""
+    """Name and type of each column; of a column that is not written here Iceberg's own word."""
     return tuple((field.name, _text(field)) for field in metadata.schema().fields)
 
 

@@ -86,7 +86,7 @@ def ledger_place(location: str, uuid: str, named: str | None) -> str:
 
     Args:
         location: Location of the table, without a trailing slash.
-        uuid: UUID of the table; what stands for one that its catalog has yet to give.
+        uuid: UUID of the table; a stand-in where its catalog has yet to give it.
         named: What the job file says; None leaves it to the name of the table.
     """
     if named is not None:
