@@ -322,6 +322,11 @@ impl Texts {
         self.offsets.push(self.data.len());
     }
 
+    /// Bytes of all texts.
+    pub fn bytes(&self) -> usize {
+        self.data.len()
+    }
+
     /// Bytes to append to, and where they begin; `finish` or `truncate` is to follow.
     pub fn open(&mut self) -> (&mut Vec<u8>, usize) {
         let start = self.data.len();

@@ -2,68 +2,31 @@
 //!
 //! As `formats/avro/reader.py` reads it; what that refuses is a doubt here.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
-use crate::arrays::{ArrowArray, Present};
 use crate::base64;
 use crate::columns::{Column, Unit, finish_map, push_text};
-use crate::decoder::{ARRAY_CAPSULE, column};
-use crate::scan::{Doubt, MAX_DEPTH, Vouched};
+use crate::cursor::{Cursor, zigzag};
+use crate::push::{
+    push_boolean, push_bytes, push_day, push_float, push_instant, push_number, push_symbol,
+};
+use crate::records::Records;
+use crate::rows::{
+    FetchedRows, ListRows, Plan, RowColumns, RowReader, part, read_fetched, read_list, row_columns,
+    unknown,
+};
+use crate::scan::{Doubt, Vouched};
 
 /// Items without a byte of their own: nothing in a payload bounds their number.
 const MAX_EMPTY_ITEMS: usize = 10_000;
 const MAX_DECIMAL_BYTES: usize = 512;
 const MAX_BIG_SCALE: i64 = 500;
-/// Whole numbers up to here are the same in a float of 32 bits.
-const FLOAT_EXACT: u64 = 1 << 24;
-
-/// A place in a payload.
-struct Cursor<'a> {
-    rest: &'a [u8],
-    depth: u32,
-}
 
 impl<'a> Cursor<'a> {
     #[inline(always)]
-    fn byte(&mut self) -> Vouched<u8> {
-        let (&first, rest) = self.rest.split_first().ok_or(Doubt)?;
-        self.rest = rest;
-        Ok(first)
-    }
-
-    #[inline(always)]
-    fn bytes(&mut self, count: usize) -> Vouched<&'a [u8]> {
-        let (found, rest) = self.rest.split_at_checked(count).ok_or(Doubt)?;
-        self.rest = rest;
-        Ok(found)
-    }
-
-    fn array<const N: usize>(&mut self) -> Vouched<[u8; N]> {
-        Ok(self.bytes(N)?.try_into().expect("so many bytes"))
-    }
-
-    /// A whole number of up to 64 bits.
-    #[inline(always)]
     fn long(&mut self) -> Vouched<i64> {
-        let first = self.byte()?;
-        let mut value = u64::from(first & 0x7f);
-        if first >= 0x80 {
-            let mut shift = 7;
-            loop {
-                let byte = self.byte()?;
-                if shift == 63 && byte > 1 {
-                    return Err(Doubt);
-                }
-                value |= u64::from(byte & 0x7f) << shift;
-                if byte < 0x80 {
-                    break;
-                }
-                shift += 7;
-            }
-        }
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+        Ok(zigzag(self.varint()?))
     }
 
     fn int(&mut self) -> Vouched<i32> {
@@ -98,12 +61,6 @@ impl<'a> Cursor<'a> {
     fn index(&mut self, count: usize) -> Vouched<usize> {
         let found = usize::try_from(self.long()?).map_err(|_| Doubt)?;
         if found < count { Ok(found) } else { Err(Doubt) }
-    }
-
-    #[inline(always)]
-    fn enter(&mut self) -> Vouched<()> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH { Err(Doubt) } else { Ok(()) }
     }
 
     /// Read the items of an array or map, each by `item`.
@@ -274,13 +231,7 @@ impl How {
         cursor: &mut Cursor,
     ) -> Vouched<()> {
         match self {
-            Self::Boolean => match column {
-                Column::Boolean(values) => {
-                    values.push(cursor.boolean()?);
-                    Ok(())
-                }
-                _ => Err(Doubt),
-            },
+            Self::Boolean => push_boolean(column, cursor.boolean()?),
             Self::Float => {
                 let found = f32::from_le_bytes(cursor.array()?);
                 push_float(column, f64::from(found))
@@ -291,16 +242,10 @@ impl How {
                     Some(size) => cursor.bytes(*size)?,
                     None => cursor.sized()?,
                 };
-                match column {
-                    Column::Bytes(bytes) => {
-                        bytes.push(found);
-                        Ok(())
-                    }
-                    _ => Err(Doubt),
-                }
+                push_bytes(column, found)
             }
             Self::Uuid => push_text(column, &uuid_text(cursor.array()?)),
-            Self::Symbols(symbols) => push_text(column, &symbols[cursor.index(symbols.len())?]),
+            Self::Symbols(symbols) => push_symbol(column, &symbols[cursor.index(symbols.len())?]),
             Self::Decimal(scale, size) => {
                 column.push_scaled(base64::signed(cursor.digits(*size)?)?, *scale)
             }
@@ -316,21 +261,9 @@ impl How {
             }
             Self::Time(unit, narrow) => {
                 let number = if *narrow { i64::from(cursor.int()?) } else { cursor.long()? };
-                match column {
-                    Column::Instant(values) | Column::Epoch { values, .. } => {
-                        values.push(unit.instant(number)?);
-                        Ok(())
-                    }
-                    _ => Err(Doubt),
-                }
+                push_instant(column, unit.instant(number)?)
             }
-            Self::Day => match column {
-                Column::Date(values) => {
-                    values.push(crate::time::day(i64::from(cursor.int()?))?);
-                    Ok(())
-                }
-                _ => Err(Doubt),
-            },
+            Self::Day => push_day(column, i64::from(cursor.int()?)),
             Self::List(least, item) => match column {
                 Column::List { offsets, items } => {
                     cursor.items(*least, |at| item.read_inner(items, records, at).map(drop))?;
@@ -386,38 +319,6 @@ fn read_struct(
     Ok(())
 }
 
-#[inline(always)]
-fn push_number(column: &mut Column, value: i64) -> Vouched<()> {
-    match column {
-        Column::Int64(values) => values.push(value),
-        Column::Int32(values) => values.push(i32::try_from(value).map_err(|_| Doubt)?),
-        Column::Float64(values) if value.unsigned_abs() < FLOAT_EXACT => values.push(value as f64),
-        Column::Float32(values) if value.unsigned_abs() < FLOAT_EXACT => values.push(value as f32),
-        Column::Text(_) | Column::Bounded { .. } => {
-            return push_text(column, value.to_string().as_bytes());
-        }
-        _ => return column.push_scaled(i128::from(value), 0),
-    }
-    Ok(())
-}
-
-fn push_float(column: &mut Column, value: f64) -> Vouched<()> {
-    if !value.is_finite() {
-        return Err(Doubt);
-    }
-    match column {
-        Column::Float64(values) => values.push(value),
-        Column::Float32(values) if f64::from(value as f32) == value => values.push(value as f32),
-        Column::Float32(_) => return Err(Doubt),
-        // Beyond, and with a fraction, the digits are for the slow path to count.
-        _ if value.fract() == 0.0 && value.abs() < 9e18 => {
-            return column.push_scaled(value as i128, 0);
-        }
-        _ => return Err(Doubt),
-    }
-    Ok(())
-}
-
 fn uuid_text(bytes: [u8; 16]) -> Vec<u8> {
     let mut found = Vec::with_capacity(36);
     for (place, byte) in bytes.iter().enumerate() {
@@ -451,11 +352,9 @@ enum Step {
 /// Reads payloads of one schema. Made once a schema and task, used by one thread at a time.
 #[pyclass(module = "sluiceway_native")]
 pub struct AvroReader {
-    columns: Vec<(Column, bool)>,
+    columns: RowColumns,
     steps: Vec<Step>,
     records: Vec<Vec<Skip>>,
-    block: Vec<u8>,
-    ends: Vec<usize>,
 }
 
 #[pymethods]
@@ -466,65 +365,47 @@ impl AvroReader {
         steps: Vec<Bound<'_, PyTuple>>,
         records: Vec<Vec<Bound<'_, PyTuple>>>,
     ) -> PyResult<Self> {
-        let columns = columns.iter().map(|(kind, required)| Ok((column(kind)?, *required)));
-        let columns = columns.collect::<PyResult<Vec<_>>>()?;
+        let columns = row_columns(columns)?;
         let records = records.iter().map(|fields| fields.iter().map(skip_of).collect());
         let records = records.collect::<PyResult<Vec<Vec<_>>>>()?;
         let steps =
             steps.iter().map(|told| step_of(told, columns.len())).collect::<PyResult<_>>()?;
-        Ok(Self { columns, steps, records, block: vec![], ends: vec![] })
+        Ok(Self { columns, steps, records })
     }
 
-    /// Read payloads, each from its place in `begins` on: the columns, and suspects as int64.
+    /// See `rows::read_list`.
     fn read<'py>(
         &mut self,
         py: Python<'py>,
         payloads: &Bound<'py, PyList>,
         begins: Vec<usize>,
-    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyBytes>)> {
-        self.block.clear();
-        self.ends.clear();
-        for (item, &begin) in payloads.iter().zip(&begins) {
-            let payload = item.cast::<PyBytes>()?.as_bytes();
-            self.block.extend_from_slice(payload.get(begin..).unwrap_or_default());
-            self.ends.push(self.block.len());
-        }
-        if self.block.len() > i32::MAX as usize {
-            return Err(PyValueError::new_err("too many bytes for one block"));
-        }
-        let (array, suspects) = py.detach(|| self.decode());
-        let capsule = PyCapsule::new_with_value(py, array, ARRAY_CAPSULE)?;
-        Ok((capsule, PyBytes::new(py, &suspects)))
+    ) -> PyResult<ListRows<'py>> {
+        read_list(self, py, payloads, &begins)
+    }
+
+    /// See `rows::read_fetched`.
+    fn read_fetched<'py>(
+        &mut self,
+        py: Python<'py>,
+        fetched: Vec<PyRef<'py, Records>>,
+        prefix: Vec<u8>,
+    ) -> PyResult<FetchedRows<'py>> {
+        read_fetched(self, py, &fetched, &prefix)
     }
 }
 
-impl AvroReader {
-    fn decode(&mut self) -> (ArrowArray, Vec<u8>) {
-        let (mut clean, mut suspects, mut begin) = (0, vec![], 0);
-        let (block, ends) = (std::mem::take(&mut self.block), std::mem::take(&mut self.ends));
-        for (row, &end) in ends.iter().enumerate() {
-            let mut cursor = Cursor { rest: &block[begin..end], depth: 0 };
-            begin = end;
-            if self.read_row(&mut cursor).is_ok() {
-                clean += 1;
-                continue;
-            }
-            for (column, _) in &mut self.columns {
-                column.truncate(clean);
-            }
-            suspects.extend_from_slice(&(row as i64).to_ne_bytes());
-        }
-        (self.block, self.ends) = (block, ends);
-        let columns = self.columns.iter_mut().map(|(column, _)| column.take()).collect();
-        (Present::of(clean).take(columns), suspects)
-    }
-
-    fn read_row(&mut self, cursor: &mut Cursor) -> Vouched<()> {
+impl RowReader for AvroReader {
+    fn read_row(&mut self, payload: &[u8]) -> Vouched<()> {
+        let mut cursor = Cursor { rest: payload, depth: 0 };
         cursor.enter()?;
         for step in &self.steps {
-            step.read(&mut self.columns, &self.records, cursor)?;
+            step.read(&mut self.columns, &self.records, &mut cursor)?;
         }
         if cursor.rest.is_empty() { Ok(()) } else { Err(Doubt) }
+    }
+
+    fn columns(&mut self) -> &mut RowColumns {
+        &mut self.columns
     }
 }
 
@@ -574,19 +455,9 @@ impl Step {
     }
 }
 
-// As Python tells them: tuples of a name, then what that needs.
+// As Python plans them: tuples of a name, then what that needs.
 
-type Told<'py> = Bound<'py, PyTuple>;
-
-fn part<'py, T: FromPyObjectOwned<'py>>(told: &Told<'py>, place: usize) -> PyResult<T> {
-    told.get_item(place)?.extract().map_err(Into::into)
-}
-
-fn unknown<T>(what: &str, name: &str) -> PyResult<T> {
-    Err(PyValueError::new_err(format!("no {what}: {name}")))
-}
-
-fn skip_of(told: &Told) -> PyResult<Skip> {
+fn skip_of(told: &Plan) -> PyResult<Skip> {
     let name: String = part(told, 0)?;
     Ok(match name.as_str() {
         "null" => Skip::Null,
@@ -601,7 +472,7 @@ fn skip_of(told: &Told) -> PyResult<Skip> {
         "array" => Skip::Array(part(told, 1)?, Box::new(skip_of(&part(told, 2)?)?)),
         "map" => Skip::Map(Box::new(skip_of(&part(told, 1)?)?)),
         "union" => {
-            let branches: Vec<Told> = part(told, 1)?;
+            let branches: Vec<Plan> = part(told, 1)?;
             Skip::Union(branches.iter().map(skip_of).collect::<PyResult<_>>()?)
         }
         "record" => Skip::Record(part(told, 1)?),
@@ -609,7 +480,7 @@ fn skip_of(told: &Told) -> PyResult<Skip> {
     })
 }
 
-fn how_of(told: &Told) -> PyResult<How> {
+fn how_of(told: &Plan) -> PyResult<How> {
     let name: String = part(told, 0)?;
     Ok(match name.as_str() {
         "null" => How::Null,
@@ -629,12 +500,12 @@ fn how_of(told: &Told) -> PyResult<How> {
         "list" => How::List(part(told, 1)?, Box::new(how_of(&part(told, 2)?)?)),
         "map" => How::Map(Box::new(how_of(&part(told, 1)?)?)),
         "record" => {
-            let parts: Vec<Told> = part(told, 1)?;
+            let parts: Vec<Plan> = part(told, 1)?;
             let parts = parts.iter().map(part_of).collect::<PyResult<_>>()?;
             How::Record(parts, part(told, 2)?)
         }
         "union" => {
-            let branches: Vec<Told> = part(told, 1)?;
+            let branches: Vec<Plan> = part(told, 1)?;
             How::Union(branches.iter().map(how_of).collect::<PyResult<_>>()?)
         }
         "never" => How::Never,
@@ -642,7 +513,7 @@ fn how_of(told: &Told) -> PyResult<How> {
     })
 }
 
-fn part_of(told: &Told) -> PyResult<Part> {
+fn part_of(told: &Plan) -> PyResult<Part> {
     let name: String = part(told, 0)?;
     match name.as_str() {
         "skip" => Ok(Part::Skip(skip_of(&part(told, 1)?)?)),
@@ -655,10 +526,10 @@ fn part_of(told: &Told) -> PyResult<Part> {
     }
 }
 
-fn step_of(told: &Told, count: usize) -> PyResult<Step> {
+fn step_of(told: &Plan, count: usize) -> PyResult<Step> {
     let name: String = part(told, 0)?;
     let steps = |place| -> PyResult<Vec<Step>> {
-        let steps: Vec<Told> = part(told, place)?;
+        let steps: Vec<Plan> = part(told, place)?;
         steps.iter().map(|step| step_of(step, count)).collect()
     };
     match name.as_str() {

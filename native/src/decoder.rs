@@ -10,6 +10,7 @@ use crate::arrays::{ArrowArray, Offsets, Present, Texts, Values};
 use crate::columns::{Column, Unit};
 use crate::objects::Fields;
 use crate::records::Records;
+use crate::rows::Sorted;
 use crate::scan::{Doubt, PADDING, Reader, Vouched};
 
 pub const ARRAY_CAPSULE: &CStr = c"arrow_array";
@@ -86,15 +87,6 @@ impl JsonReader {
         let (suspects, empty) = (&found.suspects, &found.empty);
         Ok((capsule, PyBytes::new(py, suspects), PyBytes::new(py, empty)))
     }
-}
-
-/// Rows by what was made of them; the positions are int64.
-#[derive(Default)]
-struct Sorted {
-    rows: usize,
-    clean: usize,
-    suspects: Vec<u8>,
-    empty: Vec<u8>,
 }
 
 impl JsonReader {

@@ -1,4 +1,5 @@
-//! The native module of Sluiceway: Kafka and RocketMQ -> buffers, and exact JSON and Avro -> typed Arrow columns.
+//! The native module of Sluiceway: Kafka and RocketMQ -> buffers, and exact JSON, Avro, Protobuf and CSV
+//! -> typed Arrow columns.
 //!
 //! The decoder vouches for rows or doubts them, and never decides that one is dirty: rows in doubt are
 //! decided by the package's slow path. Optional; the package works without it.
@@ -9,26 +10,33 @@ mod base64;
 mod columns;
 mod consumer;
 mod crc32;
+mod csv;
+mod cursor;
 mod decoder;
 mod librdkafka;
 mod number;
 mod objects;
+mod protobuf;
 mod pulls;
+mod push;
 mod records;
+mod rows;
 mod scan;
 mod time;
 
 use pyo3::prelude::*;
 
 /// Raised with every change of what Python may call or expect.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 
 #[pymodule]
 fn sluiceway_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<avro::AvroReader>()?;
     module.add_class::<consumer::Consumer>()?;
+    module.add_class::<csv::CsvReader>()?;
     module.add_class::<decoder::JsonReader>()?;
+    module.add_class::<protobuf::ProtobufReader>()?;
     module.add_class::<pulls::Pulls>()?;
     module.add_class::<records::Records>()
 }

@@ -25,9 +25,13 @@ pub fn date(text: &[u8]) -> Vouched<i32> {
     if text.len() != 10 || text[4] != b'-' || text[7] != b'-' {
         return Err(Doubt);
     }
-    let year = two(text, 0)? * 100 + two(text, 2)?;
-    let (month, day) = (two(text, 5)?, two(text, 8)?);
-    if year == 0 || !(1..=12).contains(&month) || day == 0 || day > days_in(year, month) {
+    days_of(two(text, 0)? * 100 + two(text, 2)?, two(text, 5)?, two(text, 8)?)
+}
+
+/// Days since 1970-01-01, of a day of the years 0001 to 9999.
+pub fn days_of(year: i32, month: i32, day: i32) -> Vouched<i32> {
+    let known = (1..=9999).contains(&year) && (1..=12).contains(&month);
+    if !known || day < 1 || day > days_in(year, month) {
         return Err(Doubt);
     }
     Ok(days_since_epoch(year, month, day))

@@ -67,6 +67,23 @@ class NativeColumns:
         return self._schema.__arrow_c_schema__(), self._array
 
 
+def are_fetched(
+    payloads: Sequence[bytes | None], records: type, most_bytes: int
+) -> TypeGuard[JoinedPayloads]:
+    """Whether the native module has fetched the payloads, and they make one block.
+
+    Args:
+        payloads: Payloads of one batch.
+        records: The module's type of fetched records.
+        most_bytes: Size of a block.
+    """
+    if not isinstance(payloads, JoinedPayloads):
+        return False
+    parts: Sequence[Any] = payloads.parts
+    fetched = bool(parts) and all(isinstance(part, records) for part in parts)
+    return fetched and sum(part.value_bytes for part in parts) < most_bytes
+
+
 class FetchedPath(FastPath):
     """Also reads payloads that the native module has fetched, without a copy.
 
@@ -79,11 +96,7 @@ class FetchedPath(FastPath):
 
     def can_read(self, payloads: Sequence[bytes | None]) -> TypeGuard[JoinedPayloads]:
         """True when the native module has fetched the payloads, and they make one block."""
-        if not isinstance(payloads, JoinedPayloads):
-            return False
-        parts: Sequence[Any] = payloads.parts
-        fetched = bool(parts) and all(isinstance(part, self._records) for part in parts)
-        return fetched and sum(part.value_bytes for part in parts) < MAX_FETCHED_BYTES
+        return are_fetched(payloads, self._records, MAX_FETCHED_BYTES)
 
     @abstractmethod
     def read_fetched(self, payloads: JoinedPayloads) -> tuple[FastRows, Rows]:

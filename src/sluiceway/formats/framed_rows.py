@@ -1,17 +1,24 @@
 """Payloads that name their schema: read group by group, put back in order."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_values import compile_field
-from sluiceway.formats.collected_rows import CollectedRows, count_tombstones
+from sluiceway.formats.collected_rows import (
+    CollectedRows,
+    Rows,
+    add_tombstones,
+    count_tombstones,
+)
 from sluiceway.formats.contract import Decoded, DirtyReason, RowDecoder
+from sluiceway.formats.native_rows import LIST_BYTES, NativeRows, fetched_by_module
 from sluiceway.formats.unavailable import marks_of, untold_column, without_unavailable
+from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Schema, inner_settings
 
@@ -20,9 +27,14 @@ Reader = TypeVar("Reader")
 
 Framed = tuple[int, bytes, int]
 """Position of a payload in its batch, the payload, and where its content begins."""
+ReadFetched = Callable[[Reader, JoinedPayloads, bytes], tuple[Rows, Rows] | None]
+"""Reads fetched payloads with a prefix into the result; returns the positions of those that it
+leaves, and of those without bytes. None reads nothing: it supports no such rows."""
+MIN_ROWS = 16
+"""Below so many rows the slow path costs less."""
 
 
-def read_by_schema(
+def read_by_schema(  # noqa: PLR0913 - a format's steps
     payloads: Sequence[bytes | None],
     collected: CollectedRows,
     *,
@@ -30,6 +42,7 @@ def read_by_schema(
     frame: Callable[[bytes], tuple[Key, int]],
     readers: Callable[[Collection[Key]], Mapping[Key, Reader | DirtyValueError]],
     read: Callable[[Reader, list[Framed]], None],
+    read_fetched: ReadFetched[Reader] | None = None,
 ) -> None:
     """Read a batch; every payload ends in `collected`.
 
@@ -44,8 +57,18 @@ def read_by_schema(
             DirtyValueError.
         readers: Readers for the payloads of each name, or why there is none.
         read: Reads the payloads of one name into `collected`.
+        read_fetched: Reads the payloads of the batch's first name where they were fetched to; None
+            never does.
     """
-    rows = count_tombstones(payloads, collected, skipped=skips_tombstones)
+    left: tuple[Rows, Rows] | None = None
+    if read_fetched is not None and fetched_by_module(payloads):
+        first = _first_name(payloads, frame, readers)
+        left = None if first is None else read_fetched(first[0], payloads, first[1])
+    if left is None:
+        rows = count_tombstones(payloads, collected, skipped=skips_tombstones)
+    else:
+        rows = left[0]
+        add_tombstones(left[1].tolist(), collected, skipped=skips_tombstones)
     groups: dict[Key, list[Framed]] = {}
     for row in rows.tolist():
         payload = payloads[row] or b""
@@ -60,6 +83,37 @@ def read_by_schema(
             collected.dirty += [reader.row(row) for row, _, _ in groups[key]]
         else:
             read(reader, groups[key])
+
+
+def _first_name(
+    payloads: Sequence[bytes | None],
+    frame: Callable[[bytes], tuple[Key, int]],
+    readers: Callable[[Collection[Key]], Mapping[Key, Reader | DirtyValueError]],
+) -> tuple[Reader, bytes] | None:
+    """Reader of the first payload, and the bytes before its content; None where it has none."""
+    payload = next(filter(None, payloads), b"")
+    try:
+        key, begin = frame(payload) if payload else (None, 0)
+    except DirtyValueError:
+        return None
+    if key is None:
+        return None
+    reader = readers([key])[key]
+    return None if isinstance(reader, DirtyValueError) else (reader, payload[:begin])
+
+
+def in_blocks(group: list[Framed]) -> Iterator[list[Framed]]:
+    """Cut payloads into blocks of so many bytes; a larger payload is a block of its own."""
+    block: list[Framed] = []
+    size = 0
+    for one in group:
+        if block and size + len(one[1]) > LIST_BYTES:
+            yield block
+            block, size = [], 0
+        block.append(one)
+        size += len(one[1])
+    if block:
+        yield block
 
 
 def read_rows(
@@ -84,6 +138,51 @@ def read_rows(
         else:
             clean.append(row)
     collected.add_values(values, clean)
+
+
+class FastRecords(Protocol):
+    """A fast path for records of one schema, which vouches for rows or leaves them."""
+
+    def read(
+        self, payloads: Sequence[bytes], begins: Sequence[int]
+    ) -> tuple[pa.RecordBatch, Rows, Rows]:
+        """See `NativeRows.read`."""
+        ...
+
+
+def read_blocks(
+    fast: FastRecords | None,
+    read: Callable[[bytes, int], Sequence[object]],
+    group: list[Framed],
+    collected: CollectedRows,
+) -> None:
+    """Read payloads by a fast path, and those that it leaves one by one.
+
+    Args:
+        fast: The fast path; None where there is none.
+        read: See `read_rows`.
+        group: The payloads.
+        collected: Gets the results.
+    """
+    for block in in_blocks(group):
+        left = block
+        if fast is not None:
+            rows, payloads, begins = zip(*block, strict=True)
+            batch, kept, doubted = fast.read(payloads, begins)
+            collected.add(batch, np.asarray(rows, np.int64)[kept])
+            left = [block[place] for place in doubted.tolist()]
+        read_rows(read, left, collected)
+
+
+def read_in_place(
+    fast: FastRecords | None, payloads: JoinedPayloads, prefix: bytes, collected: CollectedRows
+) -> tuple[Rows, Rows] | None:
+    """Read fetched payloads; see `ReadFetched`."""
+    if not isinstance(fast, NativeRows):
+        return None
+    batch, kept, left, empty = fast.read_fetched(payloads, prefix)
+    collected.add(batch, kept)
+    return left, empty
 
 
 class TypedRows:

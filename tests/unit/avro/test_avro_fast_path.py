@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sluiceway.convert.arrow_columns import RecheckRows, _floats
-from sluiceway.formats.avro import decoder as decoders
+from sluiceway.formats import framed_rows
 from sluiceway.formats.avro.decoder import AvroDecoder, bare_frame
 from sluiceway.formats.avro.fast_columns import FastColumns
 from sluiceway.formats.avro.schema import parse_schema
@@ -124,7 +124,7 @@ def test_sound_rows_take_the_fast_path_and_come_back_whole() -> None:
 
 
 def test_large_payloads_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoders, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(framed_rows, "LIST_BYTES", 100)
     pick = random.Random(1)  # noqa: S311
     payloads = [payload(pick) for _ in range(200)]
     assert told(decoder(1).decode(payloads)) == told(decoder(None).decode(payloads))

@@ -1,13 +1,12 @@
 """Avro payloads -> typed columns: each by the schema it was written with, all in one batch."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.avro.fast_columns import BLOCK_BYTES, MIN_ROWS, FastColumns
+from sluiceway.formats.avro.fast_columns import FastColumns
 from sluiceway.formats.avro.native_columns import NativeAvro
 from sluiceway.formats.avro.reader import Cursor, broken
 from sluiceway.formats.avro.writer_schemas import (
@@ -16,14 +15,16 @@ from sluiceway.formats.avro.writer_schemas import (
     WriterSchema,
     WriterSchemas,
 )
-from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import (
+    MIN_ROWS,
     Framed,
     TypedRows,
     check_columns,
+    read_blocks,
     read_by_schema,
-    read_rows,
+    read_in_place,
 )
 from sluiceway.formats.options import AVRO_BARE, AVRO_CONNECT, AVRO_SCHEMA, AVRO_SCHEMAS
 from sluiceway.formats.schema_registry.frame import confluent_frame
@@ -31,6 +32,7 @@ from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.schema import Schema, inner_settings
 
 FastAvro = NativeAvro | FastColumns
@@ -72,6 +74,8 @@ class AvroDecoder(RowDecoder):
     Raises:
         ValueError: There is no column, or two have the same name.
     """
+
+    takes_any_sequence = True
 
     def __init__(
         self,
@@ -118,6 +122,7 @@ class AvroDecoder(RowDecoder):
             frame=self._frame,
             readers=self._schemas.of,
             read=partial(self._read, collected),
+            read_fetched=partial(self._read_fetched, collected),
         )
         return collected.decoded()
 
@@ -133,15 +138,18 @@ class AvroDecoder(RowDecoder):
             return {}
 
     def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
-        for block in avro_blocks(group):
-            left = block
-            fast = self._fast_columns(writer, len(block))
-            if fast is not None:
-                rows, payloads, begins = zip(*block, strict=True)
-                batch, kept, doubted = fast.read(payloads, begins)
-                collected.add(batch, np.asarray(rows, np.int64)[kept])
-                left = [block[place] for place in doubted.tolist()]
-            read_rows(partial(self._read_row, writer), left, collected)
+        fast = self._fast_columns(writer, len(group))
+        read_blocks(fast, partial(self._read_row, writer), group, collected)
+
+    def _read_fetched(
+        self,
+        collected: CollectedRows,
+        writer: WriterSchema,
+        payloads: JoinedPayloads,
+        prefix: bytes,
+    ) -> tuple[Rows, Rows] | None:
+        fast = self._fast_columns(writer, len(payloads))
+        return read_in_place(fast, payloads, prefix, collected)
 
     def _read_row(self, writer: WriterSchema, payload: bytes, begin: int) -> list[object]:
         return self._rows.row(avro_record(writer, Cursor(payload, begin)))
@@ -164,20 +172,6 @@ def fast_avro(writer: WriterSchema, columns: Schema, *, native: bool = True) -> 
     """
     found = NativeAvro.for_schemas(writer.node, columns, connect=writer.connect) if native else None
     return found or FastColumns.for_schemas(writer.node, columns)
-
-
-def avro_blocks(group: list[Framed]) -> Iterator[list[Framed]]:
-    """Cut payloads into blocks of so many bytes; a larger payload is a block of its own."""
-    block: list[Framed] = []
-    size = 0
-    for one in group:
-        if block and size + len(one[1]) > BLOCK_BYTES:
-            yield block
-            block, size = [], 0
-        block.append(one)
-        size += len(one[1])
-    if block:
-        yield block
 
 
 def avro_record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:

@@ -34,11 +34,6 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 
-MIN_ROWS = 16
-"""Below so many rows the slow path costs less."""
-BLOCK_BYTES = 16 * 1024 * 1024
-"""Payloads are read in blocks of so many bytes; the work takes some 20 times that in memory."""
-
 _INT32_END = 1 << 31
 _MAX_OFFSET = (1 << 31) - 1
 _US_PER_UNIT = {"s": 1_000_000, "ms": 1000, "us": 1}

@@ -1,21 +1,9 @@
-"""The native fast path for Avro: payloads of one schema -> columns, nested to any depth.
-
-A plan says for each value of the record how its bytes become a column's value, or that they are
-skipped. Rows with a fault, and values without room in a column, are left to the slow path, with
-which the kept rows agree.
-"""
+"""Plans for the native module to read Avro: payloads of one schema -> columns, at any depth."""
 
 from collections.abc import Iterator, Sequence
-from math import gcd
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from sluiceway.convert.native_blocks import NativeColumns, NativeKind, inner_place, native_kind
-from sluiceway.convert.typed_values import NS_PER_US, Day, Instant, LocalTime, TypedTime
-from sluiceway.formats.avro.column_scan import Ints
-from sluiceway.formats.avro.fast_columns import BLOCK_BYTES
+from sluiceway.convert.native_blocks import inner_place
+from sluiceway.convert.typed_values import Day, Instant, LocalTime, TypedTime
 from sluiceway.formats.avro.reader import MAX_DECIMAL_BYTES, is_variable_decimal, least_bytes
 from sluiceway.formats.avro.schema import (
     BIG_DECIMAL,
@@ -30,60 +18,47 @@ from sluiceway.formats.avro.schema import (
     Union,
 )
 from sluiceway.formats.connect_times import CONNECT_TEXT_TIMES, CONNECT_TIMES
+from sluiceway.formats.native_rows import (
+    MOMENTS,
+    NEVER,
+    NS_PER,
+    NUMBERS,
+    How,
+    NativeRows,
+    Place,
+    column_kind,
+    column_place,
+    takes_kind,
+    takes_text,
+    unit_of,
+    whole,
+)
 from sluiceway.host.native_module import native_module
-from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
-from sluiceway.types.policy import NO_POLICY, Policy
+from sluiceway.types.matrix import JsonKind, kind_of_type
+from sluiceway.types.policy import Policy
 from sluiceway.types.schema import (
     BinaryType,
     BooleanType,
-    CharType,
     DataType,
     DateType,
-    DecimalType,
     Field,
-    FloatType,
-    IntegerType,
     ListType,
-    LocalTimestampType,
     MapType,
     Schema,
     StringType,
     StructType,
-    TimestampType,
-    VarcharType,
 )
 from sluiceway.types.typed_matrix import TypedKind, accepted_typed_kinds
 
-_Place = tuple[DataType, str | None, Policy]
-"""Target of values: type, unit and policy."""
-_How = tuple[object, ...]
 _NULL = Primitive("null")
 _UTC = "UTC"
-# A column holds 2 GiB of text at most, made from a block in which a symbol takes one byte.
-_MAX_SYMBOL = 32
-_NEVER: _How = ("never",)
-_OF_NULL: _How = ("null",)
-_MOMENTS = TimestampType | LocalTimestampType
-_TEXTS = StringType | VarcharType | CharType
-_NUMBERS = IntegerType | FloatType | DecimalType
-_NS_PER = {"millis": 1_000_000, "micros": 1000, "nanos": 1, "ms": 1_000_000, "us": 1000, "ns": 1,
-           "s": 1_000_000_000}  # fmt: skip
+_OF_NULL: How = ("null",)
 _SIZES = {"float": 4, "double": 8}
 _NAMED = {"null", "boolean", "int", "long"}
 
 
-class NativeAvro:
-    """Reads payloads of one schema into columns. Created once a schema and task.
-
-    Args:
-        schema: Schema of the columns.
-        reader: The module's own reader.
-    """
-
-    def __init__(self, schema: Schema, reader: Any) -> None:
-        self._schema = arrow_schema(schema)
-        self._reader = reader
+class NativeAvro(NativeRows):
+    """Reads payloads of one schema into columns. Created once a schema and task."""
 
     @classmethod
     def for_schemas(cls, node: Node, schema: Schema, *, connect: bool) -> "NativeAvro | None":
@@ -100,7 +75,7 @@ class NativeAvro:
         module = native_module()
         if module is None or not isinstance(node, AvroRecord):
             return None
-        kinds = [_column_kind((of.type, of.time_unit, of.policy)) for of in schema.fields]
+        kinds = [column_kind(column_place(field)) for field in schema.fields]
         plan = _Plan(connect=connect)
         wanted = [(of.path or (of.name,), number) for number, of in enumerate(schema.fields)]
         steps = plan.steps(node, wanted, schema.fields)
@@ -108,19 +83,6 @@ class NativeAvro:
             return None
         columns = [(kind, of.required) for kind, of in zip(kinds, schema.fields, strict=True)]
         return cls(schema, module.AvroReader(columns, steps, plan.records))
-
-    def read(
-        self, payloads: Sequence[bytes], begins: Sequence[int]
-    ) -> tuple[pa.RecordBatch, Ints, Ints]:
-        """Read payloads; see `FastColumns.read`."""
-        if len(payloads[0]) > BLOCK_BYTES:
-            nothing = pa.RecordBatch.from_pylist([], schema=self._schema)
-            return nothing, np.arange(0), np.arange(len(payloads))
-        array, suspects = self._reader.read(list(payloads), list(begins))
-        batch = pa.record_batch(NativeColumns(self._schema, array))
-        left = np.frombuffer(suspects, np.int64)
-        kept = np.arange(len(payloads))
-        return batch, np.delete(kept, left) if len(left) else kept, left
 
 
 class _Plan:
@@ -131,7 +93,7 @@ class _Plan:
     """
 
     def __init__(self, *, connect: bool) -> None:
-        self.records: list[list[_How]] = []
+        self.records: list[list[How]] = []
         self._connect = connect
         self._numbers: dict[int, int] = {}
 
@@ -142,7 +104,7 @@ class _Plan:
         node: AvroRecord,
         wanted: Sequence[tuple[tuple[str, ...], int]],
         columns: Sequence[Field],
-    ) -> list[_How] | None:
+    ) -> list[How] | None:
         """How to read the fields of a record; None where that is not possible.
 
         Args:
@@ -151,7 +113,7 @@ class _Plan:
             columns: All columns.
         """
         names = {name for name, _ in node.fields}
-        steps: list[_How] = [("absent", n) for path, n in wanted if path[0] not in names]
+        steps: list[How] = [("absent", n) for path, n in wanted if path[0] not in names]
         for name, of in node.fields:
             here = [(path[1:], number) for path, number in wanted if path[0] == name]
             takers = [self._taker(of, number, columns[number]) for path, number in here if not path]
@@ -165,16 +127,16 @@ class _Plan:
             steps.append(made[0] if len(made) == 1 else ("each", made))
         return steps
 
-    def _taker(self, node: Node, number: int, field: Field) -> _How | None:
-        how = self.how(node, (field.type, field.time_unit, field.policy))
-        return None if how == _NEVER else ("column", number, how)
+    def _taker(self, node: Node, number: int, field: Field) -> How | None:
+        how = self.how(node, column_place(field))
+        return None if how == NEVER else ("column", number, how)
 
     def _inside(
         self,
         node: Node,
         wanted: Sequence[tuple[tuple[str, ...], int]],
         columns: Sequence[Field],
-    ) -> _How | None:
+    ) -> How | None:
         """Columns within a record, which may be null."""
         branch, record = None, node
         if isinstance(node, Union):
@@ -189,7 +151,7 @@ class _Plan:
 
     # Values that no column reads
 
-    def skip(self, node: Node) -> _How:  # noqa: C901, PLR0911 - a case a kind
+    def skip(self, node: Node) -> How:  # noqa: C901, PLR0911 - a case a kind
         """How to skip a value."""
         match node:
             case Primitive(_, Logical("decimal")):
@@ -220,39 +182,39 @@ class _Plan:
 
     # Values that columns read
 
-    def how(self, node: Node, place: _Place) -> _How:
-        """How a value becomes a column's; `_NEVER` where the slow path decides."""
+    def how(self, node: Node, place: Place) -> How:
+        """How a value becomes a column's; `NEVER` where the slow path decides."""
         data_type, unit, policy = place
         match node:
             case Union(branches):
                 found = [self.how(branch, place) for branch in branches]
-                read = [how for how in found if how not in (_NEVER, _OF_NULL)]
-                return ("union", found) if read else _NEVER
+                read = [how for how in found if how not in (NEVER, _OF_NULL)]
+                return ("union", found) if read else NEVER
             case Primitive("null"):
                 return _OF_NULL
             case Array(items) if isinstance(data_type, ListType) and least_bytes(items):
                 inner = self.how(items, (data_type.element, unit, policy))
-                return _NEVER if inner == _NEVER else ("list", least_bytes(items), inner)
+                return NEVER if inner == NEVER else ("list", least_bytes(items), inner)
             case Map(values) if isinstance(data_type, MapType):
                 inner = self.how(values, (data_type.value, unit, policy))
-                return _NEVER if inner == _NEVER else ("map", inner)
+                return NEVER if inner == NEVER else ("map", inner)
             case AvroRecord() if self._connect and is_variable_decimal(node):
                 return self._variable(node, data_type)
             case AvroRecord() if isinstance(data_type, StructType):
                 return self._struct(node, data_type, policy)
             case Array() | Map() | AvroRecord():
-                return _NEVER
+                return NEVER
             case _:
                 return _plain(node, place)
 
-    def _variable(self, node: AvroRecord, data_type: DataType) -> _How:
+    def _variable(self, node: AvroRecord, data_type: DataType) -> How:
         usual = [("scale", Primitive("int")), ("value", Primitive("bytes"))]
-        is_number = isinstance(data_type, _NUMBERS)
-        return ("variable",) if is_number and node.fields == usual else _NEVER
+        is_number = isinstance(data_type, NUMBERS)
+        return ("variable",) if is_number and node.fields == usual else NEVER
 
-    def _struct(self, node: AvroRecord, data_type: StructType, policy: Policy) -> _How:
+    def _struct(self, node: AvroRecord, data_type: StructType, policy: Policy) -> How:
         numbers = {field.name: number for number, field in enumerate(data_type.fields)}
-        parts: list[_How] = []
+        parts: list[How] = []
         met = set()
         for name, of in node.fields:
             if name not in numbers:
@@ -262,8 +224,8 @@ class _Plan:
             field = data_type.fields[number]
             met.add(number)
             how = self.how(of, inner_place(field, policy))
-            if how == _NEVER:
-                return _NEVER
+            if how == NEVER:
+                return NEVER
             parts.append(("field", number, how, field.required))
         missing = [
             (number, field.required)
@@ -273,70 +235,37 @@ class _Plan:
         return ("record", parts, missing)
 
 
-def _column_kind(place: _Place) -> NativeKind | None:
-    """Type of the column that the module builds; the plan says how to read it."""
-    data_type, unit, policy = place
-    match data_type:
-        case ListType(element):
-            inner = _column_kind((element, unit, policy))
-            return None if inner is None else ("list", inner)
-        case MapType(StringType() | IntegerType() as key, value):
-            inner, keys = _column_kind((value, unit, policy)), native_kind(key, None, NO_POLICY)
-            return None if inner is None or keys is None else ("map", keys, inner)
-        case StructType(fields):
-            kinds = [(f.name, False, _column_kind(inner_place(f, policy))) for f in fields]
-            names = {field.name for field in fields}
-            fits = fields and len(names) == len(fields) and all(kind for _, _, kind in kinds)
-            return ("struct", kinds) if fits else None
-        case MapType():
-            return None
-        case BinaryType():
-            return ("bytes",)
-        case DateType():
-            return ("date",)
-        case _:
-            return native_kind(data_type, unit, NO_POLICY)
-
-
-def _plain(node: Node, place: _Place) -> _How:  # noqa: C901, PLR0911, PLR0912 - a case a kind
+def _plain(node: Node, place: Place) -> How:  # noqa: C901, PLR0911, PLR0912 - a case a kind
     data_type, unit, _ = place
     match node:
         case Primitive("boolean"):
-            return ("boolean",) if isinstance(data_type, BooleanType) else _NEVER
+            is_text = takes_kind(place, JsonKind.BOOLEAN)
+            return ("boolean",) if is_text or isinstance(data_type, BooleanType) else NEVER
         case Primitive("int" | "long" as name, None):
             return _whole(name, place)
         case Primitive("int" | "long" as name, Logical(of)):
             return _time(name, of, place)
         case Primitive("float" | "double" as name):
-            return (name,) if isinstance(data_type, _NUMBERS) else _NEVER
+            return (name,) if isinstance(data_type, NUMBERS) else NEVER
         case Primitive("bytes", Logical("decimal", scale)):
-            return ("decimal", scale, None) if isinstance(data_type, _NUMBERS) else _NEVER
+            return ("decimal", scale, None) if isinstance(data_type, NUMBERS) else NEVER
         case Fixed(size, Logical("decimal", scale)) if 0 < size <= MAX_DECIMAL_BYTES:
-            return ("decimal", scale, size) if isinstance(data_type, _NUMBERS) else _NEVER
+            return ("decimal", scale, size) if isinstance(data_type, NUMBERS) else NEVER
         case Primitive("bytes", None):
-            return ("bytes", None) if isinstance(data_type, BinaryType) else _NEVER
+            return ("bytes", None) if isinstance(data_type, BinaryType) else NEVER
         case Fixed(size, None):
-            return ("bytes", size) if isinstance(data_type, BinaryType) else _NEVER
+            return ("bytes", size) if isinstance(data_type, BinaryType) else NEVER
         case Fixed(_, Logical("uuid")):
-            return ("uuid",) if isinstance(data_type, StringType) else _NEVER
+            return ("uuid",) if isinstance(data_type, StringType) else NEVER
         case Enum(symbols):
-            short = all(len(symbol) <= _MAX_SYMBOL for symbol in symbols)
-            fits = short and _takes_text(place)
-            return ("symbols", list(_encoded(symbols))) if fits else _NEVER
+            return ("symbols", list(_encoded(symbols))) if takes_text(place) else NEVER
         case Primitive("string", Logical(of)) if of in CONNECT_TEXT_TIMES:
-            in_zone = isinstance(data_type, DateType | _MOMENTS) and unit is None
-            return ("text",) if not in_zone and _takes_text(place) else _NEVER
+            in_zone = isinstance(data_type, DateType | MOMENTS) and unit is None
+            return ("text",) if not in_zone and takes_text(place) else NEVER
         case Primitive("string"):
-            return ("text",) if _takes_text(place) else _NEVER
+            return ("text",) if takes_text(place) else NEVER
         case _:
-            return _NEVER
-
-
-def _takes_text(place: _Place) -> bool:
-    """Whether the column reads texts as JSON's are read."""
-    data_type = place[0]
-    nested = isinstance(data_type, ListType | MapType | StructType | BinaryType)
-    return not nested and native_kind(*place) is not None
+            return NEVER
 
 
 def _encoded(symbols: Sequence[str]) -> Iterator[bytes]:
@@ -344,50 +273,44 @@ def _encoded(symbols: Sequence[str]) -> Iterator[bytes]:
     return (symbol.encode("utf-8", "surrogatepass") for symbol in symbols)
 
 
-def _whole(name: str, place: _Place) -> _How:
-    data_type, unit, policy = place
-    if isinstance(data_type, _NUMBERS):
-        return (name,)
-    if isinstance(data_type, _MOMENTS) and unit is not None:
-        return _moment(name, _NS_PER[unit])
-    if isinstance(data_type, _TEXTS):
-        taken = accepted_kinds(kind_of_type(data_type), policy, unit)
-        return (name,) if JsonKind.NUMBER in taken else _NEVER
-    return _NEVER
+def _whole(name: str, place: Place) -> How:
+    data_type, unit, _ = place
+    if isinstance(data_type, MOMENTS) and unit is not None:
+        return _moment(name, NS_PER[unit])
+    return whole(name, place) or NEVER
 
 
-def _moment(name: str, ns: int) -> _How:
-    common = gcd(ns, NS_PER_US)
-    return ("time", ns // common, NS_PER_US // common, name == "int")
+def _moment(name: str, ns: int) -> How:
+    return ("time", *unit_of(ns), name == "int")
 
 
-def _time(name: str, logical: str, place: _Place) -> _How:
+def _time(name: str, logical: str, place: Place) -> How:
     """How to read numbers that are times by their schema."""
     data_type, unit, _ = place
     if logical in CONNECT_TIMES:
-        is_time = isinstance(data_type, DateType | _MOMENTS) and unit is None
+        is_time = isinstance(data_type, DateType | MOMENTS) and unit is None
         return _of_time(name, CONNECT_TIMES[logical](1), place) if is_time else _whole(name, place)
     if logical == "date":
         return _of_time(name, Day(1), place)
     kind, _, of = logical.rpartition("-")
     if kind == "timestamp":
-        return _of_time(name, Instant(_NS_PER[of]), place)
+        return _of_time(name, Instant(NS_PER[of]), place)
     if kind == "local-timestamp":
-        return _of_time(name, LocalTime(_NS_PER[of]), place)
-    return _NEVER
+        return _of_time(name, LocalTime(NS_PER[of]), place)
+    return NEVER
 
 
-def _of_time(name: str, made: TypedTime, place: _Place) -> _How:
+def _of_time(name: str, made: TypedTime, place: Place) -> How:
     """How to read numbers that count times; `made` is the time of 1."""
     data_type, _, policy = place
     taken = accepted_typed_kinds(kind_of_type(data_type), policy)
     match made:
         case Day():
             fits = isinstance(data_type, DateType) and TypedKind.DAY in taken
-            return ("day",) if fits else _NEVER
-        case Instant(ns) if isinstance(data_type, _MOMENTS) and TypedKind.INSTANT in taken:
+            return ("day",) if fits else NEVER
+        case Instant(ns) if isinstance(data_type, MOMENTS) and TypedKind.INSTANT in taken:
             return _moment(name, ns)
-        case LocalTime(ns) if isinstance(data_type, _MOMENTS) and TypedKind.LOCAL_TIME in taken:
-            return _moment(name, ns) if policy.timezone == _UTC else _NEVER
+        case LocalTime(ns) if isinstance(data_type, MOMENTS) and TypedKind.LOCAL_TIME in taken:
+            return _moment(name, ns) if policy.timezone == _UTC else NEVER
         case _:
-            return _NEVER
+            return NEVER

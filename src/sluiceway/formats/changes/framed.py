@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.avro.decoder import FastAvro, avro_blocks, avro_record, fast_avro
-from sluiceway.formats.avro.fast_columns import MIN_ROWS
+from sluiceway.formats.avro.decoder import FastAvro, avro_record, fast_avro
 from sluiceway.formats.avro.reader import Cursor
 from sluiceway.formats.avro.writer_schemas import RegistrySchemas, WriterSchema
 from sluiceway.formats.changes.envelopes import DEBEZIUM
@@ -26,7 +25,13 @@ from sluiceway.formats.changes.outcomes import (
 )
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.framed_rows import Framed, check_columns, read_by_schema
+from sluiceway.formats.framed_rows import (
+    MIN_ROWS,
+    Framed,
+    check_columns,
+    in_blocks,
+    read_by_schema,
+)
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.protobuf.message_schemas import RegistryMessages
 from sluiceway.formats.protobuf.reader import MessageReader
@@ -172,7 +177,7 @@ class FramedChangeDecoder(RowDecoder):
         )
 
     def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
-        for block in avro_blocks(group):
+        for block in in_blocks(group):
             left = block
             fast = self._fast_columns(writer, len(block))
             if fast is not None:

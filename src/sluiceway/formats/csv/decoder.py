@@ -11,13 +11,27 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import check_bytes
 from sluiceway.convert.exact_values import compile_field
 from sluiceway.convert.text_values import reads_bad_text
-from sluiceway.formats.collected_rows import CollectedRows, Rows, count_tombstones
+from sluiceway.formats.collected_rows import (
+    CollectedRows,
+    Rows,
+    add_tombstones,
+    count_tombstones,
+)
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.csv.layout import LineLayout, read_layout
 from sluiceway.formats.csv.lines import BYTE_ORDER_MARK, LineReader
 from sluiceway.formats.csv.text_columns import compile_texts
+from sluiceway.formats.native_rows import (
+    NativeRows,
+    column_kind,
+    column_place,
+    fetched_by_module,
+    takes_text,
+)
+from sluiceway.host.native_module import native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.payloads import taken_out
 from sluiceway.types.schema import Schema
 
 BLOCK_ROWS = 8192
@@ -32,13 +46,22 @@ class CsvDecoder(RowDecoder):
         schema: The table's columns; none of them a list, map or struct.
         options: Options of `layout.OPTIONS`.
         exact_only: Whether to decide every line on its own; the results are equal.
+        native: Whether to use the native module, where it is installed and supports the columns;
+            the results are equal.
 
     Raises:
         ValueError: Options or columns are not valid.
     """
 
+    takes_any_sequence = True
+
     def __init__(
-        self, schema: Schema, options: Mapping[str, str], *, exact_only: bool = False
+        self,
+        schema: Schema,
+        options: Mapping[str, str],
+        *,
+        exact_only: bool = False,
+        native: bool = True,
     ) -> None:
         self._layout = read_layout(schema, options)
         self._schema = arrow_schema(schema)
@@ -50,6 +73,7 @@ class CsvDecoder(RowDecoder):
         self._lines = LineReader(self._layout)
         self._lenient = any(reads_bad_text(field.type, field.policy) for field in schema.fields)
         self._exact_only = exact_only
+        self._native = native_lines(schema, self._layout) if native and not exact_only else None
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -59,7 +83,16 @@ class CsvDecoder(RowDecoder):
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """See `RowDecoder.decode`."""
         collected = CollectedRows(self._schema)
-        rows = count_tombstones(payloads, collected, skipped=self._layout.skips_tombstones)
+        skipped = self._layout.skips_tombstones
+        if self._native is not None and fetched_by_module(payloads):
+            batch, kept, rows, empty = self._native.read_fetched(payloads, b"")
+            collected.add(batch, kept)
+            add_tombstones(empty.tolist(), collected, skipped=skipped)
+            held = taken_out(payloads, rows)
+            if held:
+                self._decode_lines(held, rows, collected)
+            return collected.decoded()
+        rows = count_tombstones(payloads, collected, skipped=skipped)
         held = [payload for payload in payloads if payload]
         for start, end in _blocks(held):
             self._decode_block(held[start:end], rows[start:end], collected)
@@ -80,7 +113,10 @@ class CsvDecoder(RowDecoder):
 
     def _decode_block(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> None:
         left = np.arange(len(payloads))
-        if not self._exact_only:
+        if self._native is not None:
+            batch, kept, left = self._native.read(payloads, ())
+            collected.add(batch, rows[kept])
+        elif not self._exact_only:
             plain, columns = _split(payloads, self._layout)
             if len(plain):
                 self._convert(columns, rows[plain], collected)
@@ -148,6 +184,26 @@ class CsvDecoder(RowDecoder):
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
         collected.add_values(values, clean)
+
+
+def native_lines(schema: Schema, layout: LineLayout) -> NativeRows | None:
+    """The native module's reader of lines; None where there is none. Called once a task."""
+    module = native_module()
+    places = [column_place(field) for field in schema.fields]
+    if module is None or not all(map(takes_text, places)):
+        return None
+    kinds = zip(map(column_kind, places), schema.fields, strict=True)
+    reader = module.CsvReader(
+        [(kind, field.required) for kind, field in kinds],
+        layout.places,
+        delimiter=layout.delimiter.encode(),
+        quote=layout.quote.encode(),
+        backslash=layout.backslash,
+        null_text=layout.null_text.encode(),
+        least=0 if layout.missing_are_null else layout.needed,
+        most=None if layout.ignores_extra else layout.width,
+    )
+    return NativeRows(schema, reader)
 
 
 def _blocks(payloads: list[bytes]) -> list[tuple[int, int]]:

@@ -8,14 +8,16 @@ from functools import lru_cache, partial
 import pyarrow as pa
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import (
+    MIN_ROWS,
     Framed,
     TypedRows,
     check_columns,
+    read_blocks,
     read_by_schema,
-    read_rows,
+    read_in_place,
 )
 from sluiceway.formats.options import (
     PROTOBUF_CONNECT,
@@ -29,6 +31,7 @@ from sluiceway.formats.protobuf.message_schemas import (
     MessageSchemas,
     RegistryMessages,
 )
+from sluiceway.formats.protobuf.native_columns import NativeProtobuf
 from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.reader import MessageReader
 from sluiceway.formats.protobuf.schema import ProtobufSchema as MessageSchema
@@ -36,7 +39,8 @@ from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.schema import Schema
+from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.schema import Schema, inner_settings
 
 _OPTIONS = {
     PROTOBUF_CONNECT,
@@ -55,13 +59,27 @@ class ProtobufDecoder(RowDecoder):
         messages: Messages by the keys in payloads.
         skips_tombstones: Whether a payload that is None or has no bytes is skipped; else it is
             dirty.
+        fast_rows: From how many rows of a message on the native module reads them, where it is
+            installed and supports the columns, with equal results; None never uses it.
 
     Raises:
         ValueError: There is no column, or two have the same name.
     """
 
-    def __init__(self, schema: Schema, messages: MessageSchemas, *, skips_tombstones: bool) -> None:
+    takes_any_sequence = True
+
+    def __init__(
+        self,
+        schema: Schema,
+        messages: MessageSchemas,
+        *,
+        skips_tombstones: bool,
+        fast_rows: int | None = MIN_ROWS,
+    ) -> None:
         check_columns(schema)
+        self._columns = Schema(tuple(inner_settings(field) for field in schema.fields))
+        self._fast_rows = fast_rows
+        self._fast: dict[MessageReader, NativeProtobuf | None] = {}
         self._schema = arrow_schema(schema)
         self._rows = TypedRows(schema)
         self._messages = messages
@@ -89,6 +107,7 @@ class ProtobufDecoder(RowDecoder):
             frame=self._messages.frame,
             readers=self._messages.of,
             read=partial(self._read, collected),
+            read_fetched=partial(self._read_fetched, collected),
         )
         return collected.decoded()
 
@@ -104,7 +123,27 @@ class ProtobufDecoder(RowDecoder):
             return {}
 
     def _read(self, collected: CollectedRows, reader: MessageReader, group: list[Framed]) -> None:
-        read_rows(partial(self._read_row, reader), group, collected)
+        fast = self._fast_columns(reader, len(group))
+        read_blocks(fast, partial(self._read_row, reader), group, collected)
+
+    def _read_fetched(
+        self,
+        collected: CollectedRows,
+        reader: MessageReader,
+        payloads: JoinedPayloads,
+        prefix: bytes,
+    ) -> tuple[Rows, Rows] | None:
+        fast = self._fast_columns(reader, len(payloads))
+        return read_in_place(fast, payloads, prefix, collected)
+
+    def _fast_columns(self, reader: MessageReader, rows: int) -> NativeProtobuf | None:
+        if self._fast_rows is None or rows < self._fast_rows:
+            return None
+        if reader not in self._fast:
+            self._fast[reader] = NativeProtobuf.for_message(
+                reader.of, self._columns, connect=reader.connect
+            )
+        return self._fast[reader]
 
     def _read_row(self, reader: MessageReader, payload: bytes, begin: int) -> list[object]:
         return self._rows.row(reader.read(Wire(payload, begin), len(payload)))

@@ -35,11 +35,11 @@ _DIGITS = Context(prec=3000)
 _MAX_DECIMAL_BYTES, _MAX_SCALE = 512, 1000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _UINT32_END, _INT32_END = 1 << 32, 1 << 31
-_WRAPPERS = frozenset(
+WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-_TIMESTAMP, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
+TIMESTAMP, DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 _DEFAULTS: dict[str, Any] = {
     "double": 0.0,
     "float": Float32(0.0),
@@ -60,6 +60,10 @@ class MessageReader:
         of: The type.
         known: Readers that exist already, by type.
         connect: Whether messages that are decimals and days to Kafka Connect become such.
+
+    Attributes:
+        of: The type.
+        connect: As in `Args`.
     """
 
     def __init__(
@@ -70,6 +74,8 @@ class MessageReader:
         connect: bool = False,
     ) -> None:
         known[of] = self
+        self.of = of
+        self.connect = connect
         self.name = of.name
         self._meant = meant_by(of) if connect else None
         self.is_map_entry = of.is_map_entry
@@ -216,10 +222,10 @@ def _well_known(name: str, found: Message) -> Any:
     """The value of a message that stands for one value."""
     if name not in _WELL_KNOWN:
         return found
-    if name in _WRAPPERS:
+    if name in WRAPPERS:
         return found["value"]
     seconds, nanos = found["seconds"], found["nanos"]
-    if name == _TIMESTAMP:
+    if name == TIMESTAMP:
         if not 0 <= nanos < NS_PER_S:
             message = f"a timestamp has 0 to 999999999 nanoseconds, not {nanos}"
             raise DirtyValueError(DirtyReason.BAD_TIME, message)
@@ -232,7 +238,7 @@ def _well_known(name: str, found: Message) -> Any:
 
 def _decimal(found: Mapping[str, Any]) -> Decimal:
     """A decimal from its scale and unscaled number, as Confluent's converter writes it."""
-    data, scale = found["value"], found["scale"]
+    data, scale = found.get("value", b""), found.get("scale", 0)
     if not 0 < len(data) <= _MAX_DECIMAL_BYTES or abs(scale) > _MAX_SCALE:
         raise broken("a decimal has no scale and digits that can be")
     unscaled = int.from_bytes(data, "big", signed=True)
@@ -240,29 +246,33 @@ def _decimal(found: Mapping[str, Any]) -> Decimal:
 
 
 def _day(found: Mapping[str, Any]) -> Day:
+    parts = [found.get(name, 0) for name in DATE_PARTS]
     try:
-        day = date(found["year"], found["month"], found["day"])
+        day = date(*parts)
     except ValueError:
-        text = f"there is no day {found['year']}-{found['month']}-{found['day']}"
+        text = f"there is no day {parts[0]}-{parts[1]}-{parts[2]}"
         raise DirtyValueError(DirtyReason.BAD_TIME, text) from None
     return Day(day.toordinal() - _EPOCH_DAY)
 
 
 DATE = "google.type.Date"
-_CONNECT: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "confluent.type.Decimal": _decimal,
-    DATE: _day,
+DATE_PARTS = {"year": "int32", "month": "int32", "day": "int32"}
+DECIMAL_PARTS = {"value": "bytes", "scale": "int32"}
+_CONNECT: dict[str, tuple[Callable[[Mapping[str, Any]], Any], Mapping[str, str]]] = {
+    "confluent.type.Decimal": (_decimal, DECIMAL_PARTS),
+    DATE: (_day, DATE_PARTS),
 }
 _VARIABLE = VARIABLE_DECIMAL.rpartition(".")[2]
-_WELL_KNOWN = _WRAPPERS | {_TIMESTAMP, _DURATION}
+_WELL_KNOWN = WRAPPERS | {TIMESTAMP, DURATION}
 
 
 def meant_by(of: MessageType) -> Callable[[Mapping[str, Any]], Any] | None:
     """Kafka Connect's meaning of a message; the decimal of any scale has no package."""
-    kinds = {field.name: field.kind for field in of.fields}
-    if of.name.rpartition(".")[2] == _VARIABLE and kinds == {"scale": "int32", "value": "bytes"}:
+    kinds = {field.name: field.kind for field in of.fields if not field.repeated}
+    if of.name.rpartition(".")[2] == _VARIABLE and kinds == DECIMAL_PARTS:
         return _decimal
-    return _CONNECT.get(of.name)
+    read, parts = _CONNECT.get(of.name, (None, {}))
+    return read if parts.items() <= kinds.items() else None
 
 
 def _int32(wire: Wire, end: int) -> int:
