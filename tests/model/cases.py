@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model import checker, files, keyed, lake, lanes, locations, packs, pins, pipe, replays
+from model import chains, checker, files, keyed, lake, lanes, locations, packs, pins, pipe, replays
+from model.chains import ChainBounds, ChainModel
 from model.checker import Checker, Limits, Verdict
 from model.files import FilesBounds, FilesModel
 from model.keyed import KeyedBounds, KeyedModel
@@ -29,6 +30,7 @@ Bounds = (
     | LakeBounds
     | KeyedBounds
     | ReplayBounds
+    | ChainBounds
 )
 
 
@@ -85,6 +87,7 @@ SMALL = (
     Case("lake-stomps", LakeBounds("DE", foreign=0, stomps=1), 400),
     Case("keyed", KeyedBounds(), 200),
     Case("replays", ReplayBounds(), 11_000),
+    Case("chains", ChainBounds(data=2), 2_000),
 )
 
 LARGE = (
@@ -106,6 +109,7 @@ LARGE = (
     Case("lake-owner", LakeBounds(owner=1, expiries=1, halts=True), 20_000, lean=True),
     Case("lake-stomps", LakeBounds(stomps=1), 20_000, lean=True),
     Case("keyed", KeyedBounds(flying=3, foreign=2), 8_000, lean=True),
+    Case("chains", ChainBounds(), 20_000, lean=True),
 )
 
 _FILES = FilesBounds((1, 1))
@@ -177,6 +181,11 @@ MUTANTS = (
     Mutant(Mutation.KEYED_HEAD_UNASSERTED, KeyedBounds()),
     Mutant(Mutation.KEYED_FIRST_CHANGE, KeyedBounds()),
     Mutant(Mutation.KEYED_REWRITE_UNRESOLVED, KeyedBounds()),
+    Mutant(Mutation.CHAIN_BY_LIVE_PLACE, ChainBounds()),
+    Mutant(Mutation.CHAIN_GAP_FORGOTTEN, ChainBounds()),
+    Mutant(Mutation.CHAIN_REBUILD_OF_TAIL, ChainBounds()),
+    Mutant(Mutation.CHAIN_NOT_CARRIED, ChainBounds()),
+    Mutant(Mutation.CHAIN_ALWAYS_DONE, ChainBounds()),
     Mutant(Mutation.REPLAY_STALE_JUDGEMENT, ReplayBounds()),
     Mutant(Mutation.REPLAY_OWN_SLOT_UNSEEN, ReplayBounds()),
     Mutant(Mutation.REPLAY_DELETES_UNSEEN, ReplayBounds()),
@@ -218,6 +227,7 @@ _MODELS: Mapping[type, Callable[[Any, Mutation | None], Any]] = {
     LakeBounds: LakeModel,
     KeyedBounds: KeyedModel,
     ReplayBounds: ReplayModel,
+    ChainBounds: ChainModel,
 }
 
 
@@ -231,6 +241,7 @@ _SOURCES = {
     LakeBounds: lake,
     KeyedBounds: keyed,
     ReplayBounds: replays,
+    ChainBounds: chains,
 }
 
 

@@ -79,6 +79,13 @@ class Mutation(StrEnum):
     KEYED_FIRST_CHANGE = "of a key's changes in a batch the first one counts"
     KEYED_REWRITE_UNRESOLVED = "files are written anew with the rows that the batch replaces"
 
+    # Chains: a table that follows another one.
+    CHAIN_BY_LIVE_PLACE = "rows are taken by their place in what is live now, and nothing is a gap"
+    CHAIN_GAP_FORGOTTEN = "rows that a correction has replaced are a gap, and nothing is due"
+    CHAIN_REBUILD_OF_TAIL = "a rebuild reads to the tail, beyond what the follower has committed"
+    CHAIN_NOT_CARRIED = "a rebuild replaces what came while it ran"
+    CHAIN_ALWAYS_DONE = "a rebuild settles corrections that came after what it has read"
+
     # Replay into keyed lake tables.
     REPLAY_STALE_JUDGEMENT = "a replay's record need not be in the slot up to which was judged"
     REPLAY_OWN_SLOT_UNSEEN = "changes in the dirty row's own slot are not looked at"

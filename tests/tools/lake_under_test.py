@@ -22,6 +22,7 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.placing import placed
 from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import Log, stderr_log
@@ -153,7 +154,7 @@ class LakeUnderTest:
         if rows:
             (file,) = body.files
             body = replace(body, files=(self.staged(file, self.batch(rows, app, start), app),))
-        seq = self.writer.commit(body).seq
+        seq = self.writer.commit(partial(placed, body)).seq
         self.committed.extend(rows)
         return seq
 
@@ -327,6 +328,18 @@ class LakeUnderTest:
 
     def unique(self) -> str:
         return uuid4().hex
+
+
+def compact(
+    compaction: LakeCompaction, meanwhile: Callable[[], object] = lambda: None
+) -> list[str]:
+    """Why partitions were left, by one round; empty texts for those that were not."""
+    groups, left = compaction.plan(all_of_them=True)
+    if left:
+        return [left]
+    compaction.begin(groups)
+    meanwhile()
+    return [each.left for each in compaction.finish()]
 
 
 class PublisherUnderTest:

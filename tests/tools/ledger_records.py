@@ -20,6 +20,7 @@ from sluiceway.ledger.records import (
     SourcesRecord,
     TableIdentityRecord,
     encode_record,
+    needed_format,
 )
 from sluiceway.types.strict_json import BigInt
 
@@ -134,7 +135,8 @@ def staged(fold: Fold, intent: int, *rows: int) -> tuple[FileRecord, ...]:
     opened = fold.intents[intent]
     folder = intent_folder(intent, opened.uuid)
     names = [f"orders-{folder}-{number}.parquet" for number in range(len(rows))]
-    values = fold.partitions[opened.partition].values
+    state = fold.partitions.get(opened.partition)
+    values = ("20261120", "08") if state is None else state.values
     return tuple(
         FileRecord(f"{folder}/{name}", name, values, BigInt(count), BigInt(11), "00000001", {})
         for name, count in zip(names, rows, strict=True)
@@ -152,6 +154,7 @@ def record(fold: Fold, body: Body, *, term: int | None = None, seq: int | None =
         published_through=0 if fold.unpublished else fold.next_seq,
         effects_through=0,
         body=body,
+        format=max(fold.format, needed_format(body)),
     )
 
 

@@ -15,10 +15,10 @@ from sluiceway.audit.verify import VerifyReport
 from sluiceway.errors import NotInThisVersionError, TableNotFoundError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import SwapRecord
 from sluiceway.ledger.places import is_below
-from sluiceway.ledger.records import DataRecord, RangeRecord
+from sluiceway.ledger.records import DataRecord, RangeRecord, table_files
 from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 from sluiceway.sinks.iceberg.identifier_key import identifier_names
 from sluiceway.sinks.iceberg.publish.lake_table import LEDGER_PROPERTY
@@ -95,6 +95,7 @@ class _Ledger:
 
     Attributes:
         rows: Clean rows by slot.
+        replaced: Rows that a SWAP has removed, by slot.
         files: Committed clean files by slot, at their final names next to the ledger.
         ranges: Offset ranges that slots have read.
         hashes: Hashes of the ledger's records.
@@ -102,6 +103,7 @@ class _Ledger:
 
     fold: Fold = field(default_factory=Fold)
     rows: dict[int, int] = field(default_factory=dict)
+    replaced: dict[int, int] = field(default_factory=dict)
     files: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
     ranges: dict[int, tuple[RangeRecord, ...]] = field(default_factory=dict)
     hashes: list[str] = field(default_factory=list)
@@ -109,6 +111,11 @@ class _Ledger:
     def rows_of(self, first: int, last: int) -> int:
         """Rows of slots `first` to `last`."""
         return sum(count for slot, count in self.rows.items() if first <= slot <= last)
+
+    def rows_through(self, last: int) -> int:
+        """Rows that are left of slots up to `last`."""
+        replaced = sum(count for slot, count in self.replaced.items() if slot <= last)
+        return self.rows_of(0, last) - replaced
 
 
 def verify_lake(config: RouteConfig, *, deep: bool) -> VerifyReport:
@@ -165,9 +172,12 @@ def _read(place: LedgerPlace, report: VerifyReport) -> _Ledger:
         ledger.hashes.append(record_hash(raw))
         report.records += 1
         body = record.body
-        if isinstance(body, DataRecord | LaneDataRecord):
-            ledger.rows[record.seq] = sum(int(file.rows) for file in body.files)
-            ledger.files[record.seq] = [(file.staged, file.final) for file in body.files]
+        if files := table_files(body):
+            ledger.rows[record.seq] = sum(int(file.rows) for file in files)
+            ledger.files[record.seq] = [(file.staged, file.final) for file in files]
+        if isinstance(body, SwapRecord):
+            ledger.replaced[record.seq] = int(body.rows_before)
+            report.swapped += int(body.rows_after - body.rows_before)
         if isinstance(body, DataRecord):
             ledger.ranges[record.seq] = body.ranges
     counts = ledger.fold.counts
@@ -176,7 +186,8 @@ def _read(place: LedgerPlace, report: VerifyReport) -> _Ledger:
     report.expanded = int(counts.expanded)
     brought_in = int(ledger.fold.lanes.late.written)
     report.late_rows, report.offsets = int(counts.late) - brought_in, int(counts.read)
-    report.rows, report.brought_in = report.rows + brought_in, brought_in
+    report.rows += brought_in + report.swapped
+    report.brought_in = brought_in
     return ledger
 
 
@@ -291,7 +302,7 @@ def _check_rows(
 ) -> None:
     """Each offset once, as many rows as are published."""
     names = {column.part: column.column for column in config.meta}
-    wanted = 0 if through is None else ledger.rows_of(0, through.slot)
+    wanted = 0 if through is None else ledger.rows_through(through.slot)
     uuid = "" if ledger.fold.first_fence is None else ledger.fold.first_fence.ledger
     foreign = any(changes_rows(each, uuid) for each in table.metadata.snapshots)
     if foreign or not {"partition", "offset"} <= names.keys():

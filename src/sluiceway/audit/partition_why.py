@@ -26,7 +26,8 @@ from sluiceway.eventtime.watermark import (
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, SourceState
-from sluiceway.ledger.places import is_below
+from sluiceway.ledger.partition_records import COMPACT
+from sluiceway.ledger.places import is_below, overlaps
 from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.route.route_readiness import open_before_first
 from sluiceway.sinks.partition_path import requested_folder
@@ -421,8 +422,9 @@ def _closed(
         text = f"it was closed in slot {slot}; {first} is announced before it"
         return replace(why, reason=Reason.IN_ORDER, text=text)
     for seq, intent in sorted(fold.intents.items()):
-        if is_below(intent.partition, period.prefix):
-            text = f"it was closed in slot {slot}; its files are being merged since slot {seq}"
+        if overlaps(intent.partition, period.prefix):
+            merged = "merged" if intent.purpose == COMPACT else "replaced"
+            text = f"it was closed in slot {slot}; its files are being {merged} since slot {seq}"
             return replace(why, reason=Reason.COMPACTING, text=text)
     text = (
         f"it was closed in slot {slot}; it is announced once the epochs that were under way then "

@@ -1,6 +1,6 @@
 """Does the table hold exactly what its ledger says, and does the broker agree?"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout, is_late_place
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
+from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord, SwapRecord
 from sluiceway.ledger.places import is_moved_folder
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
@@ -60,6 +60,7 @@ class VerifyReport:
         late_table: Whether it was compared with the late place; None when there is nothing to
             compare.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
+        swapped: Rows that there are more, or fewer, since prefixes were backfilled or corrected.
         foreign: Files and partitions that this route did not write; listed, not judged.
         partitions: How many have rows; the `unannounced` are not in the catalog until they are
             complete.
@@ -87,6 +88,7 @@ class VerifyReport:
     replayed: int = 0
     purged: int = 0
     brought_in: int = 0
+    swapped: int = 0
     partitions: int = 0
     unannounced: int = 0
     moved: int = 0
@@ -203,6 +205,8 @@ class Verifier:
             self._check_data(body)
         elif isinstance(body, ReplaceRecord):
             self._check_replace(body)
+        elif isinstance(body, SwapRecord):
+            self._check_swap(body)
         elif isinstance(body, ExpireRecord):
             for each in body.partitions:
                 self._let_go(each.partition)
@@ -246,6 +250,15 @@ class Verifier:
         for file in record.added:
             self._take(file, record.partition)
 
+    def _check_swap(self, record: SwapRecord) -> None:
+        """Removed files may be gone; others stand for their rows, perhaps more or fewer."""
+        self.report.swapped += int(record.rows_after - record.rows_before)
+        for each in record.partitions:
+            self._let_go(each.partition)
+            for file in each.live:
+                self._take(file, each.partition)
+        self._check_dirty_files(record.dirty_files)
+
     def _let_go(self, partition: str) -> None:
         """Live files of a partition may be gone from now on."""
         for file in self._live.pop(partition, ()):
@@ -273,14 +286,17 @@ class Verifier:
         report = self.report
         for file in record.files:
             self._take(file, self._partition_of(file))
-        for file in record.dirty_files:
-            report.dirty_files += 1
-            report.dirty_rows += int(file.rows)
-            self._check_file(file)
+        self._check_dirty_files(record.dirty_files)
         for file in record.late_files:
             report.late_files += 1
             report.late_rows += int(file.rows)
             self.late.append(file)
+            self._check_file(file)
+
+    def _check_dirty_files(self, files: Iterable[FileRecord]) -> None:
+        for file in files:
+            self.report.dirty_files += 1
+            self.report.dirty_rows += int(file.rows)
             self._check_file(file)
 
     def _partition_of(self, file: FileRecord) -> str:

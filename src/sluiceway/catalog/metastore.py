@@ -409,9 +409,20 @@ class MetastoreClient:
         return AddOutcome(tuple(existed), tuple(rejected))
 
     def alter_partitions(
-        self, database: str, table: str, changes: Sequence[PartitionChange]
+        self,
+        database: str,
+        table: str,
+        changes: Sequence[PartitionChange],
+        *,
+        at_once: bool = False,
     ) -> tuple[tuple[str, ...], ...]:
         """Move partitions, change their columns, or mark their statistics as unreliable.
+
+        Args:
+            database: Name of the database.
+            table: Its name.
+            changes: What is changed.
+            at_once: By one call, which is one transaction of the metastore, however many they are.
 
         Returns:
             Values of the partitions that do not exist.
@@ -421,7 +432,7 @@ class MetastoreClient:
             TableMismatchError: The table is gone or the metastore refuses.
         """
         missing: list[tuple[str, ...]] = []
-        for batch in batches(changes, _WRITE_BATCH):
+        for batch in batches(changes, max(len(changes), 1) if at_once else _WRITE_BATCH):
             found = {
                 tuple(raw.values): raw
                 for raw in self._raw_partitions(database, table, [item.name for item in batch])

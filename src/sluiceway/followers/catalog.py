@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sluiceway.followers.moved_partitions import MovedPartitions
@@ -23,6 +23,27 @@ _LOOK_INTERVAL_S = 30.0
 
 _Applied = tuple[list[DesiredPartition], tuple[ParkedPartition, ...]]
 """Partitions that were compared, and how many of them were left alone."""
+
+
+def parts_of(batch: Sequence[DesiredPartition]) -> list[list[DesiredPartition]]:
+    """What is applied together: the partitions of each SWAP, and others up to a number.
+
+    Args:
+        batch: Partitions in any order.
+
+    Returns:
+        At least one part, which may be empty.
+    """
+    swaps: dict[int, list[DesiredPartition]] = {}
+    for each in batch:
+        if each.swapped >= 0:
+            swaps.setdefault(each.swapped, []).append(each)
+    others = [each for each in batch if each.swapped < 0]
+    parts = [
+        others[start : start + _MOST_AT_ONCE] for start in range(0, len(others), _MOST_AT_ONCE)
+    ]
+    parts += [swaps[slot] for slot in sorted(swaps)]
+    return parts or [[]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +214,7 @@ class CatalogFollower(Follower):
         reach("effects.apply")
         parked: tuple[ParkedPartition, ...] = ()
         # Also without partitions: this finds out that the table was dropped.
-        for start in range(0, max(len(batch), 1), _MOST_AT_ONCE):
-            part = batch[start : start + _MOST_AT_ONCE]
+        for part in parts_of(batch):
             self._check_held()
             if self._ready is not None:
                 self._ready.before(part)

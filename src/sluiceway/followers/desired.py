@@ -98,4 +98,11 @@ def desired_partition(
         moves=layout.final(moved_prefix(state.folder)) if state.version else "",
         exists=seen and not state.expired,
         announced=fold.is_announced(state),
+        swapped=_swapped(fold, state),
     )
+
+
+def _swapped(fold: Fold, state: PartitionState) -> int:
+    """Slot of the SWAP that has placed a partition last; -1 without one."""
+    slots = (fold.swaps.get(prefix) for prefix in prefixes(state.folder))
+    return state.placed_seq if state.placed_seq in slots else -1

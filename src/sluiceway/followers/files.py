@@ -11,9 +11,8 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import all_files
-from sluiceway.ledger.records import EpochRecord
+from sluiceway.ledger.records import EpochRecord, FilesRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage
@@ -27,7 +26,7 @@ class Publisher:
         self._layout = layout
         self._log = log
 
-    def publish(self, record: EpochRecord | ReplaceRecord) -> None:
+    def publish(self, record: FilesRecord) -> None:
         """Give every file of a committed record its final name. Safe to repeat.
 
         Raises:
@@ -45,7 +44,7 @@ class Publisher:
             crc32c=file.crc32c,
         )
 
-    def drop_attempts(self, record: EpochRecord | ReplaceRecord, results_folder: str = "") -> None:
+    def drop_attempts(self, record: FilesRecord, results_folder: str = "") -> None:
         """Remove the emptied staged folders of a published record, and its task results, if any.
 
         The garbage rule allows it. The log has DATA of this term with this epoch, or the REPLACE of
@@ -93,7 +92,7 @@ class FilesFollower(Follower):
         self._term = term
         self._lock = threading.Lock()
         self._through = 0
-        self._owed: deque[tuple[int, EpochRecord | ReplaceRecord]] = deque()
+        self._owed: deque[tuple[int, FilesRecord]] = deque()
 
     def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
         """See `Follower.update`: landed records with files; others need nothing."""
@@ -131,12 +130,12 @@ class FilesFollower(Follower):
                 break
         return self.place()
 
-    def _results(self, record: EpochRecord | ReplaceRecord) -> str:
+    def _results(self, record: FilesRecord) -> str:
         if not isinstance(record, EpochRecord):
             return ""
         return self._layout.results(self._term, record.epoch)
 
-    def _first(self, view: LogView) -> EpochRecord | ReplaceRecord | None:
+    def _first(self, view: LogView) -> FilesRecord | None:
         with self._lock:
             if not self._owed or self._owed[0][0] >= view.through:
                 return None

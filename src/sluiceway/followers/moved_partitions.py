@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.followers.ready_effects import SUCCESS
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import ExpireRecord, RemovedFile, ReplaceRecord
+from sluiceway.ledger.partition_records import (
+    ExpireRecord,
+    RemovedFile,
+    ReplaceRecord,
+    SwapRecord,
+)
 from sluiceway.ledger.places import folder_to_remove, partition_in
 from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.ledger.records import Body
@@ -261,7 +266,7 @@ def _removed(old: OldFolder, body: Body | None) -> tuple[RemovedFile, ...]:
     """Files that may be removed."""
     if isinstance(body, ReplaceRecord):
         return body.removed
-    if isinstance(body, ExpireRecord):
+    if isinstance(body, ExpireRecord | SwapRecord):
         for each in body.partitions:
             if each.partition == partition_in(old.folder) and each.removed:
                 return each.removed

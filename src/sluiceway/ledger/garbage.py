@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import intent_of
+from sluiceway.ledger.records import MovingRecord
 
 Epoch = tuple[int, int]
 """(term, epoch)."""
@@ -99,7 +99,7 @@ class Decided:
     @classmethod
     def of(cls, fold: Fold) -> "Decided":
         """As the fold has it now."""
-        moving = (each for each in fold.unpublished.values() if isinstance(each, ReplaceRecord))
+        moving = (each for each in fold.unpublished.values() if isinstance(each, MovingRecord))
         return cls(
             fold.next_seq,
             fold.term,

@@ -14,13 +14,12 @@ stands nowhere else, so it is kept until it is sealed (`ledger.sealing`)."""
 def kept_partitions(fold: FoldState) -> list[PartitionState]:
     """Partitions that the fold keeps: touched last, owed to a follower, moved, or worked on."""
     states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
-    busy = {intent.partition for intent in fold.intents.values()}
     return states[:MAX_PARTITIONS] + [
         each
         for each in states[MAX_PARTITIONS:]
         if each.placed_seq >= fold.effects_through
         or each.version
-        or each.folder in busy
+        or fold.is_worked_on(each.folder)
         # It will be announced, however long its route has no watermark yet: only the fold knows of
         # it. And it is not to be seen before.
         or (fold.watermark.read_at_us is not None and not fold.is_announced(each))

@@ -6,9 +6,9 @@ from sluiceway.errors import InvariantError, LedgerCorruptError
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import RemovedFile, ReplaceRecord
+from sluiceway.ledger.partition_records import RemovedFile
 from sluiceway.ledger.places import add_sums, file_sum
-from sluiceway.ledger.records import EpochRecord
+from sluiceway.ledger.records import table_files
 
 
 class LiveFiles:
@@ -61,13 +61,8 @@ class LiveFiles:
         if last_seq < self._next_seq:
             return
         for record, _ in self._log.records(self._next_seq):
-            body = record.body
-            if isinstance(body, EpochRecord):
-                for file in body.files:
-                    self._note(file.final.rpartition("/")[0], record.seq, file)
-            elif isinstance(body, ReplaceRecord):
-                for file in body.added:
-                    self._note(body.folder, record.seq, file)
+            for file in table_files(record.body):
+                self._note(file.final.rpartition("/")[0], record.seq, file)
             self._next_seq = record.seq + 1
             if record.seq >= last_seq:
                 return

@@ -6,8 +6,7 @@ from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.packs import Packs
-from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.records import EpochRecord, Record, decode_record
+from sluiceway.ledger.records import Record, decode_record, table_files
 from sluiceway.ledger.snapshot import load_snapshot, read_hint
 from sluiceway.storage.contract import Storage
 
@@ -91,12 +90,7 @@ class LedgerLog:
 
     def _has_files(self, record: Record) -> bool:
         """Whether the files that a record adds are all at their final names."""
-        body = record.body
-        if isinstance(body, EpochRecord):
-            files = body.files
-        else:
-            files = body.added if isinstance(body, ReplaceRecord) else ()
-        places = (self.layout.final(file.final) for file in files)
+        places = (self.layout.final(file.final) for file in table_files(record.body))
         return all(self.storage.status(place) is not None for place in places)
 
     def _decoded(self, raw: bytes, seq: int) -> Record:

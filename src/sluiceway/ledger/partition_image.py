@@ -10,6 +10,7 @@ from typing import Any
 
 from sluiceway.ledger.folding.fold_state import (
     ClosedPrefix,
+    FileTotals,
     FoldState,
     LeftFolder,
     OpenIntent,
@@ -119,6 +120,11 @@ class _Intent:
     partition: str
     uuid: str
     version: int
+    purpose: str
+    rows: BigInt
+    files: BigInt
+    size_bytes: BigInt
+    file_sum: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,7 @@ class PartitionsImage:
     kept: str
     forgotten_up_to: str
     intents: tuple[_Intent, ...]
+    swaps: str
     closed: tuple[_Closed, ...]
     sealed: str
     left: tuple[_Left, ...]
@@ -168,10 +175,8 @@ def partitions_image(fold: FoldState, sealed: Iterable[str] = ()) -> PartitionsI
     return PartitionsImage(
         kept=packed_states(kept),
         forgotten_up_to=after.forgotten_up_to,
-        intents=tuple(
-            _Intent(seq, each.partition, each.uuid, each.version)
-            for seq, each in sorted(fold.intents.items())
-        ),
+        intents=tuple(_intent(seq, each) for seq, each in sorted(fold.intents.items())),
+        swaps=packed_names(after.swaps),
         closed=tuple(_closed(prefix, each) for prefix, each in sorted(fold.closed.items())),
         sealed=packed_names(fold.sealed),
         left=tuple(
@@ -186,9 +191,8 @@ def restore_partitions(fold: FoldState, image: PartitionsImage) -> None:
     fold.partitions = {each.folder: each for each in kept}
     fold.forgotten_up_to = image.forgotten_up_to
     fold.moved = {each.location: each.folder for each in kept if each.version}
-    fold.intents = {
-        each.seq: OpenIntent(each.partition, each.uuid, each.version) for each in image.intents
-    }
+    fold.intents = {each.seq: _open_intent(each) for each in image.intents}
+    fold.swaps = unpacked_names(image.swaps)
     fold.closed = {
         each.prefix: ClosedPrefix(
             each.closed_seq,
@@ -201,6 +205,27 @@ def restore_partitions(fold: FoldState, image: PartitionsImage) -> None:
     }
     fold.sealed = unpacked_names(image.sealed)
     fold.left = {each.folder: LeftFolder(each.partition, each.seq) for each in image.left}
+
+
+def _intent(seq: int, each: OpenIntent) -> _Intent:
+    since = each.since
+    return _Intent(
+        seq,
+        each.partition,
+        each.uuid,
+        each.version,
+        each.purpose,
+        BigInt(since.rows),
+        BigInt(since.files),
+        BigInt(since.size_bytes),
+        f"{since.file_sum:x}",
+    )
+
+
+def _open_intent(each: _Intent) -> OpenIntent:
+    rows, files, size_bytes = int(each.rows), int(each.files), int(each.size_bytes)
+    since = FileTotals(rows, files, size_bytes, _sum(each.file_sum))
+    return OpenIntent(each.partition, each.uuid, each.version, each.purpose, since)
 
 
 def _closed(prefix: str, each: ClosedPrefix) -> _Closed:

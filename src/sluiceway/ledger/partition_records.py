@@ -4,22 +4,30 @@ Only the driver that holds the fence puts them, between two epochs, through its 
 file of a partition that they speak of is at its final name by then (commit rule 2).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.types.strict_json import BigInt
 
+COMPACT = "compact"
+SWAP_PURPOSES = frozenset({"recompute", "backfill", "correct"})
+"""Purposes of an INTENT that ends with a SWAP."""
+
+_NONE = BigInt(0)
+
 
 @dataclass(frozen=True, slots=True)
 class IntentRecord:
-    """Background work on a partition begins; its staged folder has the name of this slot.
+    """Background work begins; its staged folder has the name of this slot.
 
     Attributes:
-        partition: Folder that the partition's first rows went to: its name for ever.
-        version: Version of the partition that is read.
+        partition: Folder that the partition's first rows went to: its name for ever. For the
+            purposes of a SWAP, the prefix whose rows are replaced; there may be no row yet.
+        version: Version of the partition that is read. For a prefix, that of its last READY, 0
+            without one.
         uuid: Made for this work; part of the names of all its folders.
-        purpose: What the work is, `compact`.
+        purpose: What the work is: `compact`, or one of `SWAP_PURPOSES`.
     """
 
     partition: str
@@ -30,7 +38,7 @@ class IntentRecord:
 
 @dataclass(frozen=True, slots=True)
 class AbandonRecord:
-    """The work of an INTENT has ended without a REPLACE; nothing will ever name its files.
+    """The work of an INTENT has ended without an effect; nothing will ever name its files.
 
     Attributes:
         intent: Slot of the INTENT.
@@ -77,6 +85,125 @@ class ReplaceRecord:
     folder: str
     removed: tuple[RemovedFile, ...]
     added: tuple[FileRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwapInput:
+    """What the rows of a SWAP were made from.
+
+    Attributes:
+        ledger: Uuid of the ledger that was read.
+        prefix: What was read of its table; empty for all of it.
+        version: Version of the prefix's READY there; 0 without one.
+        slot: Slot up to which it was read; -1 where it has no ledger.
+    """
+
+    ledger: str
+    prefix: str
+    version: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwapCounts:
+    """Where the rows went that a SWAP has read. Fields at zero are left out.
+
+    `read + expanded = written + dirty + outside + filtered + skipped + merged`.
+
+    Attributes:
+        outside: Rows of other prefixes.
+        expanded: Rows beyond the first of each row that was read.
+        merged: Rows that went into another one, as an aggregate makes one of many.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset(
+        {"dirty", "outside", "filtered", "skipped", "expanded", "merged"}
+    )
+
+    read: BigInt
+    written: BigInt
+    dirty: BigInt = _NONE
+    outside: BigInt = _NONE
+    filtered: BigInt = _NONE
+    skipped: BigInt = _NONE
+    expanded: BigInt = _NONE
+    merged: BigInt = _NONE
+
+    def balanced(self) -> bool:
+        """Whether every row is accounted for."""
+        aside = self.dirty + self.outside + self.filtered + self.skipped + self.merged
+        return self.read + self.expanded == self.written + aside
+
+
+@dataclass(frozen=True, slots=True)
+class SwappedPartition:
+    """A partition of a prefix whose rows are replaced.
+
+    Attributes:
+        partition: Its name.
+        values: Raw partition values, null for the default partition.
+        version: The partition's version afterwards.
+        folder: Where it is afterwards, relative to the table; never used before.
+        removed: All files that were live.
+        added: New files. None, without `carried`: the partition is empty from now on.
+        carried: Copies of the files that were committed after the INTENT.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"removed", "added", "carried"})
+
+    partition: str
+    values: tuple[str | None, ...]
+    version: int
+    folder: str
+    removed: tuple[RemovedFile, ...] = ()
+    added: tuple[FileRecord, ...] = ()
+    carried: tuple[FileRecord, ...] = ()
+
+    @property
+    def live(self) -> tuple[FileRecord, ...]:
+        """All files that are live afterwards, in the order of their rows."""
+        return (*self.added, *self.carried)
+
+
+@dataclass(frozen=True, slots=True)
+class SwapRecord:
+    """The rows of a prefix are replaced by others, all at once. Fields that are empty are left out.
+
+    Attributes:
+        intent: Slot of the INTENT that the files were staged for. The new rows stand for all rows
+            that were committed before it; files of later slots are carried over.
+        inputs: What the rows were made from.
+        pins: Name of a table that was looked up -> its state then.
+        sql: Hash of the SQL that made the rows.
+        operator: `user@host` who asked for it.
+        reason: In the operator's words.
+        dirty_files: Rows that could not be written, with their reasons.
+        rows_before: Rows below the prefix before.
+        rows_after: Rows below the prefix afterwards, with those that were carried over.
+        partitions: In name order.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset(
+        {"inputs", "pins", "sql", "operator", "reason", "dirty_files", "partitions"}
+    )
+
+    intent: int
+    prefix: str
+    counts: SwapCounts
+    rows_before: BigInt
+    rows_after: BigInt
+    partitions: tuple[SwappedPartition, ...] = ()
+    dirty_files: tuple[FileRecord, ...] = ()
+    inputs: tuple[SwapInput, ...] = ()
+    pins: dict[str, str] = field(default_factory=dict)
+    sql: str = ""
+    operator: str = ""
+    reason: str = ""
+
+    @property
+    def live(self) -> tuple[FileRecord, ...]:
+        """Files of the table that are live with it."""
+        return tuple(file for each in self.partitions for file in each.live)
 
 
 @dataclass(frozen=True, slots=True)

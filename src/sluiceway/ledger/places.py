@@ -46,6 +46,20 @@ def is_moved_folder(folder: str) -> bool:
     return _MOVED_NAME.fullmatch(above) is not None
 
 
+def swap_folder(partition: str, intent: int, uuid: str) -> str:
+    """Folder that a partition goes on in after a SWAP, relative to the table.
+
+    Each partition of a prefix has one of its own, which goes as a whole when it was left.
+
+    Args:
+        partition: Its name.
+        intent: Slot of the INTENT.
+        uuid: UUID of the INTENT.
+    """
+    own = hashlib.sha256(f"{uuid}/{partition}".encode()).hexdigest()[: len(uuid)]
+    return moved_folder(partition, intent, own)
+
+
 def partition_in(folder: str) -> str:
     """Name of the partition whose files this folder holds, or once held."""
     if not is_moved_folder(folder):
@@ -81,6 +95,11 @@ def prefixes(partition: str) -> Iterator[str]:
 def is_below(partition: str, prefix: str) -> bool:
     """Whether a prefix stands for this partition, alone or among others."""
     return partition == prefix or partition.startswith(f"{prefix}/")
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether one of two prefixes stands for all or a part of the other."""
+    return is_below(one, other) or is_below(other, one)
 
 
 def file_sum(name: str, rows: int, size_bytes: int, crc32c: str) -> int:

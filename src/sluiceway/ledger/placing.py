@@ -9,9 +9,9 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.partition_records import ReplaceRecord, SwapRecord
 from sluiceway.ledger.places import prefixes
-from sluiceway.ledger.records import DataRecord, EpochRecord
+from sluiceway.ledger.records import DataRecord, FilesRecord
 from sluiceway.types.strict_json import BigInt
 
 
@@ -127,8 +127,10 @@ def placed_lane(record: LaneDataRecord, fold: Fold) -> LaneDataRecord:
     return replace(record, files=files, late_in=tuple(sorted(late)))
 
 
-def all_files(record: EpochRecord | ReplaceRecord) -> tuple[FileRecord, ...]:
+def all_files(record: FilesRecord) -> tuple[FileRecord, ...]:
     """Files that a record gives their final names, clean, dirty and late."""
     if isinstance(record, ReplaceRecord):
         return record.added
+    if isinstance(record, SwapRecord):
+        return (*record.live, *record.dirty_files)
     return (*record.files, *record.dirty_files, *record.late_files)

@@ -16,11 +16,13 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import (
+    SWAP_PURPOSES,
     AbandonRecord,
     ExpireRecord,
     IntentRecord,
     ReadyRecord,
     ReplaceRecord,
+    SwapRecord,
 )
 from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import (
@@ -33,10 +35,10 @@ from sluiceway.types.strict_json import (
 )
 
 FORMAT = 1
-"""Format of the records that this version writes and the newest that it reads."""
+"""Format of a ledger's records until one needs more, see `needed_format`."""
 
-MIN_READER = 1
-"""Oldest format whose readers understand what this version writes; each FENCE declares it."""
+NEWEST_FORMAT = 2
+"""The newest format that this version reads and writes. Since 2 there is SWAP."""
 
 MAX_RECORD_BYTES = 64 << 20
 FIRST_PREV = "0" * 64
@@ -57,6 +59,7 @@ class RecordType(StrEnum):
     ABANDON = "ABANDON"
     READY = "READY"
     EXPIRE = "EXPIRE"
+    SWAP = "SWAP"
     COUNTS = "COUNTS"
     LANE = "LANE"
     LANE_DATA = "LANE_DATA"
@@ -100,7 +103,7 @@ class FenceRecord:
         pid: Id of its process.
         site: Kept free for the place of the driver; empty in this version.
         started_at_ms: When the driver began, by its clock, ms since the epoch.
-        format: Format of this record and of all after it, up to the next fence.
+        format: Format of this record, and the lowest one of all after it.
         min_reader: An engine whose newest format is lower must not read on.
     """
 
@@ -332,12 +335,30 @@ Body = (
     | AbandonRecord
     | ReadyRecord
     | ExpireRecord
+    | SwapRecord
     | CountsRecord
     | LaneRecord
     | LaneDataRecord
 )
 EpochRecord = DataRecord | LaneDataRecord
 """What an epoch commits: files, of the stream or of a lane."""
+MovingRecord = ReplaceRecord | SwapRecord
+"""What gives partitions other files in another folder."""
+FilesRecord = EpochRecord | MovingRecord
+"""What names files that have to get their final names."""
+
+
+def needed_format(body: Body) -> int:
+    """The oldest format whose readers understand a record.
+
+    A ledger keeps its format until a record needs a newer one; all later records have that too.
+    So an older version reads a ledger to the first record that it does not know, and says so.
+    """
+    is_swap = isinstance(body, SwapRecord) or (
+        isinstance(body, IntentRecord) and body.purpose in SWAP_PURPOSES
+    )
+    return 2 if is_swap else FORMAT
+
 
 _BODIES: dict[RecordType, type] = {
     RecordType.FENCE: FenceRecord,
@@ -351,11 +372,21 @@ _BODIES: dict[RecordType, type] = {
     RecordType.ABANDON: AbandonRecord,
     RecordType.READY: ReadyRecord,
     RecordType.EXPIRE: ExpireRecord,
+    RecordType.SWAP: SwapRecord,
     RecordType.COUNTS: CountsRecord,
     RecordType.LANE: LaneRecord,
     RecordType.LANE_DATA: LaneDataRecord,
 }
 _TYPES = {kind: name for name, kind in _BODIES.items()}
+
+
+def table_files(body: Body) -> tuple[FileRecord, ...]:
+    """Files of the table that a record brings; none for most records."""
+    if isinstance(body, EpochRecord):
+        return body.files
+    if isinstance(body, ReplaceRecord):
+        return body.added
+    return body.live if isinstance(body, SwapRecord) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,9 +482,9 @@ def _decode(raw: bytes, where: str) -> Record:
     version = plain.get("format")
     if isinstance(version, int) and version < 1:
         raise StrictJsonError(f"record has format {version}, the first one is 1")
-    if isinstance(version, int) and version > FORMAT:
+    if isinstance(version, int) and version > NEWEST_FORMAT:
         raise LedgerCorruptError(
-            f"record has format {version}, this version reads up to {FORMAT}",
+            f"record has format {version}, this version reads up to {NEWEST_FORMAT}",
             where=where,
             hint="run the newer version of sluiceway that wrote it",
         )

@@ -3,6 +3,10 @@
 A partition's rows stand in the order of the log: slot by slot, and within a record file by file. A
 REPLACE keeps that order. So the rows of a partition up to a slot are its first rows, whatever files
 hold them. No replaced file is needed to read them.
+
+A SWAP ends the life of each partition that it names, as an EXPIRE does: rows that were there before
+cannot be read as they were, whoever has not read them yet. The new rows come first in the next
+life. They have no place of their own, since no reader gets them as rows that have arrived.
 """
 
 from bisect import bisect_right
@@ -12,7 +16,7 @@ from itertools import accumulate, islice
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.file_names import FileRecord
-from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
+from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord, SwapRecord
 from sluiceway.ledger.records import EpochRecord, Record
 
 COUNTED_ONLY = 1 << 62
@@ -62,17 +66,19 @@ class FileSpan:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """A partition that an EXPIRE let go of.
+    """A partition that an EXPIRE let go of, or whose rows a SWAP has replaced.
 
     Attributes:
         partition: Folder that its first rows went to.
-        slot: Slot of the EXPIRE.
-        reason: Who dropped it, in words.
+        slot: Slot of the EXPIRE or SWAP.
+        reason: Who dropped or replaced it, in words.
+        corrected: Whether it was a SWAP.
     """
 
     partition: str
     slot: int
     reason: str
+    corrected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +154,19 @@ class RowBook:
                 self.whole_from = max(self.whole_from, gone.end)
                 self._partitions[each.partition] = _Partition(gone.life + 1)
                 self._names[each.next_folder] = each.partition
+        elif isinstance(body, SwapRecord):
+            self._swap(record.seq, body)
         self.slot = record.seq
+
+    def _swap(self, slot: int, body: SwapRecord) -> None:
+        for each in body.partitions:
+            gone = self._partitions.setdefault(each.partition, _Partition())
+            key = each.partition, gone.life
+            self._let_go[key] = LetGo(each.partition, slot, body.reason, corrected=True)
+            rows = sum(int(file.rows) for file in each.live)
+            live = list(each.live)
+            self._partitions[each.partition] = _Partition(gone.life + 1, rows, gone.end, live)
+            self._names[each.folder] = each.partition
 
     def _add(self, slot: int, file: FileRecord) -> None:
         folder = file.final.rpartition("/")[0]
@@ -229,7 +247,7 @@ class RowBook:
             yield name, each.live
 
     def let_go(self, partition: str, life: int) -> LetGo | None:
-        """The EXPIRE that ended a life of a partition; None while it lasts."""
+        """The EXPIRE or SWAP that ended a life of a partition; None while it lasts."""
         return self._let_go.get((partition, life))
 
     def first_rows(self, name: str, rows: int, slot: int) -> list[FileSpan]:

@@ -93,6 +93,8 @@ def seal(fold: FoldState, names: Iterable[str]) -> None:
         closed = fold.closed.pop(name, None)
         fold.sealed[name] = NEVER_CLOSED if closed is None else closed.ready_seq
         fold.counted.rows.pop(name, None)
+        for prefix in [each for each in fold.swaps if is_below(each, name)]:
+            del fold.swaps[prefix]
         for state in groups[name]:
             del fold.partitions[state.folder]
             fold.moved.pop(state.location, None)
@@ -114,6 +116,7 @@ def after_sealing(fold: FoldState, names: Iterable[str]) -> FoldState:
         closed=dict(fold.closed),
         sealed=dict(fold.sealed),
         moved=dict(fold.moved),
+        swaps=dict(fold.swaps),
         left=dict(fold.left),
         counted=replace(fold.counted, rows=dict(fold.counted.rows)),
         forgotten=None,
@@ -165,6 +168,6 @@ def _why_kept(fold: FoldState, name: str, states: Iterable[PartitionState]) -> s
         since = -1 if closed is None else max(closed.ready_seq, state.moved_seq)
         if closed is not None and not state.expired and state.last_seq > since:
             return "which has rows that were not announced"
-    if any(is_below(intent.partition, name) for intent in fold.intents.values()):
+    if fold.is_worked_on(name):
         return "which is being worked on"
     return ""

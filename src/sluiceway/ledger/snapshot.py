@@ -118,7 +118,7 @@ def lane_book(image: LaneImage) -> ReplayLanes:
     )
 
 
-FOLD_VERSION = 5
+FOLD_VERSION = 6
 """Raised with every change to what a fold holds or means."""
 
 _LAST_SLOT = 10**20 - 1

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from sluiceway import __version__
@@ -18,11 +18,13 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import (
+    FORMAT,
     Body,
     FenceRecord,
     Record,
     decode_record,
     encode_record,
+    needed_format,
     record_hash,
 )
 from sluiceway.storage.contract import PutResult, Storage
@@ -111,6 +113,12 @@ class LedgerWriter:
                 raises when a live driver holds the lease now.
         """
         while True:
+            # It never falls, and the log may have grown since the fence was made.
+            body = replace(
+                body,
+                format=max(body.format, self.fold.format),
+                min_reader=max(body.min_reader, self.fold.format),
+            )
             committed = self._try_put(body, self.fold.term + 1)
             if committed is not None:
                 self.term = self.fold.term
@@ -204,6 +212,7 @@ class LedgerWriter:
             published_through=self.fold.published_through,
             effects_through=self._effects_through,
             body=body,
+            format=self._format_of(body),
         )
         self.fold.check(record)
         raw = encode_record(record)
@@ -216,6 +225,10 @@ class LedgerWriter:
         self.fold.apply(record, raw)
         self._reserve.hold()
         return Committed(record.seq, attempts)
+
+    def _format_of(self, body: Body) -> int:
+        declared = body.format if isinstance(body, FenceRecord) else FORMAT
+        return max(self.fold.format, needed_format(body), declared)
 
     def _put_until_known(self, record: Record, raw: bytes) -> int | None:
         """Repeat the same bytes until the slot is known to hold them or another's."""

@@ -135,6 +135,10 @@ MARKS: Final[tuple[str, ...]] = (
     "lane.close",
     "rewrite.file",
     "rewrite.done",
+    "swap.begun",
+    "swap.landed",
+    "swap.landing",
+    "swap.written",
 )
 """Points between calls; an error raised there is a bug's."""
 

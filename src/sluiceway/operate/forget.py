@@ -14,7 +14,6 @@ from sluiceway.ledger.places import is_below
 from sluiceway.ledger.records import Record
 from sluiceway.observe.log import Log
 from sluiceway.operate.short_driver import Heartbeat, short_driver
-from sluiceway.upkeep.expirer import is_busy
 from sluiceway.upkeep.partition_requests import FORGET, MOST_FORGOTTEN, ForgetRequest, Forgotten
 from sluiceway.upkeep.requests import REQUEST_VERSION, pop_refusal, put_request
 
@@ -68,7 +67,7 @@ def foresee(fold: FoldState, names: Sequence[str], *, drop: bool) -> list[Planne
             problem = ""
             if not state.values:
                 problem = "a table without partitions is not let go of"
-            elif is_busy(fold, state.folder):
+            elif fold.is_worked_on(state.folder):
                 problem = "its files are being merged; repeat it when that is done"
             elif drop and not state.whole:
                 problem = "the ledger does not know all of its files; repeat it without --drop"

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from sluiceway.errors import MetastoreUnavailableError
-from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import placed
-from sluiceway.ledger.records import EpochRecord, SourcesRecord
+from sluiceway.ledger.records import FilesRecord, MovingRecord, SourcesRecord
 from sluiceway.observe.steps import Step
 from sluiceway.route.epoch_report import EpochDone, log_epoch, log_sealed
 from sluiceway.route.leader_epochs import with_end_epochs
@@ -182,9 +181,9 @@ class EpochCommitter:
 
     # What records ask of their followers
 
-    def publish(self, record: EpochRecord | ReplaceRecord) -> bool:
+    def publish(self, record: FilesRecord) -> bool:
         """Have a record published that has landed; whether it is, which a move always waits for."""
-        if isinstance(record, ReplaceRecord):
+        if isinstance(record, MovingRecord):
             self.wait_published()
             return True
         return self._context.state.publish_lane(record, PUBLISH_MOMENT_S)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from sluiceway.jobfile.compile.dirty_limits import PREPARED_AT
 from sluiceway.ledger.layout import late_folder
-from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.records import DataRecord, EpochRecord
+from sluiceway.ledger.records import DataRecord, FilesRecord
 from sluiceway.observe.log import Log
 from sluiceway.observe.profile import EpochDurations
 from sluiceway.observe.progress import EpochRows, Progress
@@ -94,7 +93,7 @@ def _notes(results: Sequence[TaskResult]) -> dict[str, dict[str, int]]:
     return {"notes": dict(sorted(notes.items()))} if notes else {}
 
 
-def log_sealed(log: Log, record: DataRecord, landed: EpochRecord | ReplaceRecord) -> None:
+def log_sealed(log: Log, record: DataRecord, landed: FilesRecord) -> None:
     """Say that rows went aside, as their partitions take none any more. Called once per commit.
 
     Args:

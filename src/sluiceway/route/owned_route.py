@@ -16,8 +16,7 @@ from sluiceway.followers.runner import FollowerRunner
 from sluiceway.jobfile.compile.dirty_limits import DirtyWatch
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.records import EpochRecord
+from sluiceway.ledger.records import EpochRecord, FilesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log
 from sluiceway.route.inherited_readiness import InheritedReadiness
@@ -120,7 +119,7 @@ class OwnedRoute:
         owes = self.record_queue.owes_closing(fold) or self.readiness.inherits_due(fold)
         return self.readiness.waits or owes
 
-    def close_passed(self, record: EpochRecord | ReplaceRecord) -> None:
+    def close_passed(self, record: FilesRecord) -> None:
         """An epoch is committed and published: close what its watermark has passed."""
         if self.readiness is not None and isinstance(record, EpochRecord):
             self.readiness.add_late(record.late_in)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.records import DataRecord, EpochRecord
+from sluiceway.ledger.records import DataRecord, FilesRecord
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import Figures, Labels, largest
 from sluiceway.observe.metrics import EpochPhase, EpochResult, RecoveryKind
@@ -121,9 +120,7 @@ class RouteFigures:
             self._took[phase] = now - self._last_step
             self._last_step = now
 
-    def record_commit(
-        self, done: EpochDone, landed: EpochRecord | ReplaceRecord, fold: Fold
-    ) -> None:
+    def record_commit(self, done: EpochDone, landed: FilesRecord, fold: Fold) -> None:
         """Count an epoch that was committed.
 
         Args:

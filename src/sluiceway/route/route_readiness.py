@@ -28,6 +28,7 @@ from sluiceway.ledger.data_parts import (
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import FoldState, PartitionKey, SourceState
 from sluiceway.ledger.partition_records import ReadyCause
+from sluiceway.ledger.places import overlaps
 from sluiceway.ledger.records import RangeRecord
 from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.observe.log import Log
@@ -129,6 +130,7 @@ class RouteReadiness:
         self._uncounted: dict[str, float] = {}
         self.complete_us = self._announced_until(fold)
         self._reopened = _changed_since_ready(fold)
+        self._swapped = _swapped_since_ready(fold)
 
     # The watermark
 
@@ -293,6 +295,10 @@ class RouteReadiness:
         """Rows have come for prefixes that are closed."""
         self._reopened.update(prefixes)
 
+    def add_swapped(self, fold: Fold, prefix: str) -> None:
+        """The rows of a prefix were replaced: what was announced is announced again, at once."""
+        self._swapped.update(_announced_within(fold, prefix))
+
     def to_announce(self, fold: Fold) -> str | None:
         """The prefix whose READY may be put now; None when there is none.
 
@@ -317,6 +323,7 @@ class RouteReadiness:
         """Its READY is in the ledger, or there was nothing to say."""
         self._held.pop(prefix, None)
         self._reopened.discard(prefix)
+        self._swapped.discard(prefix)
         period = self.periods.of(prefix)
         if period is not None:
             self.complete_us = max(period.end_us, self.complete_us or period.end_us)
@@ -356,14 +363,15 @@ class RouteReadiness:
 
     def _reopened_due(self, fold: Fold) -> str | None:
         now_us = process_clock().now_us()
-        for prefix in sorted(self._reopened):
+        for prefix in sorted(self._reopened | self._swapped):
             closed = fold.closed.get(prefix)
             if closed is None:
                 continue
             # By the ledger: a run that lasts for minutes goes on where the one before was. A time
             # ahead of the clock comes from another clock.
             at_us, every_us = closed.ready_at_us, self.rule.reopen_every_s * _US_PER_S
-            if at_us is None or abs(now_us - at_us) >= every_us:
+            swapped = prefix in self._swapped
+            if swapped or at_us is None or abs(now_us - at_us) >= every_us:
                 published = (each.last_seq < fold.published_through for each in fold.below(prefix))
                 return prefix if all(published) else None
         return None
@@ -409,6 +417,21 @@ def _held_by(
             )
         )
     return tuple(held)
+
+
+def _announced_within(fold: Fold, prefix: str) -> Iterable[str]:
+    """Announced prefixes whose rows a SWAP of this prefix has changed."""
+    return (name for name, each in fold.closed.items() if each.version and overlaps(name, prefix))
+
+
+def _swapped_since_ready(fold: Fold) -> set[str]:
+    """Announced prefixes whose rows were replaced since."""
+    return {
+        name
+        for prefix, slot in fold.swaps.items()
+        for name in _announced_within(fold, prefix)
+        if slot > fold.closed[name].ready_seq
+    }
 
 
 def _changed_since_ready(fold: Fold) -> set[str]:

@@ -11,9 +11,9 @@ from functools import partial
 
 from sluiceway.ledger.data_parts import WatermarkRecord
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.partition_records import AbandonRecord, ReplaceRecord
+from sluiceway.ledger.partition_records import AbandonRecord, SwapRecord
 from sluiceway.ledger.placing import placed
-from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord
+from sluiceway.ledger.records import NO_ROWS, DataRecord, FilesRecord
 from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.source_view import SourceView
@@ -21,7 +21,7 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import ready_body
 from sluiceway.upkeep.record_queue import Build
 
-Publish = Callable[[EpochRecord | ReplaceRecord], object]
+Publish = Callable[[FilesRecord], object]
 
 _NOTHING_READ = DataRecord(0, (), (), (), NO_ROWS, "", {}, {})
 _ANNOUNCE_S = 1.0
@@ -205,6 +205,8 @@ def _land(held: OwnedRoute, publish: Publish, build: Build) -> int | None:
     body = fold.unpublished.get(committed.seq)
     if body is not None:
         publish(body)
+    if isinstance(body, SwapRecord) and held.readiness is not None:
+        held.readiness.add_swapped(fold, body.prefix)
     held.update_followers()
     held.unshown = before if held.unshown is None else held.unshown
     return committed.seq

@@ -23,7 +23,7 @@ from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import FORMAT, MIN_READER, FenceRecord
+from sluiceway.ledger.records import FORMAT, FenceRecord
 from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.route.ownership import (
@@ -372,7 +372,7 @@ def _fence(
         site="",
         started_at_ms=BigInt(time.time_ns() // 1_000_000),
         format=FORMAT,
-        min_reader=MIN_READER,
+        min_reader=FORMAT,
     )
 
 

@@ -113,6 +113,8 @@ class DesiredPartition:
             have given it.
         exists: Whether it must be there; else it must not be, with a folder of this ledger.
         announced: Whether it was announced as complete.
+        swapped: Slot of the SWAP that has placed it last; -1 without one. Readers find all
+            partitions of one SWAP in their new folders, or none.
     """
 
     values: tuple[str, ...]
@@ -121,6 +123,7 @@ class DesiredPartition:
     moves: str = ""
     exists: bool = True
     announced: bool = False
+    swapped: int = -1
 
 
 @dataclass(frozen=True, slots=True)

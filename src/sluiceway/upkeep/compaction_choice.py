@@ -29,7 +29,7 @@ def why_left(fold: FoldState, partition: str, target_bytes: int) -> str:
         return "its owner has dropped it"
     if not state.whole:
         return "not all of its files are known: the ledger forgot it before rows came again"
-    if any(intent.partition == partition for intent in fold.intents.values()):
+    if fold.is_worked_on(partition):
         return "it is being worked on"
     if state.files <= ideal_files(state.size_bytes, target_bytes) + 1:
         return "its files are few and large enough"

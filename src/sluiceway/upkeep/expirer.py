@@ -17,7 +17,7 @@ from sluiceway.host.work_pool import process_upkeep
 from sluiceway.jobfile.compile.retention import RetentionRule, expired_by_age
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
+from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.live_files import readers_of
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.ledger.reader_leases import slot_of_slowest
@@ -147,7 +147,7 @@ class Expirer:
         def choose(fold: Fold) -> list[str]:
             nonlocal busy
             left = _unchanged(fold, versions)
-            busy = busy or any(is_busy(fold, name) for name in left)
+            busy = busy or any(map(fold.is_worked_on, left))
             return left
 
         self._put(_Order(choose, request.reason, request.drop))
@@ -223,8 +223,3 @@ def _unchanged(fold: Fold, versions: Mapping[str, int]) -> list[str]:
         for name, state in found
         if state is not None and not state.expired and state.version == versions[name]
     ]
-
-
-def is_busy(fold: FoldState, partition: str) -> bool:
-    """Whether background work on a partition is open."""
-    return any(intent.partition == partition for intent in fold.intents.values())

@@ -41,9 +41,8 @@ from sluiceway.ledger.lane_records import (
     LaneSpan,
 )
 from sluiceway.ledger.lane_state import LaneState
-from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import placed_lane
-from sluiceway.ledger.records import EpochRecord
+from sluiceway.ledger.records import FilesRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
@@ -95,7 +94,7 @@ class LaneHooks:
 
     observe: Observer
     next_epoch: Callable[[], int]
-    publish: Callable[[EpochRecord | ReplaceRecord], bool]
+    publish: Callable[[FilesRecord], bool]
     applied: Callable[[int], None]
     held_up: Callable[[], bool] = lambda: False
 

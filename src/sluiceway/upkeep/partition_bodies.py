@@ -4,13 +4,14 @@ Each returns None when what it was asked for does not hold any more: the caller 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd, CountsRecord
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding import fold_counts
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_partitions import ready_version
 from sluiceway.ledger.live_files import is_all_of, removed_files
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
@@ -21,9 +22,48 @@ from sluiceway.ledger.partition_records import (
     ReadyPartition,
     ReadyRecord,
     ReplaceRecord,
+    SwapCounts,
+    SwapInput,
+    SwappedPartition,
+    SwapRecord,
 )
-from sluiceway.ledger.places import moved_folder
+from sluiceway.ledger.places import is_below, moved_folder, swap_folder
 from sluiceway.types.strict_json import BigInt
+
+Files = Mapping[str, Sequence[FileRecord]]
+"""Files by the name of their partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwapParts:
+    """What a SWAP says.
+
+    Attributes:
+        live: Files that were live in the slot of the INTENT.
+        added: New files, staged.
+        since: Files that were committed after the INTENT.
+        carried: Copies of these, staged.
+        counts: Where the rows went that were read.
+        dirty_files: Rows that could not be written, staged.
+        inputs: What the rows were made from.
+        pins: Name of a table that was looked up -> its state then.
+        sql: Hash of the SQL; empty without.
+        operator: `user@host` who asked for it; empty when no one did.
+        reason: In the operator's words.
+    """
+
+    live: Files
+    added: Files
+    since: Files
+    carried: Files
+    counts: SwapCounts
+    dirty_files: Sequence[FileRecord] = ()
+    inputs: Sequence[SwapInput] = ()
+    pins: Mapping[str, str] = field(default_factory=dict)
+    sql: str = ""
+    operator: str = ""
+    reason: str = ""
+
 
 CountsLog = tuple[str, str, str]
 """Topic, cluster id and topic id of the topic of counts."""
@@ -32,10 +72,82 @@ CountsLog = tuple[str, str, str]
 def intent_body(fold: Fold, partition: str, purpose: str) -> IntentRecord | None:
     """Work on a partition; None when it is not there, not all known or worked on already."""
     state = fold.partitions.get(partition)
-    busy = any(intent.partition == partition for intent in fold.intents.values())
-    if state is None or state.expired or not state.whole or not state.values or busy:
+    if state is None or state.expired or not state.whole or not state.values:
+        return None
+    if fold.is_worked_on(partition):
         return None
     return IntentRecord(partition, state.version, uuid4().hex, purpose)
+
+
+def swap_intent_body(fold: Fold, prefix: str, purpose: str) -> IntentRecord | None:
+    """Work that replaces the rows of a prefix; None while something below it is worked on."""
+    if why_not_swapped(fold, prefix) or fold.is_worked_on(prefix):
+        return None
+    return IntentRecord(prefix, ready_version(fold, prefix), uuid4().hex, purpose)
+
+
+def why_not_swapped(fold: Fold, prefix: str) -> str:
+    """Why the rows of a prefix can never be replaced; empty when they can."""
+    if "=" not in prefix or any(not each.values for each in fold.partitions.values()):
+        return "a table without partitions stays in its folder"
+    if fold.sealed_above(prefix) is not None or any(is_below(each, prefix) for each in fold.sealed):
+        return "it is sealed: it was announced so long ago that the ledger keeps nothing but that"
+    if not fold.knows_all_below(prefix):
+        return "the ledger has forgotten some of its partitions"
+    return ""
+
+
+def swap_body(fold: Fold, intent: int, parts: SwapParts) -> SwapRecord | None:
+    """The SWAP of a prefix; None when more files have come, or the work has ended.
+
+    Args:
+        fold: Fold up to the record's slot.
+        intent: Slot of the INTENT.
+        parts: What is replaced, by what.
+    """
+    opened = fold.intents.get(intent)
+    carried = sum(map(len, parts.carried.values()))
+    if opened is None or opened.since.files != carried:
+        return None
+    names = {name for held in (parts.live, parts.added, parts.carried) for name in held}
+    partitions = tuple(_swapped(fold, intent, name, parts) for name in sorted(names))
+    made = SwapRecord(
+        intent=intent,
+        prefix=opened.partition,
+        counts=parts.counts,
+        rows_before=BigInt(fold.rows_below(opened.partition)),
+        rows_after=BigInt(0),
+        partitions=partitions,
+        dirty_files=tuple(parts.dirty_files),
+        inputs=tuple(parts.inputs),
+        pins=dict(parts.pins),
+        sql=parts.sql,
+        operator=parts.operator,
+        reason=parts.reason,
+    )
+    return replace(made, rows_after=BigInt(sum(int(file.rows) for file in made.live)))
+
+
+def _swapped(fold: Fold, intent: int, name: str, parts: SwapParts) -> SwappedPartition:
+    state = fold.partitions.get(name)
+    folder = swap_folder(name, intent, fold.intents[intent].uuid)
+    added, carried = (
+        tuple(
+            replace(file, final=f"{folder}/{file.final.rpartition('/')[2]}")
+            for file in held.get(name, ())
+        )
+        for held in (parts.added, parts.carried)
+    )
+    live = (*parts.live.get(name, ()), *parts.since.get(name, ()))
+    return SwappedPartition(
+        partition=name,
+        values=state.values if state is not None else (*added, *carried)[0].values,
+        version=1 if state is None else state.version + 1,
+        folder=folder,
+        removed=removed_files(live),
+        added=added,
+        carried=carried,
+    )
 
 
 def abandon_body(fold: Fold, intent: int, reason: str) -> AbandonRecord | None:
@@ -160,12 +272,14 @@ def expire_body(
         live: By partition, the live files when they were read, which are to be removed. A partition
             that has got others since is left out. None leaves all files to the owner.
     """
-    busy = {intent.partition for intent in fold.intents.values()}
     states = [fold.partitions.get(name) for name in partitions]
     there = [
         each
         for each in states
-        if each is not None and not each.expired and each.values and each.folder not in busy
+        if each is not None
+        and not each.expired
+        and each.values
+        and not fold.is_worked_on(each.folder)
     ]
     if live is not None:
         there = [each for each in there if is_all_of(each, live.get(each.folder, ()))]

@@ -25,6 +25,7 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.live_files import LiveFiles, readers_of
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import AbandonRecord, IntentRecord, ReplaceRecord
 from sluiceway.ledger.places import intent_folder
 from sluiceway.storage.copying import copy_staged
@@ -34,7 +35,9 @@ from sluiceway.upkeep.record_queue import Build, RecordQueue
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_MOST_ROUNDS = 3
+MOST_ROUNDS = 3
+"""How often files that have come are carried over before the driver's thread does it."""
+
 _MOST_HELD_FILES = 64
 _MOST_HELD_BYTES = 64 << 20
 """What the driver's thread carries over in one turn at most: commits wait for it."""
@@ -198,7 +201,9 @@ class _Work:
         self._live = now
         self._record_queue.log.storage.sync_folder(self.folder)
 
-    def replaced_with_the_last(self, fold: Fold, allowance: "_Allowance") -> ReplaceRecord | None:
+    def replaced_with_the_last(
+        self, fold: Fold, allowance: "CarryAllowance"
+    ) -> ReplaceRecord | None:
         """As `replaced`, but what has come is carried over while no epoch can commit more.
 
         Only the new part of the log is read: commits wait for that too.
@@ -239,15 +244,29 @@ class _Work:
         """A copy of a live file, unchanged, in the staged folder; there may be one already."""
         if file.final in self._carried:
             return self._carried.pop(file.final)
-        storage, layout = self._record_queue.log.storage, self._record_queue.log.layout
-        name = file.final.rpartition("/")[2]
-        seal = copy_staged(storage, layout.final(file.final), storage, f"{self.folder}/{name}")
-        if (seal.size_bytes, seal.crc32c) != (file.size_bytes, file.crc32c):
-            raise FileLostError("it is not the file that was committed", where=file.final)
-        return replace(file, staged=f"{self.folder.rpartition('/')[2]}/{name}")
+        return carried_copy(self._record_queue.log, file, self.folder)
 
 
-class _Allowance:
+def carried_copy(log: LedgerLog, file: FileRecord, folder: str) -> FileRecord:
+    """A copy of a live file, unchanged, in a staged folder.
+
+    Args:
+        log: The route's log.
+        file: A file at its final name.
+        folder: The staged folder, absolute.
+
+    Raises:
+        FileLostError: It is not the file that was committed.
+        StorageUnavailableError: The store failed.
+    """
+    storage, name = log.storage, file.final.rpartition("/")[2]
+    seal = copy_staged(storage, log.layout.final(file.final), storage, f"{folder}/{name}")
+    if (seal.size_bytes, seal.crc32c) != (file.size_bytes, file.crc32c):
+        raise FileLostError("it is not the file that was committed", where=file.final)
+    return replace(file, staged=f"{folder.rpartition('/')[2]}/{name}")
+
+
+class CarryAllowance:
     """What the driver's thread still carries over in the turn that goes on."""
 
     def __init__(self, record_queue: RecordQueue) -> None:
@@ -342,10 +361,10 @@ def _rewrite_all(works: Sequence[_Work], rewrite: Rewrite) -> None:
 
 def _replace_all(record_queue: RecordQueue, works: Sequence[_Work]) -> None:
     """Put the REPLACE of each, with what has come since it was rewritten."""
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(MOST_ROUNDS):
         _put_replaces(record_queue, works, lambda work: work.replaced)
         _carry_over(works)
-    allowance = _Allowance(record_queue)
+    allowance = CarryAllowance(record_queue)
     waiting = len(works) + 1
     while len(_open(works)) < waiting:
         waiting = len(_open(works))
@@ -361,7 +380,7 @@ def _replace_all(record_queue: RecordQueue, works: Sequence[_Work]) -> None:
 
 
 def _put_with_the_last(
-    record_queue: RecordQueue, works: Sequence[_Work], allowance: _Allowance
+    record_queue: RecordQueue, works: Sequence[_Work], allowance: CarryAllowance
 ) -> None:
     _put_replaces(
         record_queue, works, lambda work: partial(work.replaced_with_the_last, allowance=allowance)

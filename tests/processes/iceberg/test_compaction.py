@@ -17,7 +17,7 @@ from sluiceway.sinks.iceberg.compact.rewrite_live import begin_rewriting
 from sluiceway.sinks.iceberg.compact.small_files import why_left
 from sluiceway.sinks.iceberg.keyed.table_head import Head
 from sluiceway.sinks.iceberg.table_history import Lineage, lineage, read_through
-from tools.lake_under_test import BY_APP, LakeUnderTest
+from tools.lake_under_test import BY_APP, LakeUnderTest, compact
 from tools.ledger_records import LEDGER
 
 
@@ -33,18 +33,6 @@ def lake(tmp_path: Path) -> LakeUnderTest:
 
 def files(lake: LakeUnderTest) -> int:
     return len(list(lake.table().scan().plan_files()))
-
-
-def compact(
-    compaction: LakeCompaction, meanwhile: Callable[[], object] = lambda: None
-) -> list[str]:
-    """Why partitions were left, by one round; empty texts for those that were not."""
-    groups, left = compaction.plan(all_of_them=True)
-    if left:
-        return [left]
-    compaction.begin(groups)
-    meanwhile()
-    return [each.left for each in compaction.finish()]
 
 
 def test_small_files_of_many_snapshots_become_one_a_partition_with_the_same_rows(

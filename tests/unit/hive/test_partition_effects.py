@@ -33,6 +33,7 @@ class Metastore(MetastoreClient):
         faster: Partitions that another process adds between a look and an add.
         refuses: Values that it does not take.
         missing_folders: Folders that were not there when a partition was added.
+        calls: For each call that moves partitions where they were, how many, and whether at once.
     """
 
     def __init__(self, root: Path) -> None:
@@ -47,6 +48,7 @@ class Metastore(MetastoreClient):
         self.refuses: set[tuple[str, ...]] = set()
         self.missing_folders: list[str] = []
         self.writes = 0
+        self.calls: list[tuple[set[tuple[str, str]], int, bool]] = []
 
     def get_partitions(
         self, database: str, table: str, names: Sequence[str]
@@ -73,8 +75,14 @@ class Metastore(MetastoreClient):
         return AddOutcome(tuple(existed), tuple(rejected))
 
     def alter_partitions(
-        self, database: str, table: str, changes: Sequence[PartitionChange]
+        self,
+        database: str,
+        table: str,
+        changes: Sequence[PartitionChange],
+        *,
+        at_once: bool = False,
     ) -> tuple[tuple[str, ...], ...]:
+        self.calls.append(({*self.places().items()}, len(changes), at_once))
         for change in changes:
             self.writes += 1
             found = self.held[change.values]
@@ -269,3 +277,51 @@ def test_partition_that_another_one_adds_meanwhile_is_looked_at_like_any_other(
     metastore.faster = [metastore.partition("1", f"file:{metastore.root}/{folder}")]
     assert len(metastore.apply(metastore.wanted("1"), metastore.wanted("2"))) == left
     assert metastore.places() == {"1": folder, "2": "dt=2"}
+
+
+def test_partitions_of_a_swap_move_by_one_call_and_new_ones_are_empty_before(
+    metastore: Metastore,
+) -> None:
+    root = metastore.root
+    metastore.hold("1", f"file:{root}/dt=1")
+    wanted = [
+        DesiredPartition(
+            (value,),
+            f"{root}/_sluiceway-7-{value}/dt={value}",
+            first=f"{root}/dt={value}",
+            moves=f"{root}/_sluiceway-",
+            swapped=8,
+        )
+        for value in ("1", "2", "3")
+    ]
+    assert metastore.apply(*wanted) == ()
+    ((before, moved, at_once), *others) = metastore.calls
+    # Readers see the old rows of all three, which of the new ones are none, until the one call.
+    assert before == {
+        ("1", "dt=1"),
+        ("2", "_sluiceway-7-2/empty"),
+        ("3", "_sluiceway-7-3/empty"),
+    }
+    assert (moved, at_once, others) == (3, True, [])
+    assert metastore.places() == {
+        value: f"_sluiceway-7-{value}/dt={value}" for value in ("1", "2", "3")
+    }
+    assert metastore.missing_folders == []
+    assert all(Path(each.location).is_dir() for each in wanted)
+
+
+def test_swap_that_broke_off_before_its_call_is_completed(metastore: Metastore) -> None:
+    root = metastore.root
+    wanted = [
+        DesiredPartition((value,), f"{root}/_sluiceway-7-{value}/dt={value}", swapped=8)
+        for value in ("1", "2")
+    ]
+    wanted = [
+        replace(each, first=f"{root}/dt={each.values[0]}", moves=f"{root}/_sluiceway-")
+        for each in wanted
+    ]
+    metastore.hold("1", f"file:{root}/dt=1")
+    metastore.hold("2", f"file:{root}/_sluiceway-7-2/empty")
+    assert metastore.apply(*wanted) == ()
+    assert metastore.places()["2"] == "_sluiceway-7-2/dt=2"
+    assert [(moved, at_once) for _, moved, at_once in metastore.calls] == [(2, True)]

@@ -9,6 +9,7 @@ from sluiceway.errors import InvariantError, LedgerCorruptError
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import (
     FORMAT,
+    NEWEST_FORMAT,
     RecordType,
     decode_record,
     encode_record,
@@ -186,8 +187,8 @@ def test_record_of_another_format_than_its_fence_declares_is_refused() -> None:
 def test_record_of_a_later_format_is_refused_with_the_way_out() -> None:
     raw = (_GOLDEN / "ledger-format-1" / f"{8:020d}.json").read_bytes()
     assert decode_record(raw, "x").type is RecordType.RESET
-    with pytest.raises(LedgerCorruptError, match="reads up to 1") as caught:
-        decode_record(_with(raw, (b'"format":1', b'"format":2')), "x")
+    with pytest.raises(LedgerCorruptError, match="reads up to 2") as caught:
+        decode_record(_with(raw, (b'"format":1', b'"format":3')), "x")
     assert "run the newer version" in str(caught.value.hint)
 
 
@@ -195,7 +196,7 @@ def test_fence_for_later_readers_only_is_refused_with_the_way_out() -> None:
     fold = _fold()
     assert fold.first_fence is not None
     raw = encode_record(record(fold, fence(ledger=fold.first_fence.ledger)))
-    newer = _with(raw, (b'"min_reader":%d' % FORMAT, b'"min_reader":%d' % (FORMAT + 1)))
+    newer = _with(raw, (b'"min_reader":%d' % FORMAT, b'"min_reader":%d' % (NEWEST_FORMAT + 1)))
     with pytest.raises(InvariantError, match="run the newer version"):
         fold.apply(decode_record(newer, "x"), newer)
 

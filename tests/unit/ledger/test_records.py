@@ -5,7 +5,7 @@ import pytest
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.records import FORMAT, decode_record, encode_record
+from sluiceway.ledger.records import FORMAT, NEWEST_FORMAT, decode_record, encode_record
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, fence, fold_of, record, sources, span
 
@@ -51,7 +51,7 @@ def test_record_that_is_not_canonical_is_refused(damage: object) -> None:
 
 
 def test_record_of_a_newer_format_is_refused_with_the_way_out() -> None:
-    ours, newer = b'"format":%d' % FORMAT, b'"format":%d' % (FORMAT + 1)
+    ours, newer = b'"format":%d' % FORMAT, b'"format":%d' % (NEWEST_FORMAT + 1)
     raw = encode_record(record(Fold(), fence())).replace(ours, newer)
     with pytest.raises(LedgerCorruptError, match="newer version"):
         decode_record(raw, "slot")

@@ -2,13 +2,9 @@
 
 import errno
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,11 +18,9 @@ from sluiceway.errors import (
     TaskFailedError,
 )
 from sluiceway.ledger.file_names import FileRecord
-from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import DataRecord, Record
-from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.route.side_records import abandon_left
 from sluiceway.storage.copying import copy_staged, stream_crc32c
 from sluiceway.storage.local import LocalStorage
@@ -35,14 +29,9 @@ from sluiceway.upkeep import record_queue as desks
 from sluiceway.upkeep import replacing
 from sluiceway.upkeep.record_queue import Build, RecordQueue
 from sluiceway.upkeep.replacing import ReplacedFiles, Rewrite, Staging, move_partitions
-from tools.ledger_records import data, fence, sources, span
+from tools.worked_route import EIGHT, NINE, TEN, WorkedRoute
 
-EIGHT, NINE, TEN = (f"dt=20261120/hr={hour:02d}" for hour in (8, 9, 10))
 FOUND = dict.fromkeys((EIGHT, NINE, TEN), "")
-
-
-def _no_wait(attempts: int, error: StorageUnavailableError) -> None:
-    raise AssertionError((attempts, error))
 
 
 def new_files(staging: Staging) -> list[FileRecord]:
@@ -61,94 +50,26 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desks, "TURN_S", 600.0)
 
 
-class _Route:
-    """A ledger with one epoch's file in each partition, and work on them beside its driver."""
-
-    def __init__(self, root: Path, *partitions: str) -> None:
-        layout = LedgerLayout(str(root), "orders")
-        self.log = LedgerLog(LocalStorage(), layout)
-        for folder in (layout.log, layout.stage):
-            self.log.storage.make_folders(folder)
-        self.names = partitions or (EIGHT,)
-        self._epochs = count()
-        self._ends = dict.fromkeys(self.names, 0)
-        self.writer = self.driver("d1")
-        self.writer.commit(sources(*range(len(self.names))))
-        self.begun = 2 + len(self.names)
-        for name in self.names:
-            self.commit_file(name)
-        self.record_queue = RecordQueue(self.log, ())
-        self.landed: Callable[[str], None] = lambda _: None
-
-    def driver(self, name: str) -> LedgerWriter:
-        """One that has taken the ledger over."""
-        writer = LedgerWriter(self.log, self.log.fold(), _no_wait)
-        writer.fence(fence(driver=name), lambda: None)
-        return writer
-
+class _Route(WorkedRoute):
     def move(
         self,
         work: Rewrite = rewrite,
         between: Callable[[], None] = lambda: None,
         names: Sequence[str] = (),
     ) -> dict[str, ReplacedFiles]:
-        """Do the work; its records are put here, as the driver's thread does.
+        """Do the work.
 
         Args:
             work: Writes the files anew.
             between: What the driver does before it puts anything.
             names: Of the partitions; all.
         """
-        with ThreadPoolExecutor(1) as pool:
-            asked = list(names or self.names)
-            moving = pool.submit(move_partitions, self.record_queue, asked, lambda *_: "", work)
-            try:
-                while not moving.done():
-                    if self.record_queue.is_waited_for(self.writer.fold):
-                        between()
-                        with suppress(StorageUnavailableError):
-                            # A route whose store fails waits, and goes on.
-                            self.record_queue.serve(self.put)
-                    time.sleep(0.001)
-            finally:
-                self.record_queue.end(FencedError("the route was left"))
-            found = moving.result()
+        asked = list(names or self.names)
+        found = self.drive(
+            lambda: move_partitions(self.record_queue, asked, lambda *_: "", work), between
+        )
         assert [each.partition for each in found] == asked
         return {each.partition: each for each in found}
-
-    def commit_file(self, name: str) -> None:
-        """An epoch writes four rows more to a partition."""
-        number, epoch, end = self.names.index(name), next(self._epochs), self._ends[name] + 4
-        body = data(1, epoch, span(number, self._ends[name], end))
-        self._ends[name] = end
-        content = b"rows %d" % epoch
-        file = replace(
-            body.files[0],
-            final=f"{name}/{body.files[0].final.rpartition('/')[2]}",
-            values=("20261120", name[-2:]),
-            size_bytes=BigInt(len(content)),
-            crc32c=stream_crc32c(BytesIO(content)),
-        )
-        path = Path(self.log.layout.final(file.final))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        self.writer.commit(replace(body, files=(file,)))
-        self.writer.set_published()
-
-    def put(self, build: Build) -> int | None:
-        """Land a record, as the driver's thread does."""
-        committed = self.writer.commit_made(build)
-        self.writer.set_published()
-        if committed is None:
-            return None
-        found = self.log.read_slot(committed.seq)
-        assert found is not None
-        self.landed(found[0].type.value)
-        return committed.seq
-
-    def kinds(self) -> list[str]:
-        """What was put since the work began."""
-        return [record.type.value for record, _ in self.log.records()][self.begun :]
 
     def replaced(self) -> dict[str, ReplaceRecord]:
         bodies = [record.body for record, _ in self.log.records()]

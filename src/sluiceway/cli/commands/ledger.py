@@ -168,6 +168,7 @@ def _describe_partitions(body: Any) -> str:
         IntentRecord,
         ReadyRecord,
         ReplaceRecord,
+        SwapRecord,
     )
 
     if isinstance(body, CountsRecord):
@@ -182,6 +183,12 @@ def _describe_partitions(body: Any) -> str:
         return (
             f"moves {body.partition} to {body.folder}: of {counted(len(body.removed), 'file')} it "
             f"makes {len(body.added)}"
+        )
+    if isinstance(body, SwapRecord):
+        moved = counted(len(body.partitions), "partition")
+        return (
+            f"replaces {counted(body.rows_before, 'row')} of {body.prefix} by {body.rows_after} in "
+            f"{moved}, for slot {body.intent}"
         )
     if isinstance(body, ReadyRecord):
         counts = f"{counted(body.rows, 'row')} in {counted(body.files, 'file')}"

@@ -90,6 +90,7 @@ def _print(report: "VerifyReport", job_file: str) -> None:
         f"offsets     {report.offsets:>12,}  = {report.rows:,} rows + {report.dirty_rows:,} dirty "
         f"{late}+ {report.filtered:,} filtered + {report.skipped:,} skipped + {report.gaps:,} gaps"
         f"{f' - {report.replayed:,} replayed' if report.replayed else ''}"
+        f"{f' - {report.swapped:,} swapped' if report.swapped else ''}"
         f"{f' - {report.expanded:,} of several in one' if report.expanded else ''}\n"
     )
     if report.lanes:

@@ -46,10 +46,9 @@ def expired_by_age(fold: FoldState, rule: RetentionRule, now_us: int) -> list[st
         return []
     bound_us = min(reached_us, now_us) - rule.keep_us
     periods = PrefixPeriods(rule.columns, rule.timezone)
-    busy = {intent.partition for intent in fold.intents.values()}
     due = []
     for name, state in fold.partitions.items():
-        if state.expired or name in busy or (rule.drop and not state.whole):
+        if state.expired or fold.is_worked_on(name) or (rule.drop and not state.whole):
             continue
         period = periods.of(name)
         if period is None or period.end_us > bound_us:

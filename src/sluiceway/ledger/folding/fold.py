@@ -16,6 +16,7 @@ from sluiceway.ledger.folding import (
     fold_log,
     fold_partitions,
     fold_sources,
+    fold_swaps,
 )
 from sluiceway.ledger.folding.fold_state import FoldState, require
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
@@ -26,6 +27,7 @@ from sluiceway.ledger.partition_records import (
     IntentRecord,
     ReadyRecord,
     ReplaceRecord,
+    SwapRecord,
 )
 from sluiceway.ledger.records import (
     DataRecord,
@@ -33,6 +35,7 @@ from sluiceway.ledger.records import (
     Record,
     SnapshotRecord,
     SourcesRecord,
+    needed_format,
     record_hash,
 )
 
@@ -52,6 +55,7 @@ _STEPS: dict[type, tuple[_Step, _Step]] = {
     LaneRecord: (fold_lanes.check_lane, fold_lanes.apply_lane),
     LaneDataRecord: (fold_lanes.check_lane_data, fold_lanes.apply_lane_data),
     ExpireRecord: (fold_partitions.check_expire, fold_partitions.apply_expire),
+    SwapRecord: (fold_swaps.check_swap, fold_swaps.apply_swap),
     CountsRecord: (fold_counts.check_counts, fold_counts.apply_counts),
 }
 """By kind of record: its preconditions, and what it changes."""
@@ -74,6 +78,7 @@ class Fold(FoldState):
         if record.published_through > self.published_through:
             self.drop_published(record.published_through)
         self.effects_through = max(self.effects_through, record.effects_through)
+        self.format = record.format
         self.head = record_hash(raw)
         self.next_seq = record.seq + 1
 
@@ -95,10 +100,11 @@ class Fold(FoldState):
                 "I3",
                 f"slot {record.seq} has term {record.term}, the fence has {self.term}",
             )
+            wanted = max(self.format, needed_format(record.body))
             require(
-                record.format == self.format,
+                record.format == wanted,
                 "rule 26",
-                f"slot {record.seq} has format {record.format}, its fence declares {self.format}",
+                f"slot {record.seq} has format {record.format}, expected {wanted}",
             )
         check = _STEPS[type(record.body)][0]
         check(self, record.body, record)

@@ -2,7 +2,7 @@
 
 from sluiceway.ledger.folding.fold_state import FoldState, is_contained, require
 from sluiceway.ledger.kept_partitions import forget
-from sluiceway.ledger.records import FORMAT, FenceRecord, Record, SnapshotRecord
+from sluiceway.ledger.records import NEWEST_FORMAT, FenceRecord, Record, SnapshotRecord
 from sluiceway.ledger.sealing import check_sealed, seal
 
 
@@ -16,10 +16,10 @@ def check_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
     declared = f"slot {record.seq} of format {record.format} declares {body.format}"
     require(record.format == body.format >= fold.format, "rule 26", f"{declared} for the rest")
     require(
-        body.min_reader <= FORMAT,
+        body.min_reader <= NEWEST_FORMAT,
         "rule 26",
         f"slot {record.seq} is for readers of format {body.min_reader} on; this version reads "
-        f"up to {FORMAT}, run the newer version that wrote it",
+        f"up to {NEWEST_FORMAT}, run the newer version that wrote it",
     )
     if fold.first_fence is not None:
         first = fold.first_fence

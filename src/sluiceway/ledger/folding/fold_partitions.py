@@ -4,13 +4,13 @@ The fold keeps sums of the live files, not their names. A REPLACE names them, an
 add up to the sum (docs/contributors/promises.md, Partitions that move).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding import fold_counts
 from sluiceway.ledger.folding.fold_state import (
     ClosedPrefix,
+    FileTotals,
     FoldState,
     LeftFolder,
     OpenIntent,
@@ -21,6 +21,8 @@ from sluiceway.ledger.folding.fold_state import (
 )
 from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.partition_records import (
+    COMPACT,
+    SWAP_PURPOSES,
     AbandonRecord,
     ExpireRecord,
     IntentRecord,
@@ -29,9 +31,8 @@ from sluiceway.ledger.partition_records import (
     ReplaceRecord,
 )
 from sluiceway.ledger.places import (
-    add_sums,
-    file_sum,
     intent_folder,
+    is_below,
     is_moved_folder,
     is_uuid,
     moved_folder,
@@ -123,18 +124,24 @@ def _add_file(fold: FoldState, file: FileRecord, seq: int) -> str:
     if state.expired:
         state.expired = False
         state.placed_seq = seq
-    _count(state, file)
+    count_file(state, file)
     state.last_seq = seq
+    for intent in fold.intents.values():
+        if intent.purpose in SWAP_PURPOSES and is_below(name, intent.partition):
+            intent.since = intent.since.plus(file.final.rpartition("/")[2], file)
     return name
 
 
-def _count(state: PartitionState, file: FileRecord) -> None:
-    name = file.final.rpartition("/")[2]
-    state.rows += int(file.rows)
-    state.files += 1
-    state.size_bytes += int(file.size_bytes)
-    added = file_sum(name, int(file.rows), int(file.size_bytes), file.crc32c)
-    state.file_sum = add_sums(state.file_sum, added)
+def count_file(state: PartitionState, file: FileRecord) -> None:
+    """A file is live in a partition."""
+    live = live_totals(state).plus(file.final.rpartition("/")[2], file)
+    state.rows, state.files = live.rows, live.files
+    state.size_bytes, state.file_sum = live.size_bytes, live.file_sum
+
+
+def live_totals(state: PartitionState) -> FileTotals:
+    """What the live files of a partition add up to."""
+    return FileTotals(state.rows, state.files, state.size_bytes, state.file_sum)
 
 
 # INTENT and ABANDON
@@ -143,18 +150,39 @@ def _count(state: PartitionState, file: FileRecord) -> None:
 def check_intent(fold: FoldState, body: IntentRecord, record: Record) -> None:
     """Refuse work on what is not there, not all known, or being worked on."""
     where = f"slot {record.seq}: {body.partition}"
-    state = _known(fold, body.partition, where)
-    require(bool(state.values), "rule 9", f"{where}: a table without partitions does not move")
-    require(state.whole, "rule 2", f"{where}: not all of its files are known")
-    require(body.version == state.version, "rule 2", f"{where} has version {state.version}")
-    busy = [seq for seq, each in fold.intents.items() if each.partition == body.partition]
-    require(not busy, "rule 2", f"{where} is being worked on since slot {busy}")
+    if body.purpose in SWAP_PURPOSES:
+        _check_prefix(fold, body, where)
+    else:
+        require(body.purpose == COMPACT, "rule 2", f"{where} is for `{body.purpose}`")
+        state = known_partition(fold, body.partition, where)
+        require(bool(state.values), "rule 9", f"{where}: a table without partitions does not move")
+        require(state.whole, "rule 2", f"{where}: not all of its files are known")
+        require(body.version == state.version, "rule 2", f"{where} has version {state.version}")
+    require(not fold.is_worked_on(body.partition), "rule 2", f"{where} is being worked on")
     require(is_uuid(body.uuid), "rule 1", f"{where}: {body.uuid!r} is no uuid")
+
+
+def _check_prefix(fold: FoldState, body: IntentRecord, where: str) -> None:
+    """Refuse to replace rows of a prefix whose partitions may not all be known."""
+    named = "=" in body.partition and is_contained(body.partition)
+    require(named, "rule 9", f"{where} is no prefix")
+    require(fold.sealed_above(body.partition) is None, "rule 4", f"{where} is sealed")
+    inner = any(is_below(name, body.partition) for name in fold.sealed)
+    require(not inner, "rule 4", f"{where} is sealed in parts")
+    whole = fold.knows_all_below(body.partition)
+    require(whole, "rule 2", f"{where}: not all of its partitions are known")
+    require(body.version == ready_version(fold, body.partition), "rule 2", f"{where} has another")
+
+
+def ready_version(fold: FoldState, prefix: str) -> int:
+    """Version of a prefix's last READY; 0 without one."""
+    closed = fold.closed.get(prefix)
+    return 0 if closed is None else closed.version
 
 
 def apply_intent(fold: FoldState, body: IntentRecord, record: Record) -> None:
     """The work is open."""
-    fold.intents[record.seq] = OpenIntent(body.partition, body.uuid, body.version)
+    fold.intents[record.seq] = OpenIntent(body.partition, body.uuid, body.version, body.purpose)
 
 
 def check_abandon(fold: FoldState, body: AbandonRecord, record: Record) -> None:
@@ -171,35 +199,50 @@ def apply_abandon(fold: FoldState, body: AbandonRecord, record: Record) -> None:
 # REPLACE
 
 
-@dataclass(frozen=True, slots=True)
-class _Total:
-    rows: int
-    files: int
-    size_bytes: int
-    file_sum: int
-
-
 def check_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
     """Refuse a move that would leave a row out, or that goes to a folder that was used before."""
     slot = f"slot {record.seq}"
     intent = fold.intents.get(body.intent)
-    if intent is None or intent.partition != body.partition:
+    named = intent is not None and (intent.partition, intent.purpose) == (body.partition, COMPACT)
+    if intent is None or not named:
         raise violation("rule 2", f"{slot}: intent {body.intent} is not open for {body.partition}")
-    state = _known(fold, body.partition, slot)
+    state = known_partition(fold, body.partition, slot)
     require(body.version == state.version + 1, "rule 4", f"{slot} has version {body.version}")
     wanted = moved_folder(body.partition, body.intent, intent.uuid)
     require(body.folder == wanted, "rule 4", f"{slot} moves to {body.folder}, expected {wanted}")
     check_removed(state, body.removed, slot)
     check_published(state, record, slot)
-    staged = f"{intent_folder(body.intent, intent.uuid)}/"
-    for file in body.added:
-        own = file.staged.startswith(staged) and file.staged.count("/") == 1
-        require(own and is_contained(file.staged), "I9", f"{slot} names {file.staged}")
-        there = file.final.rpartition("/")[0] == body.folder and file.values == state.values
-        require(there and is_contained(file.final), "I4", f"{slot} names {file.final}")
-    names = {file.final for file in body.added}
-    require(len(names) == len(body.added), "I4", f"{slot} names a file twice")
+    folder = intent_folder(body.intent, intent.uuid)
+    check_moved_files(body.added, folder, (body.folder, state.values), slot)
     check_rows(state, body, slot)
+
+
+def check_moved_files(
+    files: Sequence[FileRecord],
+    staged: str,
+    place: tuple[str, tuple[str | None, ...]],
+    slot: str,
+) -> None:
+    """Refuse files that the work has not staged, or that do not go to a partition's new folder.
+
+    Args:
+        files: All files of the partition.
+        staged: Staged folder of the work.
+        place: The partition's folder afterwards, and its values.
+        slot: For the message.
+    """
+    for file in files:
+        check_staged(file, staged, slot)
+        there = (file.final.rpartition("/")[0], file.values) == place
+        require(there and is_contained(file.final), "I4", f"{slot} names {file.final}")
+    names = {file.final for file in files}
+    require(len(names) == len(files), "I4", f"{slot} names a file twice")
+
+
+def check_staged(file: FileRecord, folder: str, slot: str) -> None:
+    """Refuse a file that does not lie in this staged folder."""
+    own = file.staged.startswith(f"{folder}/") and file.staged.count("/") == 1
+    require(own and is_contained(file.staged), "I9", f"{slot} names {file.staged}")
 
 
 def check_rows(state: PartitionState, body: ReplaceRecord, slot: str) -> None:
@@ -210,34 +253,25 @@ def check_rows(state: PartitionState, body: ReplaceRecord, slot: str) -> None:
 
 def check_removed(state: PartitionState, removed: Iterable[RemovedFile], slot: str) -> None:
     """Refuse a list that is not exactly the live files."""
-    total = _total(removed)
-    live = _Total(state.rows, state.files, state.size_bytes, state.file_sum)
-    require(total == live, "rule 2", f"{slot} removes {total}, live in {state.folder}: {live}")
-
-
-def _total(removed: Iterable[RemovedFile]) -> _Total:
-    rows = files = size_bytes = sums = 0
+    total, live = FileTotals(), live_totals(state)
     for file in removed:
-        rows += int(file.rows)
-        files += 1
-        size_bytes += int(file.size_bytes)
-        added = file_sum(file.name, int(file.rows), int(file.size_bytes), file.crc32c)
-        sums = add_sums(sums, added)
-    return _Total(rows, files, size_bytes, sums)
+        total = total.plus(file.name, file)
+    require(total == live, "rule 2", f"{slot} removes {total}, live in {state.folder}: {live}")
 
 
 def apply_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
     """The partition is in its new folder, with new files."""
     state = fold.partitions[body.partition]
     fold.left[state.location] = LeftFolder(body.partition, record.seq)
-    _move(fold, state, body.folder, record.seq)
+    move(fold, state, body.folder, record.seq)
     for file in body.added:
-        _count(state, file)
+        count_file(state, file)
     del fold.intents[body.intent]
     fold.unpublished[record.seq] = body
 
 
-def _move(fold: FoldState, state: PartitionState, folder: str, seq: int) -> None:
+def move(fold: FoldState, state: PartitionState, folder: str, seq: int) -> None:
+    """A partition goes on in another folder, without a file yet."""
     fold.moved.pop(state.location, None)
     state.move(folder, seq)
     fold.moved[folder] = state.folder
@@ -291,15 +325,14 @@ def check_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
     require(once, "rule 2", f"{slot} names no partition, or one twice")
     for each in body.partitions:
         where = f"{slot}: {each.partition}"
-        state = _known(fold, each.partition, where)
+        state = known_partition(fold, each.partition, where)
         check_published(state, record, where)
         is_so = (state.rows, state.files) == (each.rows, each.files)
         require(is_so, "rule 2", f"{where} has {state.rows} rows in {state.files} files")
         if each.removed:
             require(state.whole, "rule 2", f"{where}: not all of its files are known")
             check_removed(state, each.removed, where)
-        busy = any(intent.partition == each.partition for intent in fold.intents.values())
-        require(not busy, "rule 2", f"{where} is being worked on")
+        require(not fold.is_worked_on(each.partition), "rule 2", f"{where} is being worked on")
         folder, prefix = each.next_folder, f"{moved_prefix(each.partition)}{record.seq}-"
         uuid = folder.removeprefix(prefix).partition("/")[0]
         own = is_uuid(uuid) and folder == moved_folder(each.partition, record.seq, uuid)
@@ -314,7 +347,7 @@ def apply_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
         state = fold.partitions[each.partition]
         if each.removed:
             fold.left[state.location] = LeftFolder(each.partition, record.seq)
-        _move(fold, state, each.next_folder, record.seq)
+        move(fold, state, each.next_folder, record.seq)
         state.expired = True
     fold_counts.apply_expired(fold, body)
 
@@ -329,7 +362,8 @@ def check_published(state: PartitionState, record: Record, where: str) -> None:
     )
 
 
-def _known(fold: FoldState, partition: str, where: str) -> PartitionState:
+def known_partition(fold: FoldState, partition: str, where: str) -> PartitionState:
+    """The partition of this name; refuses one that is not there."""
     state = fold.partitions.get(partition)
     if state is None or state.expired:
         raise violation("rule 2", f"{where}: there is no partition {partition}")

@@ -5,14 +5,15 @@ from typing import Protocol
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.data_parts import NO_LATE_ROWS, HeldByRecord, LateRows
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_state import ReplayLanes
-from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.places import is_below, prefixes
+from sluiceway.ledger.partition_records import COMPACT, RemovedFile
+from sluiceway.ledger.places import add_sums, file_sum, is_below, overlaps, prefixes
 from sluiceway.ledger.records import (
     FIRST_PREV,
     NO_ROWS,
-    EpochRecord,
     FenceRecord,
+    FilesRecord,
     RowCounts,
 )
 from sluiceway.types.log_key import SourceKey
@@ -184,13 +185,46 @@ class PartitionState:
         self.rows = self.files = self.size_bytes = self.file_sum = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FileTotals:
+    """What a set of files adds up to."""
+
+    rows: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    file_sum: int = 0
+
+    def plus(self, name: str, file: FileRecord | RemovedFile) -> "FileTotals":
+        """With one more file.
+
+        Args:
+            name: The file's own name, without folders.
+            file: The file.
+        """
+        rows, size_bytes = int(file.rows), int(file.size_bytes)
+        added = file_sum(name, rows, size_bytes, file.crc32c)
+        return FileTotals(
+            self.rows + rows,
+            self.files + 1,
+            self.size_bytes + size_bytes,
+            add_sums(self.file_sum, added),
+        )
+
+
 @dataclass(slots=True)
 class OpenIntent:
-    """Background work that has neither ended nor been abandoned."""
+    """Background work that has neither ended nor been abandoned.
+
+    Attributes:
+        partition: A partition or, for a SWAP, a prefix.
+        since: Files that were committed below a SWAP's prefix after the INTENT.
+    """
 
     partition: str
     uuid: str
     version: int
+    purpose: str = COMPACT
+    since: FileTotals = field(default_factory=FileTotals)
 
 
 @dataclass(slots=True)
@@ -237,6 +271,7 @@ class FoldState:
         closed: Closed prefixes by name.
         sealed: Name of what is closed for ever -> slot of its last READY; -1 without one. Prefixes,
             and of tables that close nothing partitions. No row goes there any more.
+        swaps: Prefix -> slot of its last SWAP, unless it is sealed.
         left: Folders that may be there still. Nothing is decided by them but what may be removed.
         bytes_since_snapshot: Size of the records after the last SNAPSHOT, as a start reads them.
     """
@@ -258,7 +293,7 @@ class FoldState:
     clock_us: int = 0
     published_through: int = 0
     effects_through: int = 0
-    unpublished: dict[int, EpochRecord | ReplaceRecord] = field(default_factory=dict)
+    unpublished: dict[int, FilesRecord] = field(default_factory=dict)
     data_records: int = 0
     snapshot_through: int = 0
     forgotten_up_to: str = ""
@@ -267,6 +302,7 @@ class FoldState:
     intents: dict[int, OpenIntent] = field(default_factory=dict)
     closed: dict[str, ClosedPrefix] = field(default_factory=dict)
     sealed: dict[str, int] = field(default_factory=dict)
+    swaps: dict[str, int] = field(default_factory=dict)
     left: dict[str, LeftFolder] = field(default_factory=dict)
     bytes_since_snapshot: int = field(default=0, compare=False)
     lanes: ReplayLanes = field(default_factory=ReplayLanes)
@@ -295,6 +331,10 @@ class FoldState:
     def knows_all_below(self, prefix: str) -> bool:
         """Whether no partition that a prefix stands for may have been forgotten."""
         return prefix > self.forgotten_up_to and all(each.whole for each in self.below(prefix))
+
+    def is_worked_on(self, name: str) -> bool:
+        """Whether background work on a partition or prefix is open, or on a part of it."""
+        return any(overlaps(name, intent.partition) for intent in self.intents.values())
 
     def below(self, prefix: str) -> list[PartitionState]:
         """Partitions that a prefix stands for, in name order, without dropped ones."""

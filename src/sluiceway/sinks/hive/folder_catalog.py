@@ -208,9 +208,18 @@ class FolderCatalog:
         return AddOutcome(tuple(existed), ())
 
     def alter_partitions(
-        self, database: str, table: str, changes: Sequence[PartitionChange]
+        self,
+        database: str,
+        table: str,
+        changes: Sequence[PartitionChange],
+        *,
+        at_once: bool = False,
     ) -> tuple[tuple[str, ...], ...]:
-        """See `MetastoreClient.alter_partitions`; only their places are kept here."""
+        """See `MetastoreClient.alter_partitions`; only their places are kept here.
+
+        Each partition is a file of its own: they change one after the other.
+        """
+        del at_once
         held = self._require(database, table)
         missing = []
         for change in changes:

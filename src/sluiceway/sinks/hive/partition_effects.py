@@ -23,6 +23,8 @@ from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.locations import normalise_location, qualify_location, same_location
 from sluiceway.storage.registry import open_storage
 
+_EMPTY = "empty"
+
 
 def apply_partitions(
     client: TableCatalog,
@@ -61,11 +63,38 @@ def apply_partitions(
             parked.append(ParkedPartition(partition.values, problem))
         elif names:
             desired[catalog_values(partition.values)] = partition
-    missing = _compare(client, table, desired, parked)
+    swapped = {values: each for values, each in desired.items() if each.swapped >= 0}
+    at_once = len(swapped) > 1
+    if at_once:
+        _add_empty(client, table, swapped, stores)
+    missing = _compare(client, table, desired, parked, at_once=at_once)
     for partition_to_add in missing:
         ensure_folder(partition_to_add.location, stores)
     _add(client, table, missing, parked)
     return tuple(parked)
+
+
+def _add_empty(
+    client: TableCatalog,
+    table: MetastoreTable,
+    swapped: dict[tuple[str, ...], DesiredPartition],
+    stores: Stores,
+) -> None:
+    """Add the partitions of a SWAP that are new at an empty folder: they move with the others.
+
+    An added partition is seen at once, by itself. The folder lies within the partition's next one,
+    so that it goes together with that, and is known as one of this ledger's.
+    """
+    names = [partition_name(table, values) for values in swapped]
+    held = client.get_partitions(table.database, table.name, names)
+    missing = []
+    for values, each in swapped.items():
+        ensure_folder(each.location, stores)
+        if values not in held and each.exists:
+            place = f"{each.location.rpartition('/')[0]}/{_EMPTY}"
+            ensure_folder(place, stores)
+            missing.append(NewPartition(values, qualify_location(place, table.layout.location)))
+    client.add_partitions(table.database, table.name, missing)
 
 
 def partition_name(table: MetastoreTable, values: tuple[str, ...]) -> str:
@@ -78,8 +107,10 @@ def _compare(
     table: MetastoreTable,
     desired: dict[tuple[str, ...], DesiredPartition],
     parked: list[ParkedPartition],
+    *,
+    at_once: bool = False,
 ) -> list[NewPartition]:
-    """Partitions to add; moves, drops or parks others on the way.
+    """Partitions to add; moves, drops or parks others on the way, those that move by one call.
 
     They also get the columns that the table has and they have not: some readers go by a
     partition's own. Trust is taken from their statistics.
@@ -105,7 +136,7 @@ def _compare(
             changed.append(PartitionChange(names[values], values, columns=columns))
         elif STATS_ACCURATE in found.parameters:
             changed.append(PartitionChange(names[values], values))
-    client.alter_partitions(table.database, table.name, changed)
+    client.alter_partitions(table.database, table.name, changed, at_once=at_once)
     return missing
 
 

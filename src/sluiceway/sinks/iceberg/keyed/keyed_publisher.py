@@ -17,7 +17,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
-from sluiceway.errors import SourceAgainError
+from sluiceway.errors import InvariantError, SourceAgainError
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.records import DataRecord
@@ -102,6 +102,8 @@ class KeyedPublisher(LakePublisher):
 
     def _try(self, table: Table, batch: LakeBatch, view: LogView) -> str:
         """See `LakePublisher._try`: resolve the batch's keys at this head, and send once."""
+        if batch.swap is not None:
+            raise InvariantError(f"slot {batch.last} replaces a prefix of a table with a key")
         place = self._file_place()
         heads, index = self._opened(table, place)
         made = self._made_of(batch, view, table.metadata, place)

@@ -7,7 +7,12 @@ from sluiceway.errors import InvariantError
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
-from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, ReplaceRecord
+from sluiceway.ledger.partition_records import (
+    ExpireRecord,
+    ReadyRecord,
+    ReplaceRecord,
+    SwapRecord,
+)
 from sluiceway.ledger.records import DataRecord, Record
 from sluiceway.types.log_key import SourceKey
 
@@ -26,6 +31,7 @@ class LakeBatch:
         ends: Offsets up to which they were read, by topic and partition.
         watermark_us: Watermark of the last record that has one; None without such a record.
         ready: Prefixes that were announced, with the READY's version.
+        swap: The SWAP in slot `last`, whose files are the only ones; None in most batches.
         more: Whether slots are left for the next batch.
     """
 
@@ -36,12 +42,13 @@ class LakeBatch:
     ends: dict[SourceKey, int] = field(default_factory=dict)
     watermark_us: int | None = None
     ready: list[tuple[str, int]] = field(default_factory=list)
+    swap: SwapRecord | None = None
     more: bool = False
 
     @property
     def is_due(self) -> bool:
         """Whether there is anything to publish: rows, or an announcement."""
-        return bool(self.files or self.ready)
+        return bool(self.files or self.ready or self.swap)
 
     def add(self, record: Record) -> None:
         """Take in the record of the next slot.
@@ -63,6 +70,10 @@ class LakeBatch:
                 self.rows += sum(int(file.rows) for file in body.files)
             case ReadyRecord() as body:
                 self.ready.append((body.prefix, body.version))
+            case SwapRecord() as body:
+                self.swap = body
+                self.files.extend((record.seq, file) for file in body.live)
+                self.rows += int(body.rows_after)
             case ReplaceRecord() | ExpireRecord():
                 raise InvariantError(
                     f"slot {record.seq} moves or drops a partition, which no lake table has"
@@ -81,6 +92,8 @@ def next_batch(
 ) -> LakeBatch:
     """The records from slot `first` on, as many as one snapshot should bring.
 
+    A SWAP has a snapshot of its own: it removes what was there before.
+
     Args:
         view: The log as it may be followed now.
         first: First slot that the table does not have.
@@ -94,8 +107,15 @@ def next_batch(
     """
     batch, begin = LakeBatch(first), max(first, clear)
     for record in view.records(begin):
+        if isinstance(record.body, SwapRecord) and batch.is_due:
+            batch.more = True
+            break
         batch.add(record)
-        full = len(batch.files) >= MOST_FILES or batch.last - begin + 1 >= MOST_SLOTS
+        full = (
+            batch.swap is not None
+            or len(batch.files) >= MOST_FILES
+            or batch.last - begin + 1 >= MOST_SLOTS
+        )
         full = full or (most_rows is not None and batch.rows >= most_rows)
         if full or (over() and batch.files):
             batch.more = batch.last + 1 < view.through

@@ -25,6 +25,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import Follower, LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import SwapInput
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
@@ -47,11 +48,13 @@ from sluiceway.sinks.iceberg.data_files import (
 from sluiceway.sinks.iceberg.partition_fields import find_spec, partition_record
 from sluiceway.sinks.iceberg.publish.lake_batch import LakeBatch, next_batch
 from sluiceway.sinks.iceberg.publish.lake_table import LakeTable, TableLook, hashes_of
+from sluiceway.sinks.iceberg.publish.overwrite import overwrite_request, replaced_in
 from sluiceway.sinks.iceberg.publish.staged_lake_files import StagedLakeFiles
 from sluiceway.sinks.iceberg.table_history import record_hash
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import to_plain
 
 
 @dataclass(slots=True)
@@ -121,6 +124,7 @@ _TRIES = 3
 _MOST_NOTED = 4_096
 _SUMMARY_ENDS = "sluiceway.offsets"
 _SUMMARY_WATERMARK = "sluiceway.watermark"
+_SUMMARY_INPUTS = "sluiceway.inputs"
 _MOST_ENDS = 200
 
 
@@ -326,7 +330,7 @@ class LakePublisher(Follower):
         spec = find_spec(
             list(metadata.specs().values()), metadata.default_spec_id, self._options.fields, schema
         )
-        merged, left = self._merged(batch, view)
+        merged, left = ([], batch.files) if batch.swap else self._merged(batch, view)
         placed = [*merged, *(self._placed(seq, file, view) for seq, file in left)]
         reach("lake.placed", self._table.where)
         added = []
@@ -346,7 +350,12 @@ class LakePublisher(Follower):
             tags=self._ready_tags(batch),
             notes=batch_notes(batch),
         )
-        return self._table.send(table, append_request(table, slots, added))
+        if batch.swap is None:
+            request = append_request(table, slots, added)
+        else:
+            fields = self._options.fields
+            request = overwrite_request(table, slots, added, replaced_in(batch.swap, table, fields))
+        return self._table.send(table, request)
 
     def _placed(self, seq: int, file: FileRecord, view: LogView) -> PlacedFile:
         """Put a committed file under its name in the table; no reader sees it before the commit."""
@@ -539,4 +548,7 @@ def batch_notes(batch: LakeBatch) -> dict[str, str]:
         found[_SUMMARY_ENDS] = json.dumps(by_topic, separators=(",", ":"))
     if batch.watermark_us is not None:
         found[_SUMMARY_WATERMARK] = str(batch.watermark_us)
+    if batch.swap is not None and batch.swap.inputs:
+        inputs = [to_plain(each, SwapInput) for each in batch.swap.inputs]
+        found[_SUMMARY_INPUTS] = json.dumps(inputs, separators=(",", ":"))
     return found

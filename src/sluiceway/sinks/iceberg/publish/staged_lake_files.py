@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
-from sluiceway.ledger.records import DataRecord, Record
+from sluiceway.ledger.partition_records import (
+    SWAP_PURPOSES,
+    AbandonRecord,
+    IntentRecord,
+    SwapRecord,
+)
+from sluiceway.ledger.records import DataRecord, Record, table_files
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
@@ -81,6 +87,7 @@ class StagedLakeFiles:
         self._storage = storage
         self._open = OpenDirty() if for_replay else None
         self._left: deque[tuple[float, int, str]] = deque()
+        self._swaps = set[int]()
         # Slot below which names are known here; None before the first look.
         self._known: int | None = None
 
@@ -109,10 +116,18 @@ class StagedLakeFiles:
             return
         due_s = now_s + KEPT_S
         for record in LogView(view.log, end).records(known):
-            if isinstance(record.body, DataRecord | LaneDataRecord):
-                names = (view.layout.final(file.final) for file in record.body.files)
-                self._left.extend((due_s, record.seq, name) for name in names)
+            self._note_swap(record)
+            names = (view.layout.final(file.final) for file in table_files(record.body))
+            self._left.extend((due_s, record.seq, name) for name in names)
         self._known = end
+
+    def _note_swap(self, record: Record) -> None:
+        """A SWAP carries over what was committed since its INTENT, from under these names."""
+        body = record.body
+        if isinstance(body, IntentRecord) and body.purpose in SWAP_PURPOSES:
+            self._swaps.add(record.seq)
+        elif isinstance(body, SwapRecord | AbandonRecord):
+            self._swaps.discard(body.intent)
 
     def fell_back(self, next_slot: int) -> None:
         """The table has lost slots that it had: their names stay, for they are published again.
@@ -150,7 +165,8 @@ class StagedLakeFiles:
 
     def _held_from(self) -> int | None:
         """Slot from which on names stay, whatever their age; None where none has to."""
-        return None if self._open is None else self._open.oldest()
+        oldest = None if self._open is None else self._open.oldest()
+        return min([*self._swaps, *([] if oldest is None else [oldest])], default=None)
 
     def _removed_through(self, view: LogView) -> int:
         raw = self._storage.read(view.layout.announced(_ADVICE))

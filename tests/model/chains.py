@@ -1,0 +1,206 @@
+"""A table that follows another one: appended rows, corrections, rebuilds while epochs go on.
+
+The table that is read gets rows and SWAPs, which replace the rows of a partition by corrected ones.
+Its follower plans an epoch from its committed end, and commits it or, after a crash, plans again.
+Rows that a SWAP below the epoch's end has replaced are a gap. Their partition is due then: a
+rebuild reads it as of the follower's own committed end, and replaces what the follower had.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from model.checker import Steps
+from model.mutation import Mutation
+
+Row = tuple[int, int]
+"""Number of a row, and how often it was corrected."""
+
+Record = tuple[str, int, int]
+"""`data` or `swap`, the partition, and the number of a row; -1 for a SWAP."""
+
+
+class Epoch(NamedTuple):
+    """An epoch in flight: slots `[start, end)` of the table that is read, and their rows."""
+
+    start: int
+    end: int
+    rows: tuple[tuple[int, Row], ...]
+
+
+class Rebuild(NamedTuple):
+    """A rebuild under way.
+
+    Attributes:
+        as_of: Slot of the table that is read, up to which it was read.
+        read: Rows as of there.
+        had: What the partition had when it began; what came since is carried over.
+    """
+
+    partition: int
+    as_of: int
+    read: tuple[Row, ...]
+    had: tuple[Row, ...]
+
+
+class State(NamedTuple):
+    """Everything that survives, and what the follower's driver holds.
+
+    Attributes:
+        log: The table that is read, slot by slot.
+        end: First of its slots that no committed epoch has read.
+        rows: Rows of the follower, by partition.
+        due: Slot of the newest correction of a partition that was met; -1 when none is due.
+    """
+
+    log: tuple[Record, ...]
+    end: int
+    rows: tuple[tuple[Row, ...], ...]
+    due: tuple[int, ...]
+    epoch: Epoch | None
+    rebuild: Rebuild | None
+    crashes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChainBounds:
+    """How far the model goes.
+
+    Attributes:
+        data: Rows of the table that is read.
+        swaps: Its corrections.
+        partitions: Partitions of both tables.
+    """
+
+    data: int = 3
+    swaps: int = 2
+    partitions: int = 2
+    crashes: int = 1
+
+
+class ChainModel:
+    """See the module."""
+
+    def __init__(self, bounds: ChainBounds, mutation: Mutation | None = None) -> None:
+        self._bounds = bounds
+        self._mutation = mutation
+
+    def initial(self) -> State:
+        """Nothing was written yet."""
+        many = self._bounds.partitions
+        return State((), 0, ((),) * many, (-1,) * many, None, None, self._bounds.crashes)
+
+    def canonical(self, state: State) -> State:
+        """Nothing differs in names only."""
+        return state
+
+    def steps(self, state: State) -> Steps[State]:
+        """Both tables."""
+        yield from self._written(state)
+        yield from self._epochs(state)
+        yield from self._rebuilds(state)
+        if state.crashes and (state.epoch or state.rebuild):
+            yield "crash", state._replace(epoch=None, rebuild=None, crashes=state.crashes - 1)
+
+    def _written(self, state: State) -> Steps[State]:
+        rows = sum(kind == "data" for kind, _, _ in state.log)
+        for part in range(self._bounds.partitions):
+            if rows < self._bounds.data:
+                yield f"data {part}", _put(state, ("data", part, rows))
+            filled = any(record[:2] == ("data", part) for record in state.log)
+            if filled and len(state.log) - rows < self._bounds.swaps:
+                yield f"swap {part}", _put(state, ("swap", part, -1))
+
+    def _epochs(self, state: State) -> Steps[State]:
+        epoch = state.epoch
+        if epoch is None:
+            if state.end < len(state.log):
+                yield "plan", state._replace(epoch=self._planned(state))
+            return
+        rows, due = list(state.rows), list(state.due)
+        for part, row in epoch.rows:
+            rows[part] = tuple(sorted((*rows[part], row)))
+        if self._mutation is not Mutation.CHAIN_GAP_FORGOTTEN:
+            for slot in range(epoch.start, epoch.end):
+                kind, part, _ = state.log[slot]
+                if kind == "swap":
+                    due[part] = slot
+        yield (
+            "commit",
+            state._replace(end=epoch.end, rows=tuple(rows), due=tuple(due), epoch=None),
+        )
+
+    def _planned(self, state: State) -> Epoch:
+        end, found = len(state.log), list[tuple[int, Row]]()
+        if self._mutation is Mutation.CHAIN_BY_LIVE_PLACE:
+            for part in range(self._bounds.partitions):
+                read = sum(record[:2] == ("data", part) for record in state.log[: state.end])
+                found += [(part, row) for row in _in_order(state.log, part)[read:]]
+            return Epoch(state.end, end, tuple(found))
+        for slot in range(state.end, end):
+            kind, part, row = state.log[slot]
+            if kind == "data" and ("swap", part, -1) not in state.log[slot:end]:
+                found.append((part, (row, 0)))
+        return Epoch(state.end, end, tuple(found))
+
+    def _rebuilds(self, state: State) -> Steps[State]:
+        work = state.rebuild
+        if work is None:
+            for part, slot in enumerate(state.due):
+                if slot >= 0:
+                    tail = self._mutation is Mutation.CHAIN_REBUILD_OF_TAIL
+                    as_of = len(state.log) if tail else state.end
+                    read = _content(state.log, part, as_of)
+                    made = Rebuild(part, as_of, read, state.rows[part])
+                    yield f"rebuild {part}", state._replace(rebuild=made)
+            return
+        part = work.partition
+        since = tuple(row for row in state.rows[part] if row not in work.had)
+        if self._mutation is Mutation.CHAIN_NOT_CARRIED:
+            since = ()
+        rows, due = list(state.rows), list(state.due)
+        rows[part] = tuple(sorted((*work.read, *since)))
+        if due[part] < work.as_of or self._mutation is Mutation.CHAIN_ALWAYS_DONE:
+            due[part] = -1
+        yield "swap own", state._replace(rows=tuple(rows), due=tuple(due), rebuild=None)
+
+    def broken(self, state: State) -> str | None:
+        """No row is there twice; when all is done, the follower has what the table has."""
+        for part, rows in enumerate(state.rows):
+            if len({row for row, _ in rows}) < len(rows):
+                return f"DOUBLED in partition {part}: {rows}"
+            wanted = _content(state.log, part, len(state.log))
+            if self.is_goal(state) and rows != wanted:
+                return f"WRONG: partition {part} has {rows}, the table that is read has {wanted}"
+        return None
+
+    def at_rest(self, state: State) -> str | None:
+        """Work that is due never rests."""
+        return None if self.is_goal(state) else "STUCK"
+
+    def is_goal(self, state: State) -> bool:
+        """All is read, and no partition is due."""
+        idle = state.epoch is None and state.rebuild is None
+        return idle and state.end == len(state.log) and max(state.due) < 0
+
+    def must_reach_goal(self, state: State) -> bool:
+        """Always."""
+        del state
+        return True
+
+
+def _put(state: State, record: Record) -> State:
+    return state._replace(log=(*state.log, record))
+
+
+def _content(log: tuple[Record, ...], part: int, through: int) -> tuple[Row, ...]:
+    """Rows of a partition as of a slot."""
+    return tuple(sorted(_in_order(log[:through], part)))
+
+
+def _in_order(log: tuple[Record, ...], part: int) -> list[Row]:
+    """The same in the order of live files: a SWAP writes its rows in an order of its own."""
+    rows: list[Row] = []
+    for kind, of, row in log:
+        if of == part:
+            rows = [*rows, (row, 0)] if kind == "data" else [(n, k + 1) for n, k in rows[::-1]]
+    return rows
