@@ -2,9 +2,11 @@
 
 Started as `python -m tools.spark_query JOB FOLDER CONTENT ROWS`. Rows go to `FOLDER/rows`, and
 `FOLDER/checkpoint` is the checkpoint. Content `rows` is written by the file sink of Spark. Of
-`files` each batch is written to a folder of its own, again where the batch comes again.
+`files` each batch is written to a folder of its own, again where the batch comes again. Rows of
+content `iceberg` go to the Iceberg table `lake.db.rows` in `FOLDER/lake`.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -16,11 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from sluiceway.driver.spark.session import start_session
 from sluiceway.host.java import find_java
+from sluiceway.lab.jars import PinnedJar, default_cache_folder, ensure_jars, jars_folder
+from sluiceway.lab.support import ignore_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ICEBERG, LAKE_TABLE = "iceberg", "lake.db.rows"
 SCHEMA = "ts bigint, app string, dt string, hr string"
+_ICEBERG_JARS = Path(__file__).resolve().parents[2] / "bench" / "iceberg_spark_jars.json"
 _CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
@@ -28,21 +34,39 @@ _CONF = {
 }
 
 
-def session(name: str = "query") -> "SparkSession":
-    """A session of a user's own."""
+def session(name: str = "query", lake: Path | None = None) -> "SparkSession":
+    """A session of a user's own, with the Iceberg catalog `lake` in a folder where one is given."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    found, _ = start_session(name, "local[2]", _CONF, find_java())
+    conf = _CONF if lake is None else {**_CONF, **_lake_conf(lake)}
+    found, _ = start_session(name, "local[2]", conf, find_java())
     return found
+
+
+def _lake_conf(folder: Path) -> dict[str, str]:
+    pins = tuple(PinnedJar(**pin) for pin in json.loads(_ICEBERG_JARS.read_text())["jars"])
+    jars = jars_folder(default_cache_folder(os.environ), "iceberg-spark-1.12.0", pins)
+    ensure_jars(jars, pins, java=find_java(), on_progress=ignore_progress)
+    return {
+        "spark.jars": str(jars / pins[0].file_name),
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(folder),
+    }
 
 
 def begin(spark: "SparkSession", job: Path, folder: Path, content: str, most: str) -> Any:
     """Start the query."""
     reads = spark.readStream.format("sluiceway").option("job", str(job)).option("query", content)
-    reads = reads.option("maxRowsPerTrigger", most).option("content", content)
+    reads = reads.option("maxRowsPerTrigger", most)
+    reads = reads.option("content", "files" if content == "files" else "rows")
     writes = reads.load().writeStream.option("checkpointLocation", str(folder / "checkpoint"))
     writes = writes.trigger(processingTime="300 milliseconds")
     if content == "rows":
         return writes.format("parquet").option("path", str(folder / "rows")).start()
+
+    if content == ICEBERG:
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {LAKE_TABLE} ({SCHEMA}) USING iceberg")
+        return writes.format("iceberg").toTable(LAKE_TABLE)
 
     def write(spans: "DataFrame", number: int) -> None:
         from pyspark_sluiceway import read_spans  # noqa: PLC0415 - on the driver, by its name
@@ -59,7 +83,7 @@ class QueryProcess:
     Args:
         job: Of the table.
         folder: Of output, checkpoint and log.
-        content: `rows` or `files`.
+        content: `rows`, `files` or `iceberg`.
         most: Rows a batch.
     """
 
@@ -93,7 +117,7 @@ class QueryProcess:
 def main() -> None:
     """Run until the query ends: killed, or by an error of its own."""
     job, folder, content, most = sys.argv[1:]
-    spark = session()
+    spark = session(lake=Path(folder) / "lake" if content == ICEBERG else None)
     query = begin(spark, Path(job), Path(folder), content, most)
     while query.isActive:
         time.sleep(0.2)

@@ -3,7 +3,8 @@
 A writer adds rows to a table and merges its files at the same time. Replaced files go at once where
 no lease needs them, without the hour's grace that a driver gives. Each kill takes the whole query,
 or only the Python process of its source; the next run goes on from the checkpoint. In the end each
-row has to be in the sink once, and a batch at a random slot has to have the rows of that slot.
+row has to be in the Iceberg table once, and a batch at a random slot has to have the rows of that
+slot.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from tools.rows_on_disk import RowsOnDisk, rows_on_disk
 from tools.spark_query import QueryProcess
 
 HOURS = tuple(f"dt=20261120/hr={hour:02}" for hour in range(6))
-CONTENT = "rows"
+CONTENT = spark_query.ICEBERG
 _MOST_ROWS = 500
 _PATIENCE_S = 600.0
 
@@ -142,9 +143,9 @@ class Proof:
 
     def verdict(self, points: int) -> tuple[dict[str, int], dict[str, int]]:
         """Rows of the sink, and of batches at random slots, against what was written."""
-        spark = spark_query.session("proof")
+        spark = spark_query.session("proof", self._out / "lake")
         try:
-            sink = spark.read.schema("ts bigint").parquet(str(self._out / "rows")).collect()
+            sink = spark.read.table(spark_query.LAKE_TABLE).select("ts").collect()
             found = Counter(row.ts for row in sink)
             lost = sum(1 for number in range(self._table.written) if number not in found)
             doubled = sum(count - 1 for count in found.values())

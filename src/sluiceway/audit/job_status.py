@@ -293,7 +293,7 @@ def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> 
         fold = LedgerLog(one.table.storage, one.table.layout).fold()
     except SluicewayError as error:
         return ObservedRoute(config, _unknown(blank, error, ""))
-    status = _of_ledger(blank, fold)
+    status, config = _of_ledger(blank, fold), config.at(fold)
     if runs and lease is not None:
         starting = replace(status, state=RouteState.STARTING)
         return ObservedRoute(config, starting, _driver(lease), fold)
@@ -373,7 +373,13 @@ def _with_lags(seen: Sequence[ObservedRoute], log: Log) -> list[ObservedRoute]:
     found: dict[str, ObservedRoute] = {}
     for routes in by_access.values():
         source = open_source(routes[0].config)
-        topics = {topic for route in routes if route.fold for topic, _ in route.fold.sources}
+        folds = [route.fold for route in routes if route.fold is not None]
+        topics = {
+            topic
+            for fold in folds
+            for (topic, _), known in fold.sources.items()
+            if not known.retired
+        }
         try:
             view = read_source_view(source, topics)
             measured = [

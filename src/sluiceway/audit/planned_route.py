@@ -72,7 +72,7 @@ def foresee_route(config: RouteConfig) -> PlannedRoute:
     fold = Fold()
     if table.home and storage.status(layout.owner) is not None:
         fold = read_ledger(FoundLedger(config, storage, layout)).fold
-    return PlannedRoute(config, table, storage, layout, fold)
+    return PlannedRoute(config.at(fold), table, storage, layout, fold)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
             verifier.report.add("identity", where, message)
         _check_partitions(table, verifier)
         _check_side_tables(table, verifier)
-        source = open_source(table.config)
+        source = open_source(table.config.at(verifier.fold))
         try:
             verifier.check_source(source)
         finally:

@@ -123,6 +123,7 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
         StorageUnavailableError: The store failed.
     """
     fold, problems = _ledger_and_table(config)
+    config = config.at(fold)
     topics = {topic for (topic, _), known in fold.sources.items() if not known.retired}
     view, broker_error = None, None
     source = open_source(config)

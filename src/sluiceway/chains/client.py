@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from sluiceway.chains.options import ROOT, UpstreamOptions
 from sluiceway.chains.upstream import UpstreamLedger
@@ -17,6 +18,7 @@ from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.sources.contract import (
     DiscoveredPartition,
+    HandOver,
     Inheritance,
     LogBounds,
     SourceClient,
@@ -123,6 +125,28 @@ class TableClient(SourceClient):
             if place is None or self._upstream is None:
                 return None
             return self._upstream.inheritance(place)
+
+    def hand_over(self, ends: Mapping[SourcePartition, int], within_s: float) -> HandOver | None:
+        """See `SourceClient.hand_over`."""
+        place = ends.get(self._partition)
+        if place is None:
+            return None
+        with self._lock:
+            upstream = self._upstream or self._read_on()
+            try:
+                return upstream.hand_over(place, int(within_s * 1000))
+            except StorageUnavailableError as error:
+                raise _unavailable(error) from error
+
+    def leave(self, group: str) -> None:
+        """See `SourceClient.leave`: files wait for its lease no more."""
+        with self._lock:
+            upstream, lease = self._upstream, self._leases.pop(group, None)
+            if lease is not None:
+                lease.release()
+            if upstream is not None:
+                with suppress(StorageUnavailableError):
+                    upstream.storage.remove(upstream.layout.reader(lease_name(group)))
 
     def close(self) -> None:
         """See `SourceClient.close`."""

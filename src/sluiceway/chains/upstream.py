@@ -3,14 +3,23 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from sluiceway.errors import SourceUnavailableError
+from sluiceway.errors import SourceUnavailableError, TableMismatchError
 from sluiceway.ledger.driver_term import Owner, read_owner
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.ledger.row_places import RowBook
-from sluiceway.sources.contract import Inheritance, InheritedReady
+from sluiceway.sources.contract import (
+    TABLE_TOPIC,
+    DiscoveredPartition,
+    HandOver,
+    Inheritance,
+    InheritedReady,
+    SourceIdentity,
+    SourcePartition,
+)
 from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import normalise_location
@@ -116,6 +125,46 @@ class UpstreamLedger:
                 return before
             before = step.end
         return self.end
+
+    def hand_over(self, place: int, within_ms: int) -> HandOver | None:
+        """Where this table's topics were when it had exactly the rows before a place.
+
+        Args:
+            place: Place of the next row to read.
+            within_ms: How much later than the last row read the newest one may have come.
+
+        Returns:
+            None as long as rows of the slot are left, or of too many slots.
+
+        Raises:
+            TableMismatchError: The table is not filled from topics.
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        at = bisect_right(self._steps, place, key=lambda step: step.end)
+        if not at or self._steps[at - 1].end != place:
+            return None
+        last, newest = self._steps[at - 1], self._steps[-1]
+        if at < len(self._steps) and newest.at_ms - last.at_ms >= within_ms:
+            return None
+        then = Fold()
+        for record, raw in self._log.records():
+            if record.seq > last.slot:
+                break
+            then.apply(record, raw)
+        starts = []
+        for (topic, key), known in sorted(then.sources.items()):
+            if topic.startswith(TABLE_TOPIC):
+                raise TableMismatchError(
+                    f"the table that is read first is filled from {topic}, not from topics",
+                    where=self.layout.table_root,
+                    hint="name the table that the topics fill in `bootstrap`",
+                )
+            if not known.retired:
+                identity = SourceIdentity(known.cluster_id, known.topic_id)
+                found = DiscoveredPartition(SourcePartition(topic, key), identity, None)
+                starts.append((found, known.end))
+        return HandOver(self.ledger, last.slot, tuple(starts))
 
     def inheritance(self, place: int) -> Inheritance:
         """What is known to be complete of the rows before a place."""

@@ -14,7 +14,12 @@ from sluiceway.jobfile.blocks.columns import ColumnSpec
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.table import FROM_REGISTRY
 from sluiceway.jobfile.blocks.values import revealed
-from sluiceway.jobfile.blocks.written_columns import COLUMNS, written_columns, written_name
+from sluiceway.jobfile.blocks.written_columns import (
+    decoded_columns,
+    decoded_path,
+    written_columns,
+    written_name,
+)
 from sluiceway.jobfile.compile.choices import ReadColumns, problems_of, unread_policies
 from sluiceway.jobfile.compile.unnamed_routes import surely_fits
 from sluiceway.jobfile.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
@@ -73,15 +78,16 @@ def inspect_checked_job(content: bytes, path: FilePath) -> InspectedJob:
 
 def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     yield from _wrong_types(data, positions)
-    table, where = data.get("table"), data.get("where")
-    columns = table.get("columns") if isinstance(table, Mapping) else ()
+    where, decoded = data.get("where"), decoded_path(data)
+    block = data.get(decoded[0])
+    columns = block.get(decoded[1]) if isinstance(block, Mapping) else ()
     written: list[Path] = []
     read: ReadColumns | None = ReadColumns((), complete=False)
     if columns in ("from_table", FROM_REGISTRY):
         read = None
     elif isinstance(columns, tuple) and columns:
         read = _read_columns(columns)
-        written = [(*COLUMNS, index) for index in range(len(columns))]
+        written = [(*decoded, index) for index in range(len(columns))]
     elif isinstance(columns, Mapping):
         # Only the registry knows further columns.
         told = [(path, _as_declared(path, column)) for path, column in written_columns(data)]
@@ -116,7 +122,7 @@ def _read_columns(columns: tuple[object, ...]) -> ReadColumns:
 
 
 def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    for path, column in written_columns(data):
+    for path, column in decoded_columns(data):
         text = column.get("type")
         if not isinstance(text, str) or not text.strip():
             continue

@@ -305,6 +305,9 @@ class JobLoop:
                 route_slot.come_back()
                 config = route_slot.session.config
                 self._parts.log.info("route_back", job=config.job, route=config.route)
+        elif not route_slot.session.started:
+            # A table has handed over to its topics.
+            route_slot.state = RouteState.STARTING
         elif route_slot.state is not RouteState.CAUGHT_UP:
             route_slot.state = RouteState.RUNNING
 
@@ -525,7 +528,7 @@ class JobLoop:
             return False
         if due is None and not route_slot.session.committer.is_record_due(view):
             return False
-        route_slot.work = self._pool.submit(partial(route_slot.session.committer.pin, due, view))
+        route_slot.work = self._pool.submit(partial(route_slot.session.pin, due, view))
         return True
 
     def _run_tasks(self, planned: dict[int, PlannedEpoch]) -> list[TaskResult] | None:

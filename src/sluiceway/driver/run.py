@@ -37,6 +37,7 @@ from sluiceway.route.status import RunSummary
 from sluiceway.schedule.rate_limit import RateLimit
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.schedule.slot_target import SlotBounds, SlotTarget
+from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.upkeep.record_queue import BeginWork
 from sluiceway.work.request import ClusterWork
 from sluiceway.worker.plan import TaskResult
@@ -90,6 +91,10 @@ class CountedRunner(TaskRunner):
     def work(self) -> ClusterWork | None:
         """See `TaskRunner`."""
         return self._runner.work()
+
+    def sql(self) -> SqlEngine | None:
+        """See `TaskRunner`."""
+        return self._runner.sql()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -346,6 +351,8 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             replaces,
             background=extra.background,
             work=runner.work(),
+            sql=None if config.sql is None else runner.sql(),
+            upstream=None if config.bootstrap is None else sources[config.bootstrap.source],
         )
         return RouteSession(config, parts)
 
@@ -379,7 +386,8 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
 
 
 def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
-    return (*job.routes, *(template.route for template in job.templates))
+    routes = (*job.routes, *(template.route for template in job.templates))
+    return (*routes, *(each.bootstrap for each in routes if each.bootstrap is not None))
 
 
 def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:

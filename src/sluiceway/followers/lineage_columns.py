@@ -60,11 +60,12 @@ def column_origins(config: RouteConfig, table: TableState) -> ColumnOrigins:
         config: Config of the route, with columns from its registry, if any.
         table: The table as the catalog has it.
     """
-    columns = _columns(config, table)
+    # Only Spark knows of what columns the SQL makes its own.
+    columns = {} if config.sql is not None else _columns(config, table)
     chosen = {}
     for name in (*(field.name for field in table.schema.fields), *_folders(table)):
         chosen[name] = columns.get(name, NOTHING)
-    where = config.choices.where
+    where = None if config.sql is not None else config.choices.where
     filtered = NOTHING if where is None else _made(parse_expression(where), columns, where)
     return ColumnOrigins(chosen, filtered)
 

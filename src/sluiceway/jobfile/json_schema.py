@@ -21,7 +21,12 @@ from sluiceway.jobfile.blocks.event_time import parse_instant_us
 from sluiceway.jobfile.blocks.metastore import check_principal
 from sluiceway.jobfile.blocks.models import JobFileBlocks, StartSpec
 from sluiceway.jobfile.blocks.retention import duration_text
-from sluiceway.jobfile.blocks.table import KEY_ORIGINS, META_NAMES, check_time_pattern
+from sluiceway.jobfile.blocks.table import (
+    FROM_SQL,
+    KEY_ORIGINS,
+    META_NAMES,
+    check_time_pattern,
+)
 from sluiceway.jobfile.blocks.values import (
     LOSSY_RULES,
     BootstrapServers,
@@ -314,7 +319,7 @@ def _start(schemas: _Schemas) -> Schema:
 def _columns(schemas: _Schemas) -> Schema:
     return {
         "anyOf": [
-            {"enum": ["from_table", "from_registry"]},
+            {"enum": ["from_table", "from_registry", FROM_SQL]},
             {"type": "array", "items": schemas.reference(ColumnSpec), "minItems": 1},
             schemas.reference(ColumnsFrom),
         ]

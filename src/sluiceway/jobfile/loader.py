@@ -26,6 +26,7 @@ from sluiceway.jobfile.blocks.routes import (
 from sluiceway.jobfile.blocks.table_names import check_table_names
 from sluiceway.jobfile.blocks.table_target import table_path
 from sluiceway.jobfile.blocks.topic_pattern import groups_in
+from sluiceway.jobfile.blocks.transform import sql_places
 from sluiceway.jobfile.blocks.values import NOT_YET, is_lake_name
 from sluiceway.jobfile.checks.checks import cross_check
 from sluiceway.jobfile.checks.shape import RENAMED_VALUES, Shape, check_shape
@@ -260,7 +261,7 @@ def inspect_job(
     if not routes:
         return InspectedJob(None, problems)
     first = routes[0].spec
-    specs = tuple(_with_places(route, path) for route in routes)
+    specs = tuple(_with_places(route, path, content) for route in routes)
     spec = JobSpec(first.name, first.owner, first.run, specs, first.metrics)
     positions = tuple(route.positions for route in routes)
     return InspectedJob(LoadedJob(spec, positions, path), problems)
@@ -280,8 +281,15 @@ class _ReadRoute:
     positions: Positions
 
 
-def _with_places(route: _ReadRoute, path: FilePath) -> RouteSpec:
-    """The route with the places of its columns, for errors that come later."""
+def _with_places(route: _ReadRoute, path: FilePath, content: bytes) -> RouteSpec:
+    """The route with the places of its columns and its SQL, for errors that come later."""
+    if route.spec.transform is not None:
+        node = route.positions.node(("transform", "sql"))
+        # The text of a reference stands elsewhere.
+        same = isinstance(node, Scalar) and node.value == node.text
+        text = node.text if isinstance(node, Scalar) and same else ""
+        found = sql_places(content.decode("utf-8", "replace"), text, node.mark, str(path))
+        return route.spec.model_copy(update={"sql_places": found})
     if route.spec.table.subject is None:
         return route.spec
     places = places_in(route.positions.root, str(path), "table", "where")

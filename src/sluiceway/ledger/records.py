@@ -134,7 +134,8 @@ class PinnedPartition:
         how: `earliest`, `latest`, `timestamp` (first row not older than the start's time),
             `offsets` (as the start says), `group` (taken over from a consumer group),
             `discovered` (appeared under an unchanged subscription, starts at its own earliest
-            offset) or `resumed` (subscribed again, goes on at its committed end).
+            offset), `resumed` (subscribed again, goes on at its committed end) or `handed_over`
+            (begins where a table ends that was read until then).
         retired: No longer read: gone from the subscription or the cluster.
     """
 
@@ -148,6 +149,20 @@ class PinnedPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class HandOverCause:
+    """Where a route has left a table whose job reads the same topics.
+
+    Attributes:
+        ledger: Uuid of the table's ledger.
+        slot: All of its rows up to this slot were read, and no other. The topics begin where its
+            job was at that slot.
+    """
+
+    ledger: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourcesRecord:
     """The subscription and the source partitions that are new or retired.
 
@@ -158,9 +173,10 @@ class SourcesRecord:
         partitions: Source partitions that are new, resumed or retired.
         operator: `user@host` who gives up what is retired here; empty in a driver's own records.
         reason: In the operator's words.
+        because: Of a route that has followed a table; None of others.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"operator", "reason"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"operator", "reason", "because"})
 
     topics: tuple[str, ...]
     pattern: str
@@ -168,6 +184,7 @@ class SourcesRecord:
     partitions: tuple[PinnedPartition, ...]
     operator: str = ""
     reason: str = ""
+    because: HandOverCause | None = None
 
 
 @dataclass(frozen=True, slots=True)

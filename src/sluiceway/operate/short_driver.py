@@ -42,8 +42,9 @@ def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
         SluicewayError: As at any driver's start.
     """
     source = open_source(config)
+    upstream = None if config.bootstrap is None else open_source(config.bootstrap)
     observe = reaching(ignore_step, log)
-    parts = RouteParts(source, open_sink(config), log, observe, Progress())
+    parts = RouteParts(source, open_sink(config), log, observe, Progress(), upstream=upstream)
     session = RouteSession(config, parts)
     try:
         session.start()
@@ -52,3 +53,5 @@ def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
     finally:
         session.leave()
         source.close()
+        if upstream is not None:
+            upstream.close()

@@ -137,6 +137,8 @@ def filled_columns(plan: RoutePlan) -> list[str]:
     """Names of the columns that a route's rows have."""
     chosen = [column.field.name for column in plan.choices.columns if column.written]
     meta = [column.column for column in plan.meta]
+    if plan.sql is not None:
+        return [*(each.name for each in plan.sql.fields), *meta]
     return [*(each.name for each in plan.schema.fields), *chosen, *meta]
 
 

@@ -8,6 +8,7 @@ alone. Nothing here waits for the world except a put whose outcome is not known.
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sluiceway.errors import MetastoreUnavailableError
 from sluiceway.ledger.placing import placed
@@ -33,6 +34,9 @@ from sluiceway.upkeep.housekeeping import keep_log_short
 from sluiceway.worker.answers import check_staged_files
 from sluiceway.worker.plan import TaskResult
 
+if TYPE_CHECKING:
+    from sluiceway.route.sql_epoch import SqlEpochs
+
 _WAIT_TURN_S = 2.0
 PUBLISH_MOMENT_S = 2.0
 """How long a commit waits for its files' names: a slower store blocks no later epoch."""
@@ -46,6 +50,9 @@ class EpochCommitter:
     Args:
         context: Context of the route's session.
         planner: Says whether what was read is still there.
+
+    Attributes:
+        sql: Runs the SQL of the route; None without one, and before START.
     """
 
     def __init__(self, context: RouteContext, planner: RoutePlanner) -> None:
@@ -54,6 +61,7 @@ class EpochCommitter:
         self._log = context.log
         self._figures = context.figures
         self._row_log = RowLog(context.log, context.config.route)
+        self.sql: SqlEpochs | None = None
 
     # SOURCES
 
@@ -111,6 +119,9 @@ class EpochCommitter:
             self._log.info("epoch_discarded", epoch=planned.epoch, reason=outdated)
             self._figures.thrown_away(answers)
             return
+        # SQL: landed rows become staged files; without SQL they are already.
+        if self.sql is not None:
+            results = self.sql.transformed(planned, results)
         # PREPARE: every claim of a task is checked.
         schema = planned.route.schema_version
         record = prepare_record(owned.fold, planned.epoch, planned.by_task, results, schema)

@@ -6,12 +6,14 @@ from itertools import count
 
 from sluiceway.errors import InvariantError, SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_figures import RouteFigures
 from sluiceway.route.route_meter import RouteMeter
+from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sources.contract import SourceClient
 from sluiceway.upkeep.record_queue import BeginWork
@@ -28,6 +30,8 @@ class RouteParts:
         replaces: Term that may be replaced without waiting for its lease.
         work: Executors that may compact and replay; None has the driver's machine do it.
         background: Begin what else asks for records between the epochs.
+        sql: Runs SQL; None where tasks do not run in Spark.
+        upstream: Client of the table that a new route follows before its topics; likewise shared.
     """
 
     source: SourceClient
@@ -38,6 +42,8 @@ class RouteParts:
     replaces: int | None = None
     work: ClusterWork | None = None
     background: tuple[BeginWork, ...] = ()
+    sql: SqlEngine | None = None
+    upstream: SourceClient | None = None
 
 
 @dataclass(slots=True)
@@ -48,6 +54,7 @@ class RouteContext:
         config: What to do. Becomes another one between epochs: columns of a registry, topics of a
             pattern.
         parts: What to do it with.
+        topics: The route as its topics fill it, as long as `config` reads a table; else None.
         log: Bound to the route.
         figures: What the metrics say of it.
         meter: What its status says of it.
@@ -63,6 +70,7 @@ class RouteContext:
     meter: RouteMeter
     held: OwnedRoute | None = None
     trouble: SluicewayError | None = None
+    topics: RouteConfig | None = None
     _epochs: Iterator[int] = field(default_factory=count)
 
     @property
@@ -75,6 +83,25 @@ class RouteContext:
         if self.held is None:
             raise InvariantError(f"route {self.config.route} is used before it was started")
         return self.held
+
+    @property
+    def source(self) -> SourceClient:
+        """What is read now.
+
+        Raises:
+            InvariantError: The client of a table that is followed is missing.
+        """
+        if self.topics is None:
+            return self.parts.source
+        if self.parts.upstream is None:
+            raise InvariantError(f"route {self.config.route} has no client of its table")
+        return self.parts.upstream
+
+    def choose_source(self, fold: Fold) -> None:
+        """Read what the ledger says: a table first, or the topics. Called at each START."""
+        whole = self.topics or self.config
+        self.config = whole.at(fold)
+        self.topics = None if self.config is whole else whole
 
     def next_epoch(self) -> int:
         """The next number of an epoch; the stream and lanes share one sequence."""

@@ -6,8 +6,10 @@ from typing import Literal
 
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.driver_term import OwnedLedger
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.route.sql_columns import check_table_columns
 from sluiceway.sinks.contract import TableState
 from sluiceway.sources.registry import has_text_keys
 from sluiceway.types.evolution import Evolution
@@ -52,9 +54,8 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
     """
     config = with_further_columns(config, state)
     schema = payload_schema(config, state.schema)
-    problem = row_problem(
-        schema, config.event_time, config.partitions, config.choices, config.format
-    )
+    check_table_columns(config, state.schema, str(state.identity))
+    problem = _problem(config, schema)
     if problem is not None:
         kind = TableMismatchError if config.columns is None else JobFileError
         raise kind(
@@ -69,7 +70,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         source=config.source,
         format=config.format,
         schema=schema,
-        schema_version=schema_fingerprint(schema, config.choices),
+        schema_version=schema_fingerprint(schema, config.choices, config.sql),
         meta=config.meta,
         event_time=config.event_time,
         partitions=config.partitions,
@@ -82,7 +83,19 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         stores=config.stores,
         text_keys=has_text_keys(config.source),
         key=config.key,
+        sql=config.sql_columns,
     )
+
+
+def _problem(config: RouteConfig, schema: Schema) -> str | None:
+    """Why rows cannot be made; with SQL it fills the partition columns of columns."""
+    partitions, returned = config.partitions, config.sql_columns
+    if returned is not None:
+        problem = row_problem(returned, None, partitions)
+        if problem is not None:
+            return problem
+        partitions = tuple(each for each in partitions if each.pattern is not None)
+    return row_problem(schema, config.event_time, partitions, config.choices, config.format)
 
 
 def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
@@ -142,7 +155,7 @@ def payload_schema(config: RouteConfig, table: Schema) -> Schema:
     return Schema(fields)
 
 
-def schema_fingerprint(schema: Schema, choices: RowChoices) -> str:
+def schema_fingerprint(schema: Schema, choices: RowChoices, sql: SqlRule | None = None) -> str:
     """Short name of a schema and what is made of it, the same for equal columns and choices."""
     text = ";".join(
         f"{'.'.join(field.path) or field.name}>{field.name}:{format_hive_type(field.type)}"
@@ -152,4 +165,6 @@ def schema_fingerprint(schema: Schema, choices: RowChoices) -> str:
     )
     if choices != NO_CHOICES:
         text += f"|{choices!r}"
+    if sql is not None:
+        text += f"|{sql.sql}|{sql.timezone}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

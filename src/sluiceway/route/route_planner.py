@@ -7,6 +7,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.observe.steps import Step
+from sluiceway.route.hand_over import hand_over_record
 from sluiceway.route.key_order import KeyOrderGuard
 from sluiceway.route.route_context import RouteContext
 from sluiceway.schedule.partition_watch import LogEndHistory, OpenTransactions, SkippedPartitions
@@ -102,6 +103,11 @@ class RoutePlanner:
         )
         self.caught_up = False
 
+    def begin_source(self) -> None:
+        """Other logs are read from now on: a bounded run aims at their ends too."""
+        self._targets, self._second_look = RunTargets(), LogEndHistory()
+        self.caught_up = False
+
     # SOURCES
 
     def set_topics(self, topics: tuple[str, ...]) -> None:
@@ -138,11 +144,14 @@ class RoutePlanner:
         fold, wanted = ahead or held.owned.fold, self._subscription(view)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
+        handed_over = hand_over_record(self._context, fold)
+        if handed_over is not None:
+            return handed_over
         # A pinned one may lack a leader for a while; where others begin only a leader can say.
         check_described(unpinned(fold, discovered), view.bounds)
         discovered = self.key_order.admitted(discovered, fold, view.bounds)
         new = new_partitions(fold, wanted, discovered)
-        starts = resolve_start(config.start, new, view.bounds, self._context.parts.source)
+        starts = resolve_start(config.start, new, view.bounds, self._context.source)
         found = any(start.how == "group" for start in starts.values())
         if config.start.kind == "group" and new and not found:
             self._context.log.warning("group_has_no_offsets", group=config.start.group)
@@ -160,7 +169,7 @@ class RoutePlanner:
         missed = missed_partitions(fold, wanted)
         if not missed:
             return wanted
-        away = {one.topic for one in set(missed) - self._context.parts.source.gone(missed)}
+        away = {one.topic for one in set(missed) - self._context.source.gone(missed)}
         return replace(wanted, topics=tuple(sorted({*wanted.topics, *away})))
 
     def _subscription(self, view: SourceView) -> Subscription:
@@ -214,7 +223,7 @@ class RoutePlanner:
         if not splits:
             return None
         epoch = self._context.next_epoch()
-        source = reader_access(route.source, self._context.parts.source)
+        source = reader_access(route.source, self._context.source)
         route = route if source is route.source else replace(route, source=source)
         planned = PlannedEpoch(epoch, splits, route, ahead=ahead is not None)
         held.mark_planned(planned, fold)

@@ -1,7 +1,7 @@
 """START and RECOVER of one route: from its job file to a fenced ledger whose log is published."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.followers.ready_effects import ReadyEffects, ready_effects
@@ -23,6 +23,8 @@ from sluiceway.route.registry_columns import with_registry_columns
 from sluiceway.route.route_context import RouteContext
 from sluiceway.route.schema_follow import SchemaFollower
 from sluiceway.route.side_records import abandon_left
+from sluiceway.route.sql_columns import with_sql_columns
+from sluiceway.route.sql_epoch import SqlEpochs
 from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import OwnedTable, ReleasedLedger, TakeoverHooks, take_over
 from sluiceway.upkeep.housekeeping import FileCleaner
@@ -116,6 +118,7 @@ def fence_route(
         SluicewayError: As `take_over`.
     """
     context.config, context.parts = with_registry_columns(context.config, context.parts)
+    context.config, context.parts = with_sql_columns(context.config, context.parts)
     owned = take_over(context.config, context.parts.sink, hooks, left)
     context.log.info(
         "fenced",
@@ -144,12 +147,18 @@ def start_route(context: RouteContext, committer: EpochCommitter, owned: OwnedTa
         SluicewayError: As at any driver's start.
     """
     owned.writer.on_effects = context.figures.applied
+    context.choose_source(owned.fold)
+    rule, engine = context.config.sql, context.parts.sql
+    if rule is not None and engine is not None:
+        check = owned.tenure.refuse_if_lost
+        committer.sql = SqlEpochs(context.config, rule, engine, context.log, check)
     sink = context.parts.sink
     ready = ready_effects(context.config.ready, owned.log, sink)
-    composed = compose(context.config, owned, context.parts, ready, context.log)
+    parts = replace(context.parts, source=context.source)
+    composed = compose(context.config, owned, parts, ready, context.log)
     try:
         context.held = _owned_route(context, committer, owned, composed, ready)
-        context.held.begin_readiness(context.config.ready, context.log, context.parts.source)
+        context.held.begin_readiness(context.config.ready, context.log, context.source)
         context.meter.followers = composed.runner.states
         recover(context, committer)
     except BaseException:

@@ -153,21 +153,22 @@ def plan_sources(
         if known is not None and not known.retired:
             continue
         if known is not None:
-            pins.append(_pin(found, ResolvedStart(known.end, "resumed")))
+            pins.append(pinned(found, ResolvedStart(known.end, "resumed")))
         elif found.partition in starts:
-            pins.append(_pin(found, starts[found.partition]))
+            pins.append(pinned(found, starts[found.partition]))
         else:
             first = bounds[found.partition].start_offset
-            pins.append(_pin(found, ResolvedStart(first, "discovered")))
+            pins.append(pinned(found, ResolvedStart(first, "discovered")))
     for (topic, partition), known in fold.sources.items():
         if topic not in wanted.topics and not known.retired:
-            pins.append(_retirement(topic, partition, known))
+            pins.append(retirement(topic, partition, known))
     if not pins and fold.subscription == wanted:
         return None
     return SourcesRecord(wanted.topics, wanted.pattern, wanted.start, tuple(pins))
 
 
-def _pin(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
+def pinned(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
+    """A source partition that is read from its start on."""
     return PinnedPartition(
         found.partition.topic,
         found.partition.partition,
@@ -179,7 +180,8 @@ def _pin(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
     )
 
 
-def _retirement(topic: str, partition: LogKey, known: SourceState) -> PinnedPartition:
+def retirement(topic: str, partition: LogKey, known: SourceState) -> PinnedPartition:
+    """A source partition that is read no more."""
     return PinnedPartition(
         topic,
         partition,

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
 from sluiceway.work.request import ClusterWork
@@ -70,6 +71,13 @@ class TaskRunner(ABC):
         """What carries out work outside of epochs. Asked once a route, when that starts.
 
         None where one machine does all.
+        """
+        return None
+
+    def sql(self) -> SqlEngine | None:
+        """What runs the SQL of routes. Asked once a route, when that starts.
+
+        None where tasks do not run in Spark.
         """
         return None
 

@@ -122,6 +122,21 @@ class Inheritance:
     ready: tuple[InheritedReady, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Where the topics begin that a table was filled from, after some of its rows.
+
+    Attributes:
+        ledger: Uuid of the table's ledger.
+        slot: The rows are those of all slots up to this one.
+        starts: The topics' source partitions, and the first offset of which the table has no row.
+    """
+
+    ledger: str
+    slot: int
+    starts: tuple[tuple[DiscoveredPartition, int], ...]
+
+
 class SourceClient(ABC):
     """The driver's view of a source. Calls block at most `request_timeout_s`.
 
@@ -248,6 +263,26 @@ class SourceClient(ABC):
         """
         del ends
         return None
+
+    def hand_over(self, ends: Mapping[SourcePartition, int], within_s: float) -> HandOver | None:
+        """Where the topics go on that a table is filled from. Called between epochs.
+
+        Args:
+            ends: Committed ends of the table.
+            within_s: How far the rows may lag that are not read yet.
+
+        Returns:
+            None as long as more is to be read, and where the source is no table.
+
+        Raises:
+            SourceUnavailableError: It is not known now.
+            TableMismatchError: The table is not filled from topics.
+        """
+        del ends, within_s
+        return None
+
+    def leave(self, group: str) -> None:  # noqa: B027 - most sources keep nothing for a group
+        """Nothing more is read for this group. Called after a hand-over; best effort."""
 
     @abstractmethod
     def close(self) -> None:

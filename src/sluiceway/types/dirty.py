@@ -42,6 +42,7 @@ class DirtyReason(StrEnum):
     UNREPRESENTABLE = "unrepresentable"
     FUTURE_TIME = "future_time"
     OLD_TIME = "old_time"
+    SQL_FAILED = "sql_failed"
     LATE = "late"
 
 
@@ -51,7 +52,7 @@ class DirtyRow:
 
     Attributes:
         index: Position in the batch that was handed over, from 0.
-        stage: `decode`, `convert`, `event_time`, `partition`, `late` or `write`.
+        stage: `decode`, `convert`, `event_time`, `transform`, `partition`, `late` or `write`.
         reason: Stable code.
         path: Field, as `geo.tags[3]`; empty when the whole payload is meant.
         message: Text for people; never longer than 300 characters.

@@ -196,6 +196,12 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "`0` of a device that does not know the time, with `min_time: 2020-01-01T00:00:00Z`",
         f"{_FIX}, or lower `min_time`, then replay",
     ),
+    DirtyReason.SQL_FAILED: ReasonPage(
+        "transform",
+        "an expression of `transform.sql` cannot be computed for the row",
+        "`amount / n` where `n` is 0, or `CAST(code AS INT)` of `x7`",
+        f"{_FIX} or the SQL (`try_divide`, `try_cast`), then replay",
+    ),
     DirtyReason.LATE: ReasonPage(
         "late",
         "the row came after its partition was closed, or is too old, and `event_time.late` is "

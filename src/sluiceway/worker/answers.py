@@ -76,6 +76,7 @@ def finished_result(
         late_rows=written.late_rows,
         unfilled=written.unfilled,
         figures=written.figures,
+        landed=written.landed,
     )
 
 

@@ -61,7 +61,7 @@ def dirty_batch(
         records.timestamps_ms,
         records.keys,
         records.values,
-        _header_lists(records.headers),
+        header_lists(records.headers),
         [row.stage for row in rows],
         [row.reason for row in rows],
         [row.path for row in rows],
@@ -75,7 +75,8 @@ def dirty_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _header_lists(headers: Sequence[Headers]) -> pa.Array:
+def header_lists(headers: Sequence[Headers]) -> pa.Array:
+    """Headers of records as Arrow, a list for each record."""
     if any(headers):
         named = [[{"name": name, "value": value} for name, value in each] for each in headers]
         return pa.array(named, _HEADERS)

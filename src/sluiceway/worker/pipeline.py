@@ -59,6 +59,7 @@ class Written:
     late_rows: LateRows = NO_LATE_ROWS
     unfilled: tuple[str, ...] | None = None
     figures: TaskFigures = NO_FIGURES
+    landed: tuple[FileRecord, ...] = ()
 
 
 class RowPipeline:
@@ -96,7 +97,8 @@ class RowPipeline:
         self.figures = FigureTally(self._splits)
         self._decode = DecodeRows(plan.route, self._counts)
         self._stages, file_schema = self._open_stages(plan, judge)
-        self._files = files or StagedFiles(storage, plan, file_schema)
+        self._lands = plan.route.sql is not None
+        self._files = files or self._open_files(plan, storage, file_schema)
         self._writer = RowWriter(self._files, lane.memory)
         self._lane = lane
         rules = plan.route.rolling
@@ -104,6 +106,13 @@ class RowPipeline:
         # In a shorter epoch no file grows that old.
         self._tend_every_s = due_s / 4 if due_s < plan.deadline_s else math.inf
         self._next_tend_s = time.monotonic() + self._tend_every_s
+
+    def _open_files(self, plan: TaskPlan, storage: Storage, schema: pa.Schema) -> RowFiles:
+        if not self._lands:
+            return StagedFiles(storage, plan, schema)
+        from sluiceway.worker.landing import LandedFiles  # noqa: PLC0415 - only where it is used
+
+        return LandedFiles(storage, plan, schema)
 
     def _open_stages(
         self, plan: TaskPlan, judge: "ChangeJudge | None"
@@ -125,6 +134,13 @@ class RowPipeline:
             chosen = choose(route, counts)
             convert, schema = [chosen], chosen.schema
         convert.append(ReadTimes(route, schema))
+        if route.sql is not None:
+            from sluiceway.worker.landing import LandRows  # noqa: PLC0415 - only where it is used
+
+            landing = LandRows(plan, schema)
+            timed = CountEventTimes(self._totals, self.figures)
+            last: list[RowStage] = [timed, landing, RejectDirty(route, counts)]
+            return {"decode": decode, "convert": convert, "land": last}, landing.schema
         assigner = partition_assigner(route.partitions, route.event_time, schema)
         columns = FitToFiles(route, schema)
         place: list[RowStage] = [FindPlaces(plan, assigner, counts), columns]
@@ -208,6 +224,10 @@ class RowPipeline:
         files, dirty_files, late_files = self._writer.close()
         counted = self._counts
         late = counted.late_rows.plus(self._writer.late_rows)
+        landed: tuple[FileRecord, ...] = ()
+        if self._lands:
+            # The SQL's job says how many of them are written.
+            landed, files, self._writer.rows = files, (), 0
         counted.seconds["write"] += self._writer.seconds
         counted.seconds["close"] += time.monotonic() - started
         return Written(
@@ -233,6 +253,7 @@ class RowPipeline:
             late_rows=late,
             unfilled=self._decode.unfilled(),
             figures=self.figures.finished(self._files.most_open),
+            landed=landed,
         )
 
     def abort(self) -> None:

@@ -252,6 +252,7 @@ class RoutePlan:
         stores: How the table's store is reached.
         text_keys: Whether keys of source partitions are texts; else numbers.
         key: By what changes find their rows; None where all rows are appended.
+        sql: Columns that SQL makes of the rows; None where rows are written as they are decoded.
     """
 
     ledger: str
@@ -273,6 +274,7 @@ class RoutePlan:
     stores: Stores = NO_STORES
     text_keys: bool = False
     key: KeyRule | None = None
+    sql: Schema | None = None
 
     @property
     def owner_token(self) -> str:
@@ -421,7 +423,10 @@ class TaskResult:
             None when no row was decoded, or the route does not sample.
         store_requests: Requests that its process has sent since its last answer.
         figures: For metrics alone.
+        landed: Files of rows that wait for the SQL; its job counts what becomes of them.
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"landed"})
 
     ledger: str
     term: int
@@ -444,6 +449,7 @@ class TaskResult:
     unfilled: tuple[str, ...] | None = None
     store_requests: RequestCount = NO_REQUESTS
     figures: TaskFigures = NO_FIGURES
+    landed: tuple[FileRecord, ...] = ()
 
     def moved(self) -> bool:
         """Whether any end moved."""

@@ -161,7 +161,7 @@ def test_missing_key_is_told_at_its_block() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "at"),
     [
-        ("version: 1\n", "version: 1\ntransform: {sql: x}\n", "2:1: `transform`"),
+        ("{bootstrap_servers:", "{schema_registry: x, bootstrap_servers:", "4:18: `schema_reg"),
         ("Ods.Small}", 'Ods.Small, location: "gs://b/x"}', "9:54: a table on gs"),
     ],
 )
@@ -174,8 +174,8 @@ def test_later_feature_is_refused_as_not_in_this_version(old: str, new: str, at:
 
 
 def test_later_feature_beside_a_mistake_is_a_job_file_error() -> None:
-    with pytest.raises(JobFileError, match="`transform` is not in this version"):
-        load(SMALL.replace("name: small", "name: Small") + "transform: {}\n")
+    with pytest.raises(JobFileError, match="`schema_registry` is not in this version"):
+        load(replaced("{bootstrap_servers:", "{schema_registry: x, bootstrap_servers:") + "x: 1\n")
 
 
 @pytest.mark.parametrize(

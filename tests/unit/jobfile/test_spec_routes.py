@@ -106,7 +106,7 @@ def test_file_without_the_block_is_one_route_and_may_have_a_pattern() -> None:
         ("{topics: [a]}", "+0:5: expected the key `table`, got none; add it"),
         ("{topcs: [a], table: ods.a}", "+0:6: unknown key `topcs`; did you mean `topics`?"),
         ("{topics: [a], table: ods.a, run: {}}", "+0:33: unknown key `run`; known here: name"),
-        ("{topics: [a], table: ods.a, transform: {}}", "+0:33: `transform` is not in this"),
+        ("{topics: [a], table: ods.a, files: {rol: 1}}", "+0:41: unknown key `rol`"),
         ("{topics: [], table: ods.a}", "+0:14: expected at least one item, got an empty list"),
         ("{topics: [a.*], table: ods.a}", "+0:15: expected a topic name of letters"),
         ("{topics: [a, a], table: ods.a}", "+0:18: expected each topic once, got `a` again"),

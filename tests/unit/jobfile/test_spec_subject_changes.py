@@ -74,9 +74,9 @@ def test_changes_reach_the_route_with_their_places_and_no_values() -> None:
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        ("from_regstry", "11:12: expected `from_table`, `from_registry`, a list of columns, or"),
-        ("[]", "11:12: expected `from_table`, `from_registry`, a list of columns, or"),
-        ("5", "11:12: expected `from_table`, `from_registry`, a list of columns, or"),
+        ("from_regstry", "11:12: expected `from_table`, `from_registry`, `from_sql`, a list"),
+        ("[]", "11:12: expected `from_table`, `from_registry`, `from_sql`, a list"),
+        ("5", "11:12: expected `from_table`, `from_registry`, `from_sql`, a list"),
         ("{from_regstry: {}}", "11:13: unknown key `from_regstry`; did you mean `from_registry`?"),
         ("{from_registry: true}", "11:28: expected a mapping, got `true`; write keys and values"),
         ("{}", "expected the key `from_registry`, got none; add it"),

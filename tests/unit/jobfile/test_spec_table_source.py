@@ -106,6 +106,58 @@ def test_keyed_table_is_not_in_this_version() -> None:
     assert "a table with a `key` that is filled from another table is not in this version" in told
 
 
+FIRST = """\
+version: 1
+name: anew
+connections:
+  main: {kafka: {bootstrap_servers: "k1:9092"}}
+  hms: {metastore: {uri: "thrift://hms:9083"}}
+source: {connection: main, topics: [a], bootstrap: {table: Ods.Raw}}
+format: {json: {}}
+table:
+  hive: {connection: hms, name: ods.anew}
+  columns: [{name: id, type: bigint, path: order.id}]
+  partition_by: []
+"""
+
+
+def test_route_reads_a_table_before_its_topics_by_the_names_of_its_columns() -> None:
+    config = compile_route(job_of(FIRST).spec.routes[0])
+    first = config.bootstrap
+    assert (config.topics, config.source.kind, config.format.name) == (("a",), "kafka", "json")
+    assert first is not None
+    assert (first.topics, first.source.kind, first.format.name) == (
+        ("table:ods.raw",),
+        "table",
+        "table",
+    )
+    options = UpstreamOptions.of(dict(first.source.options))
+    assert (options.name, options.metastore, options.columns) == (
+        "ods.raw",
+        "thrift://hms:9083",
+        ("id",),
+    )
+    assert (first.table.table, first.group) == (config.table.table, config.group)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("topics: [a]", "topics: a.*", "6:41: expected a list of `topics`"),
+        ("topics: [a]", "topics: [a], start: latest", "6:41: expected no `start`"),
+        ("Ods.Raw", "Ods.Anew", "6:60: expected another table than the route's own"),
+        ("Ods.Raw", "Ods.Raw, connection: main", "6:81: expected the metastore or folder"),
+        ("Ods.Raw", "Ods.Raw, then: nothing", "6:75: expected"),
+        ("  columns:", "  evolution: add_columns\n  columns:", "10:14: expected `fail` or"),
+        ("  columns:", "  key: [id]\n  columns:", "not in this version: a table with a `key`"),
+        ("json: {}", "canal: {}", "not in this version: a change log"),
+        ("table:\n", "ready: {}\ntable:\n", "not in this version: announced hours"),
+    ],
+)
+def test_what_a_route_cannot_have_that_reads_a_table_first(old: str, new: str, told: str) -> None:
+    assert told in problems_of(FIRST.replace(old, new, 1))
+
+
 def test_both_tables_of_a_chain_have_the_same_leading_times() -> None:
     other = "  - {source: {table: ods.raw}, table: {hive: {name: ods.refined}, partition_by: "
     told = problems_of(MANY + other + "[{name: day, event_time: yyyyMMdd}]}}\n")

@@ -235,7 +235,7 @@ def _retire(
 
     config = _chosen_route(job_file, route)
     fold = open_ledger(config).fold
-    source = open_source(config)
+    source = open_source(config.at(fold))
     try:
         gone = planned_retirements(fold, wish, source)
         done = retire_partitions(config, wish, gone, source) if execute and gone else None
@@ -294,7 +294,7 @@ def _reset(
 
     config = _chosen_route(job_file, route)
     fold = open_ledger(config).fold
-    source = open_source(config)
+    source = open_source(config.at(fold))
     try:
         moves = planned_moves(fold, wish, source)
         return moves, reset_route(config, wish, moves, source) if execute and moves else None

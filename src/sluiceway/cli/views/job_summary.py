@@ -79,7 +79,7 @@ def null_warnings(route: "RouteSpec") -> list[str]:
     from sluiceway.expressions.null_comparisons import comparisons_with_null  # noqa: PLC0415
 
     texts = {} if route.where is None else {"where": route.where}
-    for column in route.table.columns or ():
+    for column in route.columns or ():
         if column.expression is not None:
             texts[f"column {column.name}"] = column.expression
     return [
@@ -125,6 +125,10 @@ def _columns(route: "RouteSpec") -> str:
         version = "at each start" if subject["version"] is None else f"version {subject['version']}"
         told = f"from the registry's subject {subject['name']}, {version}"
         return f"{told}{_changes(table.changes)}{suffix}"
+    if route.transform is not None:
+        names = ", ".join(column.name for column in route.columns or ())
+        origin = f" over {len(route.columns)}: {names}" if route.columns else ""
+        return f"from the SQL{origin}{suffix}"
     if table.columns is None:
         return f"from the table{suffix}"
     names = ", ".join(column.name for column in table.columns)
@@ -175,12 +179,12 @@ def _time_kind(route: "RouteSpec") -> str:
     time = route.event_time
     if time is None or time.is_own:
         return "the queue's" if time and time.field == "$record_time" else "the clock"
-    columns = route.table.columns or ()
+    columns = route.columns or ()
     declared = {column.name: column.type for column in columns}.get(time.field, "")
     if declared.lower().startswith("timestamp"):
         return "timestamp"
     known = time.unit or time.format
-    return known or ("iso8601" if route.table.columns else "as the table has it")
+    return known or ("iso8601" if route.columns else "as the table has it")
 
 
 def _late(route: "RouteSpec") -> str | None:

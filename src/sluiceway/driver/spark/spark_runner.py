@@ -40,6 +40,7 @@ from sluiceway.errors import (
 from sluiceway.observe.log import Log
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.schedule.spare_slots import SpareSlots
+from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.storage.hdfs.client import INVALID_TOKEN
 from sluiceway.work.request import ClusterWork
 from sluiceway.worker.plan import TaskResult
@@ -89,6 +90,7 @@ class SparkRunner(TaskRunner):
         self._tokens = (
             None if local else HdfsTokens(log, fetch_tokens, os.environ.get("HADOOP_CONF_DIR", ""))
         )
+        self._sql: SqlEngine | None = None
         self._work = SparkWork(context, self._name, self._spare, self._tokens)
 
     def slots(self) -> int:
@@ -113,6 +115,14 @@ class SparkRunner(TaskRunner):
         """See `TaskRunner.work`. A borrowed session has no pools, and jobs of others."""
         local = self._context.master.startswith("local")
         return self._work if self._owned and not local else None
+
+    def sql(self) -> SqlEngine | None:
+        """See `TaskRunner.sql`. Spark SQL is loaded with the first route that has SQL."""
+        if self._sql is None:
+            from sluiceway.driver.spark.spark_sql import SparkSql  # noqa: PLC0415 - seldom needed
+
+            self._sql = SparkSql(self._context, self._name, self._tokens)
+        return self._sql
 
     def warm_up(self, stopped: Callable[[], bool]) -> None:
         """Wait until executors can run our tasks. Called once, before the first epoch.

@@ -33,7 +33,7 @@ REASONS = (
         "too_deep",
         "bad_partition_value",
     ),
-    *("future_time", "old_time", "late"),
+    *("future_time", "old_time", "sql_failed", "late"),
 )
 """Reason codes of dirty rows, as `types.dirty` has them."""
 

@@ -15,6 +15,7 @@ from pydantic import (
 
 from sluiceway.errors import JobFileError
 from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.columns import ColumnSpec
 from sluiceway.jobfile.blocks.connections import ConnectionSpec, KafkaConnection
 from sluiceway.jobfile.blocks.dirty import DirtySpec
 from sluiceway.jobfile.blocks.event_time import EventTimeSpec
@@ -33,6 +34,7 @@ from sluiceway.jobfile.blocks.start import (
 )
 from sluiceway.jobfile.blocks.table import TableSpec
 from sluiceway.jobfile.blocks.topic_pattern import compile_topic_pattern
+from sluiceway.jobfile.blocks.transform import SqlPlaces, TransformSpec
 from sluiceway.jobfile.blocks.values import (
     ExpressionText,
     JobName,
@@ -153,6 +155,20 @@ def _topics(value: object) -> tuple[str, ...] | str:
     return _TOPIC_NAMES.validate_python(value)
 
 
+class BootstrapSpec(Block):
+    """A table that a new route reads first, filled from the same topics.
+
+    Attributes:
+        table: `database.table` that a job of ours fills from the topics of the route.
+        connection: Its metastore or folder; None is that of the route's own table.
+        then: What is read after it.
+    """
+
+    table: PlainTableName
+    connection: str | None = None
+    then: Literal["topics"] = "topics"
+
+
 class SourceSpec(Block):
     """What is read.
 
@@ -164,6 +180,7 @@ class SourceSpec(Block):
         start: Where source partitions begin that the ledger does not have; None is `earliest`, or
             what the format needs.
         max_rate_per_s: Most records per second of the route; None sets no limit of its own.
+        bootstrap: A table with the rows of the topics so far, which a new route reads before them.
     """
 
     connection: str
@@ -171,6 +188,7 @@ class SourceSpec(Block):
     start: Annotated[StartAt | StartSpec, BeforeValidator(_start)] | None = None
     max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
     table: PlainTableName | None = None
+    bootstrap: BootstrapSpec | None = None
 
     @property
     def pattern(self) -> str:
@@ -261,6 +279,7 @@ class JobBlocks(Block):
         format: How payloads are read.
         table: Where rows go, and what its columns hold.
         where: Condition that a row must meet to be written; None writes every row.
+        transform: SQL between what is decoded and what is written; None writes what is decoded.
         event_time: When a row happened, and which rows are late; None has no event time.
         files: How rows become files.
         dirty: Limits, retention and further stores of dirty rows.
@@ -271,7 +290,6 @@ class JobBlocks(Block):
         lineage: Receiver of OpenLineage events; None sends none.
     """
 
-    LATER = frozenset({"transform"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -281,6 +299,7 @@ class JobBlocks(Block):
     format: FormatSpec
     table: TableSpec
     where: ExpressionText | None = None
+    transform: TransformSpec | None = None
     event_time: EventTimeSpec | None = None
     files: FilesSpec = Field(default_factory=FilesSpec)
     dirty: DirtySpec = Field(default_factory=DirtySpec)
@@ -300,15 +319,16 @@ class RouteEntry(Block):
             `source` names a table.
         table: `database.table`, or the keys that differ from the file's block.
         where: Condition of the route, in place of the file's; None takes the file's.
+        transform: SQL of the route, over that of the file; None takes the file's.
     """
 
-    LATER = JobBlocks.LATER
     name: JobName | None = None
     topics: tuple[str, ...] | str | None = None
     table: TableSpec | str
     source: SourceSpec | None = None
     format: FormatSpec | None = None
     where: ExpressionText | None = None
+    transform: TransformSpec | None = None
     event_time: EventTimeSpec | None = None
     files: FilesSpec | None = None
     dirty: DirtySpec | None = None
@@ -334,10 +354,17 @@ class RouteSpec(JobBlocks):
         route: Name of the route; empty when its tables come from topics and name it.
         places: Where its table is written, for errors when columns are known only at the start;
             None where they are known before.
+        sql_places: Where its SQL is written; without a place where there is none.
     """
 
     route: str = ""
     places: Places | None = None
+    sql_places: SqlPlaces = SqlPlaces()
+
+    @property
+    def columns(self) -> tuple[ColumnSpec, ...] | None:
+        """Declared columns that are decoded; None takes them from a table or a registry."""
+        return self.table.columns if self.transform is None else self.transform.columns
 
     @property
     def start_at(self) -> StartAt:
@@ -362,6 +389,28 @@ class RouteSpec(JobBlocks):
         if self.source.table is not None:
             return "tables are read whole"
         return "tables with a key begin there" if self.table.keyed else "not given"
+
+    def reading_table(self) -> "RouteSpec | None":
+        """The route as long as it reads the table of `bootstrap`; None without one.
+
+        Columns have the names of that table. So their paths into payloads do not count.
+        """
+        first = self.source.bootstrap
+        if first is None:
+            return None
+        source = self.source.model_copy(
+            update={
+                "connection": first.connection or self.table.target.connection,
+                "topics": (first.table,),
+                "table": first.table,
+                "bootstrap": None,
+            }
+        )
+        columns = self.table.columns
+        if columns is not None:
+            columns = tuple(each.model_copy(update={"path": None}) for each in columns)
+        table = self.table.model_copy(update={"told_columns": columns})
+        return self.model_copy(update={"source": source, "table": table})
 
     @property
     def _wants_all(self) -> bool:

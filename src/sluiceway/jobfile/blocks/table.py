@@ -74,6 +74,9 @@ MetaField = Literal[
     "topic", "partition", "offset", "timestamp", "key", "key_text", "headers", "headers_text"
 ]
 FROM_REGISTRY = "from_registry"
+FROM_SQL = "from_sql"
+"""The table has the columns that `transform.sql` returns."""
+ColumnsOfSql = Literal["from_sql"]
 KeyOrigin = Literal["from_topic_key", "from_registry"]
 KeyFormat = Literal["json", "text", "int32", "int64", "registry"]
 KEYS_OF_ONE_COLUMN: Mapping[str, str] = {
@@ -158,16 +161,20 @@ class MetaColumn(Block):
 _DECLARED = TypeAdapter(tuple[ColumnSpec, ...], config=ConfigDict(strict=True, defer_build=True))
 
 
-def _columns(value: object) -> tuple[ColumnSpec, ...] | ColumnsFrom | None:
+def _columns(value: object) -> tuple[ColumnSpec, ...] | ColumnsFrom | ColumnsOfSql | None:
     if value == "from_table":
         return None
+    if value == FROM_SQL:
+        return "from_sql"
     if value == FROM_REGISTRY:
         return ColumnsFrom(from_registry=SubjectColumns())
     if isinstance(value, dict):
         return ColumnsFrom.model_validate(value)
     if isinstance(value, tuple) and value:
         return _DECLARED.validate_python(value)
-    choices = "`from_table`, `from_registry`, a list of columns, or {from_registry: changes}"
+    choices = (
+        "`from_table`, `from_registry`, `from_sql`, a list of columns, or {from_registry: changes}"
+    )
     raise wrong(choices, "write one of them")
 
 
@@ -221,8 +228,8 @@ class TableSpec(Block):
     """The table and what its columns hold.
 
     Attributes:
-        told_columns: Declared columns, or what differs from those of `subject`; None takes them
-            from the table.
+        told_columns: Declared columns, what differs from those of `subject`, or `from_sql`; None
+            takes them from the table.
         hive: Hive table; None if `iceberg` is given.
         iceberg: Iceberg table; None if `hive` is given.
         subject: Schema of a registry that gives the columns; None without one.
@@ -246,7 +253,7 @@ class TableSpec(Block):
     iceberg: IcebergTable | None = None
     subject: SubjectSpec | None = None
     told_columns: Annotated[
-        tuple[ColumnSpec, ...] | ColumnsFrom | None, BeforeValidator(_columns)
+        tuple[ColumnSpec, ...] | ColumnsFrom | ColumnsOfSql | None, BeforeValidator(_columns)
     ] = Field(default=None, alias="columns")
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
@@ -289,6 +296,11 @@ class TableSpec(Block):
     def columns(self) -> tuple[ColumnSpec, ...] | None:
         """Declared columns; None takes them from the table, or from `subject`."""
         return self.told_columns if isinstance(self.told_columns, tuple) else None
+
+    @property
+    def columns_of_sql(self) -> bool:
+        """Whether the table has the columns that `transform.sql` returns."""
+        return self.told_columns == FROM_SQL
 
     @property
     def changes(self) -> SubjectColumns:

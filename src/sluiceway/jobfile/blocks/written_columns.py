@@ -7,7 +7,9 @@ from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.table import FROM_REGISTRY
 from sluiceway.jobfile.positions import Path
 
-COLUMNS: Path = ("table", "columns")
+COLUMNS = ("table", "columns")
+INPUT_COLUMNS = ("transform", "columns")
+"""Columns that are decoded where SQL makes the rows of the table."""
 CHANGES: Path = (*COLUMNS, FROM_REGISTRY)
 
 
@@ -28,6 +30,17 @@ def written_columns(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str
         if isinstance(change, Mapping):
             yield (*CHANGES, "override", field), change
     yield from _listed((*CHANGES, "add"), changes.get("add"))
+
+
+def decoded_columns(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """As `written_columns`, of the columns that are decoded: with SQL they are not the table's."""
+    yield from written_columns(data)
+    yield from _listed(INPUT_COLUMNS, mapping(data, "transform").get("columns"))
+
+
+def decoded_path(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Path of the columns that are decoded."""
+    return INPUT_COLUMNS if "transform" in data else COLUMNS
 
 
 def written_name(path: Path, column: Mapping[str, Any]) -> object:

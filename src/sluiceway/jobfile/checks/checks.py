@@ -38,11 +38,18 @@ from sluiceway.jobfile.blocks.values import (
     is_plain_topic,
     parse_duration_ms,
 )
-from sluiceway.jobfile.blocks.written_columns import CHANGES, written_columns, written_name
+from sluiceway.jobfile.blocks.written_columns import (
+    CHANGES,
+    decoded_columns,
+    decoded_path,
+    written_columns,
+    written_name,
+)
 from sluiceway.jobfile.checks.key_checks import check_key
 from sluiceway.jobfile.checks.lake_checks import check_lake
 from sluiceway.jobfile.checks.subject_checks import check_subject
-from sluiceway.jobfile.checks.table_source_checks import check_table_source
+from sluiceway.jobfile.checks.table_source_checks import check_bootstrap, check_table_source
+from sluiceway.jobfile.checks.transform_checks import check_transform
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, Mark, quoted, undeclared
 from sluiceway.plugins import PluginGroup, plugin_names
@@ -149,6 +156,8 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
     yield from check_lake(data, positions)
     yield from check_key(data, positions)
     yield from check_table_source(data, positions)
+    yield from check_transform(data, positions)
+    yield from check_bootstrap(data, positions)
 
 
 def _items(data: object, *path: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -322,20 +331,22 @@ def _name_mark(positions: Positions, path: Path) -> Mark:
 
 
 def _check_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    for path, column in written_columns(data):
+    for path, column in decoded_columns(data):
         type_text = column.get("type")
         if "unit" in column and isinstance(type_text, str) and not may_hold_times(type_text):
             text = f"expected `unit` with types of times only, got {quoted(type_text)}"
             yield JobFileProblem(positions.key((*path, "unit")), text, "remove the unit")
 
 
-def _declared(data: Mapping[str, Any]) -> dict[str, str | None] | None:
+def _declared(
+    data: Mapping[str, Any], path: tuple[str, ...] = ("table", "columns")
+) -> dict[str, str | None] | None:
     """Types of the declared columns by lower-case name; None when the table decides."""
-    if not isinstance(mapping(data, "table").get("columns"), tuple):
+    if not isinstance(mapping(data, *path[:-1]).get(path[-1]), tuple):
         return None
     return {
         column["name"].lower(): column.get("type") if isinstance(column.get("type"), str) else None
-        for _, column in _items(data, "table", "columns")
+        for _, column in _items(data, *path)
         if isinstance(column.get("name"), str)
     }
 
@@ -433,7 +444,7 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
         text = "expected a partition that uses `event_time`, got none"
         yield JobFileProblem(positions.key(("event_time",)), text, "add one or remove the block")
     yield from _check_late(data, positions)
-    declared = _declared(data)
+    declared = _declared(data, decoded_path(data))
     block = mapping(data, "event_time")
     field = block.get("field")
     how = [key for key in ("unit", "format") if key in block]

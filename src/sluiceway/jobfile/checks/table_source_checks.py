@@ -17,6 +17,57 @@ _NOT_YET: tuple[tuple[Path, str], ...] = (
 )
 
 
+_BOOTSTRAP: Path = ("source", "bootstrap")
+_NOT_BOOTSTRAPPED: tuple[tuple[Path, str], ...] = (
+    (("ready",), "announced hours of a route that reads a table first"),
+    (("table", "key"), "a table with a `key` that reads a table first"),
+    (("table", "subject"), "columns of a registry for a route that reads a table first"),
+    (("format", "debezium"), "a change log for a route that reads a table first"),
+    (("format", "canal"), "a change log for a route that reads a table first"),
+    (("format", "maxwell"), "a change log for a route that reads a table first"),
+)
+
+
+def check_bootstrap(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
+    """Refuse what a route cannot have that reads a table before its topics.
+
+    Args:
+        data: The file as plain data; may be of the wrong shape.
+        positions: Where things stand.
+    """
+    source = mapping(data, "source")
+    first = mapping(source, "bootstrap")
+    if not first:
+        return
+    if not isinstance(source.get("topics"), tuple):
+        text = "expected a list of `topics` with `bootstrap`, got none"
+        yield JobFileProblem(positions.key(_BOOTSTRAP), text, "list the topics of the table's job")
+    if positions.has(("source", "start")):
+        text = "expected no `start` with `bootstrap`: the topics begin where the table ends"
+        yield JobFileProblem(positions.key(("source", "start")), text, "remove one of them")
+    own = mapping(data, "table", table_kind(data))
+    if str(own.get("name")).lower() == str(first.get("table")).lower():
+        text = f"expected another table than the route's own, got {quoted(str(first.get('table')))}"
+        at = positions.value((*_BOOTSTRAP, "table"))
+        yield JobFileProblem(at, text, "name the table that is read first")
+    named = first.get("connection", own.get("connection"))
+    known = mapping(data, "connections")
+    kinds = mapping(known, named).keys() if isinstance(named, str) else ()
+    if known and not {"metastore", "folder"} & set(kinds):
+        text = f"expected the metastore or folder of the table, got {quoted(str(named))}"
+        own_key = (*_BOOTSTRAP, "connection")
+        given = positions.has(own_key)
+        mark = positions.value(own_key) if given else positions.key(_BOOTSTRAP)
+        yield JobFileProblem(mark, text, "write `connection` of it into `bootstrap`")
+    if mapping(data, "table").get("evolution") in ("add_columns", "quarantine"):
+        text = "expected `fail` or `follow_table` where a table is read first"
+        yield JobFileProblem(positions.value(("table", "evolution")), text, "choose one")
+    for path, what in _NOT_BOOTSTRAPPED:
+        if positions.has(path):
+            text = f"not in this version: {what}"
+            yield JobFileProblem(positions.key(path), text, "remove it", not_yet=True)
+
+
 def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """Refuse what means something of topics only. Called once a route and load.
 

@@ -36,17 +36,17 @@ class ChoiceProblem:
 
 
 def row_columns(spec: RouteSpec) -> tuple[RowColumn, ...] | None:
-    """Declared columns in their order; None when they come from the table.
+    """Declared columns that are decoded, in order; None when they come from the table.
 
     Called once per route.
 
     Raises:
         JobFileError: A type is unknown, or a column or `where` is not valid.
     """
-    if spec.table.columns is None:
+    if spec.columns is None:
         return None
     keys = path_keys if spec.format.is_change_log else keys_below
-    columns = tuple(_row_column(column, keys) for column in spec.table.columns)
+    columns = tuple(_row_column(column, keys) for column in spec.columns)
     for problem in choice_problems(spec):
         place = ".".join(str(step) for step in problem.path)
         raise JobFileError(f"{place}: expected {problem.expected}; {problem.todo}")
@@ -67,7 +67,7 @@ def choice_problems(spec: RouteSpec) -> Iterator[ChoiceProblem]:
     Args:
         spec: The route.
     """
-    columns = spec.table.columns
+    columns = spec.columns
     yield from unread_policies(spec)
     yield from problems_of(None if columns is None else ReadColumns(columns), spec.where)
 
@@ -76,9 +76,10 @@ def unread_policies(spec: RouteSpec) -> Iterator[ChoiceProblem]:
     """Policies of a plug-in's format, which has its own rules and uses no policies."""
     if spec.format.plugin is None:
         return
-    for index, column in enumerate(spec.table.columns or ()):
+    block = "table" if spec.transform is None else "transform"
+    for index, column in enumerate(spec.columns or ()):
         for name, _ in _policy(column).settings():
-            path = ("table", "columns", index, name)
+            path = (block, "columns", index, name)
             text = f"no `{name}` with the format {spec.format.plugin[0]}"
             yield ChoiceProblem(path, text, "remove it")
 

@@ -28,6 +28,7 @@ from sluiceway.jobfile.compile.schema_formats import (
     json_options,
     protobuf_options,
 )
+from sluiceway.jobfile.compile.sql_rule import sql_rule
 from sluiceway.jobfile.compile.stores import login_options, route_stores, with_login
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.partitioners.registry import PartitionerChoice
@@ -196,6 +197,13 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
     columns = row_columns(spec)
     source = source_access(spec)
     text_keys = has_text_keys(source)
+    first = spec.reading_table()
+    if first is not None and text_keys:
+        raise JobFileError(
+            "a queue whose partitions have names cannot follow a table",
+            where="source.bootstrap",
+            hint="remove it: `start` says where the topics begin",
+        )
     return RouteConfig(
         job=spec.name,
         route=spec.route,
@@ -205,11 +213,12 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         source=source,
         format=format_choice(spec),
         catalog=_catalog_access(spec),
-        table=_table_options(spec, columns, text_keys=text_keys),
+        table=_table_options(spec, _written_columns(spec, columns), text_keys=text_keys),
         columns=None if columns is None else Schema(payload_fields(columns)),
         awaits_columns=None if spec.table.subject is None else spec,
         awaits_key=None if spec.table.key_origin is None else spec,
         choices=row_choices(columns, spec.where),
+        sql=sql_rule(spec),
         meta=_meta_columns(spec, text_keys=text_keys),
         event_time=_event_time_rule(spec),
         partitions=_partition_rules(spec),
@@ -232,7 +241,15 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         late=late_rule(spec),
         late_table=late_table(spec),
         key=key_rule(spec),
+        bootstrap=None if first is None else compile_route(first),
     )
+
+
+def _written_columns(
+    spec: RouteSpec, decoded: tuple[RowColumn, ...] | None
+) -> tuple[RowColumn, ...] | None:
+    """Columns of the table, before the SQL has said which they are."""
+    return decoded if spec.transform is None else None
 
 
 def figure_limits(spec: MetricsSpec) -> FigureLimits:
@@ -264,14 +281,22 @@ def why_no_rows(spec: RouteSpec) -> str | None:
     Called when a job file is checked, for routes without `choice_problems`. Columns from the table
     are checked when the route starts.
     """
-    return _row_problem(spec, _partition_rules(spec))
+    return _row_problem(spec, _rules_of_rows(spec))
+
+
+def _rules_of_rows(spec: RouteSpec) -> tuple[PartitionRule, ...]:
+    """Partition columns that decoded rows fill; the SQL fills those of columns."""
+    rules = _partition_rules(spec)
+    if spec.transform is None:
+        return rules
+    return tuple(each for each in rules if each.pattern is not None or each.constant is not None)
 
 
 def unfit_partition(spec: RouteSpec) -> int | None:
     """Number of the only partition column that `why_no_rows` reports, counted from 0; or None."""
     if _row_problem(spec, ()) is not None:
         return None
-    rules = _partition_rules(spec)
+    rules = _rules_of_rows(spec)
     unfit = (n for n, rule in enumerate(rules) if _row_problem(spec, (rule,)) is not None)
     return next(unfit, None)
 
@@ -300,7 +325,8 @@ def why_no_files(spec: RouteSpec) -> str | None:
     if spec.table.hive is None:
         return None
     text_keys = has_text_keys(source_access(spec))
-    options = _table_options(spec, row_columns(spec), text_keys=text_keys)
+    columns = _written_columns(spec, row_columns(spec))
+    options = _table_options(spec, columns, text_keys=text_keys)
     named = options.file_format is not None
     return why_not_created(options if named else replace(options, compression=None))
 
@@ -394,7 +420,7 @@ def source_access(spec: RouteSpec) -> SourceAccess:
 def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
     """How a table is reached that a route reads; of its columns only the route's."""
     connection = spec.source_connection
-    columns = spec.table.columns
+    columns = spec.columns
     wanted: tuple[str, ...] = ()
     if columns is not None and not Evolution(spec.table.evolution).follows:
         fields = payload_fields(row_columns(spec) or ())

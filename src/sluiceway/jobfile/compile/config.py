@@ -14,7 +14,8 @@ from sluiceway.jobfile.blocks.values import is_lake_name, is_table_name
 from sluiceway.jobfile.compile.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.jobfile.compile.ready_rule import LineageRule, ReadyRule
 from sluiceway.jobfile.compile.retention import RetentionRule
-from sluiceway.ledger.folding.fold_state import Subscription
+from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.ledger.folding.fold_state import FoldState, Subscription
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sinks.table_options import TableOptions
@@ -48,7 +49,10 @@ class RouteConfig:
         awaits_columns: The job file as the route sees it, where a registry gives its columns, which
             each START fills in; None where it has all columns.
         awaits_key: Likewise, where a registry or the topic gives the key.
+        bootstrap: The route as long as it reads a table in place of its topics; None without one.
         choices: How rows are made from them.
+        sql: SQL that makes the rows of the table from these; None writes them as they are.
+        sql_columns: Columns that the SQL returns; None before the route has started.
         left_out: Names, in lower case, of columns that are never read from the payload, whatever
             columns the table gets.
         interval_s: Seconds from one commit to the next.
@@ -89,6 +93,8 @@ class RouteConfig:
     interval_s: float
     straggler_timeout_s: float
     choices: RowChoices = NO_CHOICES
+    sql: SqlRule | None = None
+    sql_columns: Schema | None = None
     left_out: frozenset[str] = frozenset()
     max_rate_per_s: int | None = None
     max_unpublished: int = 100
@@ -109,6 +115,19 @@ class RouteConfig:
     key: KeyRule | None = None
     awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
     awaits_key: RouteSpec | None = field(default=None, hash=False, repr=False)
+    bootstrap: "RouteConfig | None" = field(default=None, hash=False, repr=False)
+
+    def at(self, fold: FoldState) -> "RouteConfig":
+        """What is read now: a route that follows a table first does until that is handed over.
+
+        A route that has read topics before goes on with them.
+        """
+        first = self.bootstrap
+        if first is None:
+            return self
+        known = [state for (topic, _), state in fold.sources.items() if topic in first.topics]
+        handed_over = all(state.retired for state in known) and bool(fold.sources)
+        return self if handed_over else first
 
     @property
     def group(self) -> str:

@@ -51,7 +51,9 @@ def surely_fits(spec: RouteSpec) -> bool:
     table, hive = spec.table, spec.table.hive
     if hive is not None and hive.file_format not in (None, PARQUET):
         return False
-    if spec.where is not None or table.keyed or table.evolution != "fail":
+    if spec.where is not None or spec.transform is not None:
+        return False
+    if table.keyed or table.evolution != "fail":
         return False
     if spec.format.json_ is None or not _is_plain_json(spec.format.json_):
         return False

@@ -17,6 +17,9 @@ from sluiceway.ledger.operator_records import (
 )
 from sluiceway.ledger.records import PinnedPartition, Record, SourcesRecord
 
+HANDED_OVER = "handed_over"
+"""`PinnedPartition.how` of a topic that begins where a table ends."""
+
 
 def check_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
     """Refuse a source partition that has its pin already, or a key of another kind."""
@@ -25,6 +28,7 @@ def check_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
         only = all(pin.retired for pin in body.partitions)
         same = fold.subscription == Subscription(body.topics, body.pattern, body.start)
         require(only and same, "rule 22", f"slot {record.seq} does more than retire")
+    _check_hand_over(fold, body, record)
     kinds = {topic: type(key) for topic, key in fold.sources}
     for pin in body.partitions:
         known = fold.sources.get((pin.topic, pin.partition))
@@ -37,6 +41,20 @@ def check_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
         require(pin.start >= 0, "rule 5", f"{where} starts at {pin.start}")
         kind = kinds.setdefault(pin.topic, type(pin.partition))
         require(kind is type(pin.partition), "rule 5", f"{where} has a key of another kind")
+
+
+def _check_hand_over(fold: FoldState, body: SourcesRecord, record: Record) -> None:
+    """A table is retired in the record that pins what comes after it: never both, never neither."""
+    pinned = [pin for pin in body.partitions if not pin.retired]
+    handed = [pin for pin in pinned if pin.how == HANDED_OVER]
+    if body.because is None:
+        require(not handed, "rule 5", f"slot {record.seq} is handed over by no table")
+        return
+    live = {key for key, known in fold.sources.items() if not known.retired}
+    retired = {(pin.topic, pin.partition) for pin in body.partitions if pin.retired}
+    ledgers = {fold.sources[key].topic_id for key in retired & live}
+    exact = retired == live and ledgers == {body.because.ledger} and handed == pinned
+    require(exact, "rule 5", f"slot {record.seq} does not leave the table that hands over")
 
 
 def apply_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:

@@ -1,0 +1,326 @@
+"""SQL of routes in Spark: what it returns, and its jobs over landed files."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext, TaskContext
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession, functions
+from pyspark.sql import types as spark
+
+from sluiceway import __version__
+from sluiceway.driver.hdfs_tokens import HdfsTokens
+from sluiceway.driver.spark.spark_errors import cause_of
+from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
+from sluiceway.driver.spark.sql_plan import (
+    NOT_BY_ROW,
+    NoGuardError,
+    RefusedSqlError,
+    SqlPlans,
+)
+from sluiceway.driver.spark.sql_types import NoHiveTypeError, hive_type, spark_type
+from sluiceway.errors import (
+    JobFileError,
+    RunnerLostError,
+    TaskFailedError,
+    UnhealthyEnvironmentError,
+)
+from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
+from sluiceway.jobfile.blocks.transform import INPUT
+from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.schedule.sql_engine import (
+    NotGuardedError,
+    SqlAnswer,
+    SqlDataError,
+    SqlEngine,
+    SqlJob,
+)
+from sluiceway.types.schema import Schema
+from sluiceway.types.strict_json import decode, encode
+from sluiceway.worker.landing import AT, carried_fields
+from sluiceway.worker.plan import TaskResult
+from sluiceway.worker.sql_task import SqlProblem, SqlTask, run_sql_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_BROADCAST_BYTES = 256 << 20
+"""Largest small table that is sent to all tasks."""
+
+_ANSWER = "answer binary"
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    # Plans are small and known: no stage waits for another.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": str(MOST_BROADCAST_BYTES),
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.shuffle.partitions": "1",
+}
+_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]\s*(.*)")
+# Classes of Spark's errors that a value in a row causes.
+_BY_VALUES = ("22", "23", "21", "42K", "P0001")
+_WAIT_S = 0.1
+
+
+class SparkSql(SqlEngine):
+    """A `SqlEngine` of one Spark application. Spark SQL starts with the first route that has SQL.
+
+    Args:
+        context: Context of the epochs.
+        name: Begins the names of its job groups.
+        tokens: For tasks on other machines; None where they need none.
+    """
+
+    def __init__(self, context: SparkContext, name: str, tokens: HdfsTokens | None = None) -> None:
+        self._context = context
+        self._name = name
+        self._tokens = tokens
+        self._lock = threading.Lock()
+        self._sessions: dict[SqlRule, SparkSession] = {}
+
+    def columns(self, rule: SqlRule, decoded: Schema) -> tuple[tuple[str, str], ...]:
+        """See `SqlEngine.columns`."""
+        try:
+            with self._lock:
+                session = self._session(rule)
+                rows = session.createDataFrame(self._context.emptyRDD(), _schema(decoded))
+                frame = self._query(session, rule, rows.observe(Observation(), _counted()), decoded)
+                plans = SqlPlans(session)
+                self._carrying(plans, rule, frame, ())
+                return _columns(rule, frame)
+        except (Py4JNetworkError, Py4JError, OSError) as error:
+            raise _lost(error) from error
+
+    def run(self, job: SqlJob, check: Callable[[], None]) -> SqlAnswer:
+        """See `SqlEngine.run`."""
+        tag = f"{self._name}-sql-{uuid4().hex[:8]}"
+        found: list[SqlAnswer | BaseException] = []
+        runner = threading.Thread(target=self._run_into, args=(job, tag, found), daemon=True)
+        runner.start()
+        try:
+            while runner.is_alive():
+                runner.join(_WAIT_S)
+                check()
+        except BaseException:
+            self._context.cancelJobsWithTag(tag)
+            raise
+        (answer,) = found
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _run_into(self, job: SqlJob, tag: str, found: list[SqlAnswer | BaseException]) -> None:
+        try:
+            found.append(self._run(job, tag))
+        except NoGuardError as error:
+            found.append(NotGuardedError(str(error)))
+        except (Py4JJavaError, PySparkException) as error:
+            found.append(_failure_of(error))
+        except (Py4JNetworkError, Py4JError, OSError) as error:
+            found.append(_lost(error))
+        except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits
+            found.append(error)
+
+    def _run(self, job: SqlJob, tag: str) -> SqlAnswer:
+        read = Observation()
+        task, route = job.task, job.task.plan.route
+        with self._lock:
+            session = self._session(job.rule)
+            carried = [each.name for each in carried_fields(route)]
+            rows = self._landed(session, job).observe(read, _counted())
+            frame = self._query(session, job.rule, rows, job.decoded)
+            plans = SqlPlans(session)
+            found = self._carrying(plans, job.rule, frame, carried)
+            if job.guarded:
+                found = plans.frame(plans.guarded(found))
+        if job.guarded:
+            problems = tuple(
+                SqlProblem(job.rule.places.place(each.index), f"`{each.text}` cannot be computed")
+                for each in plans.may_fail
+            )
+            task = SqlTask(task.plan, task.first_splits, task.landed, problems)
+        layout = route.layout
+        about = f"{layout.route}: SQL of epoch {task.plan.epoch}"
+        label = JobLabel(f"{self._name}-sql", about, tag)
+        tokens = None
+        if self._tokens is not None:
+            tokens = self._tokens.delegation_tokens([(layout.table_root, route.stores)])
+        write = partial(write_batches, __version__, tokens, task)
+        with labelled(self._context, label):
+            answers = found.mapInArrow(write, _ANSWER).collect()
+        results = tuple(decode(bytes(each[0]), TaskResult) for each in answers)
+        return SqlAnswer(results, int(read.get["rows"]))
+
+    def _session(self, rule: SqlRule) -> SparkSession:
+        """The session of a route: its names and settings are its own."""
+        found = self._sessions.get(rule)
+        if found is None:
+            found = SparkSession(self._context).newSession()
+            for name, value in _SETTINGS.items():
+                found.conf.set(name, value)
+            found.conf.set("spark.sql.session.timeZone", rule.timezone)
+            self._sessions[rule] = found
+        return found
+
+    def _landed(self, session: SparkSession, job: SqlJob) -> DataFrame:
+        fields = [
+            spark.StructField(each.name, spark_type(each.type)) for each in job.decoded.fields
+        ]
+        carried = [
+            spark.StructField(each.name, _arrow_type(each.type))
+            for each in carried_fields(job.task.plan.route)
+        ]
+        paths = [f"file://{path}" if path.startswith("/") else path for _, path in job.task.landed]
+        rows = session.read.schema(spark.StructType([*fields, *carried])).parquet(*paths)
+        if job.first:
+            rows = rows.where(functions.col(AT) >= job.first)
+        return rows if job.last is None else rows.where(functions.col(AT) <= job.last)
+
+    def _query(
+        self, session: SparkSession, rule: SqlRule, rows: DataFrame, decoded: Schema
+    ) -> DataFrame:
+        names = [f"`{each.name}`" for each in decoded.fields]
+        rows.select(*names).createOrReplaceTempView(INPUT)
+        try:
+            return session.sql(rule.sql)
+        except (ParseException, AnalysisException) as error:
+            raise _wrong(rule, error) from error
+
+    def _carrying(
+        self, plans: SqlPlans, rule: SqlRule, frame: DataFrame, carried: Sequence[str]
+    ) -> DataFrame:
+        try:
+            plan = plans.analyzed(frame)
+            plans.check_analyzed(plan)
+            found = plans.frame(plans.carrying(plan, carried))
+            plans.check_executed(found)
+        except RefusedSqlError as error:
+            raise JobFileError(
+                error.message, where=rule.places.place(error.index), hint=NOT_BY_ROW
+            ) from error
+        return found
+
+
+def write_batches(
+    version: str,
+    tokens: DelegationTokens | None,
+    task: SqlTask,
+    batches: "Iterator[pa.RecordBatch]",
+) -> "Iterator[pa.RecordBatch]":
+    """Write the rows of one Spark task. Called once per attempt, in a Python worker.
+
+    Raises:
+        UnhealthyEnvironmentError: The driver is of another version.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - the driver does without it
+
+    if version != __version__:
+        raise UnhealthyEnvironmentError(
+            f"this executor has sluiceway {__version__}, its driver {version}"
+        )
+    if tokens is not None:
+        hold_tokens(tokens)
+    context = TaskContext.get()
+    number = 0 if context is None else context.partitionId()
+    answer = encode(run_sql_task(task, number, batches))
+    yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
+
+
+def _counted() -> Any:
+    return functions.count(functions.lit(1)).alias("rows")
+
+
+def _schema(decoded: Schema) -> spark.StructType:
+    return spark.StructType(
+        [spark.StructField(each.name, spark_type(each.type)) for each in decoded.fields]
+    )
+
+
+def _arrow_type(kind: "pa.DataType") -> spark.DataType:
+    import pyarrow as pa  # noqa: PLC0415 - loaded with the first landed file
+    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - likewise
+
+    if pa.types.is_dictionary(kind):
+        return spark.StringType()
+    if pa.types.is_timestamp(kind):
+        return spark.TimestampType()
+    found: spark.DataType = from_arrow_type(kind)
+    return found
+
+
+def _columns(rule: SqlRule, frame: DataFrame) -> tuple[tuple[str, str], ...]:
+    found: dict[str, tuple[str, str]] = {}
+    where = rule.places.place(None)
+    for each in frame.schema.fields:
+        if each.name.lower() in found:
+            raise JobFileError(
+                f"the SQL returns two columns `{each.name}`",
+                where=where,
+                hint="rename one: AS name",
+            )
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,127}", each.name):
+            raise JobFileError(
+                f"the SQL returns a column `{each.name[:100]}`, which no table can have",
+                where=where,
+                hint="give it a name of letters, digits and `_`: AS name",
+            )
+        try:
+            found[each.name.lower()] = (each.name, hive_type(each.dataType))
+        except NoHiveTypeError as error:
+            raise JobFileError(
+                f"the column `{each.name}` of the SQL has the type {error}, which no table has",
+                where=where,
+                hint=f"write CAST(... AS STRING) AS {each.name}, or another type",
+            ) from error
+    return tuple(found.values())
+
+
+def _wrong(rule: SqlRule, error: PySparkException) -> JobFileError:
+    """The problem of a query, at its place in the job file."""
+    text = str(error)
+    message = text.partition("\n")[0].partition(" SQLSTATE")[0]
+    index = _index_of(rule.sql, error, text)
+    return JobFileError(
+        f"Spark refuses the SQL: {message[:400]}",
+        where=rule.places.place(index),
+        hint="correct it; tables and functions are declared under `transform`",
+    )
+
+
+def _index_of(sql: str, error: PySparkException, text: str) -> int | None:
+    contexts = error.getQueryContext() or []
+    for context in contexts:
+        return int(context.startIndex())
+    if (found := _PLACE.search(text)) is not None:
+        lines = sql.split("\n")[: int(found[1]) - 1]
+        return sum(len(line) + 1 for line in lines) + int(found[2])
+    return None
+
+
+def _failure_of(error: BaseException) -> BaseException:
+    """What the failure of a job means: a value, or its tasks."""
+    text = str(error)
+    found = _CONDITION.search(text)
+    state = re.search(r"SQLSTATE: ([0-9A-Z]{5})", text)
+    by_value = state is not None and state[1].startswith(_BY_VALUES)
+    if "PythonException" in text and "ModuleNotFoundError" not in text:
+        by_value = True
+    if by_value:
+        message = cause_of(error) if found is None else f"[{found[1]}] {found[2]}"
+        return SqlDataError(message[:300])
+    return TaskFailedError(f"the job of the SQL died: {cause_of(error)}")
+
+
+def _lost(error: BaseException) -> RunnerLostError:
+    return RunnerLostError(
+        f"Spark's JVM does not answer any more: {type(error).__name__}",
+        hint="start the job again; it goes on from the ledger",
+    )

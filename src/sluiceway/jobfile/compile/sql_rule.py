@@ -1,0 +1,81 @@
+"""The SQL of a route, as its driver gets it."""
+
+from dataclasses import dataclass
+
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.blocks.transform import SqlFunction, SqlPlaces
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRule:
+    """A Python function that the SQL calls.
+
+    Attributes:
+        name: Its name in the SQL.
+        place: `module:function`.
+        returns: Hive type of what it returns.
+        vectorised: Whether it gets a pandas series for each argument, not one row's values.
+    """
+
+    name: str
+    place: str
+    returns: str
+    vectorised: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionRule:
+    """A small table that the SQL joins.
+
+    Attributes:
+        name: Its name in the SQL.
+        table: `database.table` in the catalog of the route's table.
+        refresh_s: How old its rows may be, in seconds.
+    """
+
+    name: str
+    table: str
+    refresh_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SqlRule:
+    """What a route does with decoded rows before they are written.
+
+    Attributes:
+        sql: The query.
+        timezone: Time zone of the SQL.
+        of_table: Whether the table says its columns; else it has those of the SQL.
+        places: Where the SQL is written.
+    """
+
+    sql: str
+    timezone: str
+    tables: tuple[DimensionRule, ...]
+    functions: tuple[FunctionRule, ...]
+    of_table: bool
+    places: SqlPlaces
+
+
+def sql_rule(spec: RouteSpec) -> SqlRule | None:
+    """The SQL of a route; None without one."""
+    found = spec.transform
+    if found is None:
+        return None
+    return SqlRule(
+        sql=found.sql,
+        timezone=found.timezone,
+        tables=tuple(
+            DimensionRule(name, each.table, each.refresh_ms / 1000)
+            for name, each in found.tables.items()
+        ),
+        functions=tuple(_function(name, each) for name, each in found.functions.items()),
+        of_table=not spec.table.columns_of_sql,
+        places=spec.sql_places,
+    )
+
+
+def _function(name: str, found: SqlFunction) -> FunctionRule:
+    vectorised = found.pandas is not None
+    place = found.pandas or found.python or ""
+    return FunctionRule(name, place, found.returns, vectorised=vectorised)

@@ -1,0 +1,119 @@
+"""Columns that a route's SQL returns: put into the route at each START."""
+
+from dataclasses import replace
+
+from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
+from sluiceway.jobfile.compile.compile import META_TYPES
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.route.route_context import RouteParts
+from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.sinks.registry import open_sink
+from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.schema import Field, Schema
+
+
+def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
+    """A route as it starts: with the columns that its SQL returns now.
+
+    Called at each START. A route without SQL stays as it is.
+
+    Raises:
+        JobFileError: The SQL is wrong, does not work row by row, or returns what no table has.
+        UnhealthyEnvironmentError: What runs the tasks cannot run SQL.
+    """
+    if config.sql is None:
+        return config, parts
+    if parts.sql is None:
+        raise UnhealthyEnvironmentError(
+            "the route has SQL, and its tasks do not run in Spark",
+            where=config.sql.places.place(None),
+            hint="run it with `sluiceway run`, or remove `transform`",
+        )
+    completed = sql_columns(config, config.sql, parts.sql)
+    if completed == config:
+        return config, parts
+    sink = open_sink(completed.catalog, completed.table)
+    parts.sink.close()
+    return completed, replace(parts, sink=sink)
+
+
+def decoded_columns(config: RouteConfig) -> Schema:
+    """Columns of the rows that the SQL reads as `input`."""
+    if config.choices.columns:
+        return Schema(tuple(each.field for each in config.choices.columns))
+    return config.columns or Schema(())
+
+
+def sql_columns(config: RouteConfig, rule: SqlRule, engine: SqlEngine) -> RouteConfig:
+    """The route with the columns of its SQL; see `with_sql_columns`."""
+    if config.columns is None:
+        raise JobFileError(
+            "the columns that the SQL reads are not declared",
+            where=rule.places.place(None),
+            hint="list them: transform.columns",
+        )
+    found = engine.columns(rule, decoded_columns(config))
+    schema = Schema(tuple(Field(name, parse_hive_type(kind)) for name, kind in found))
+    _check_partitions(config, rule, schema)
+    if rule.of_table:
+        return replace(config, sql_columns=schema)
+    folders = {each.name.lower() for each in config.table.partition_columns}
+    in_files = config.table.lake is not None
+    rows = (each for each in schema.fields if in_files or each.name.lower() not in folders)
+    meta = (Field(each.column, META_TYPES[each.kind]) for each in config.meta)
+    kinds = {each.name.lower(): format_hive_type(each.type) for each in schema.fields}
+    columns = {rule.name: rule.column for rule in config.partitions}
+    table = replace(
+        config.table,
+        schema=Schema((*rows, *meta)),
+        partition_columns=tuple(
+            replace(each, hive_type=kinds.get((columns[each.name] or "").lower(), "string"))
+            for each in config.table.partition_columns
+        ),
+    )
+    return replace(config, sql_columns=schema, table=table)
+
+
+def _check_partitions(config: RouteConfig, rule: SqlRule, schema: Schema) -> None:
+    names = {each.name.lower() for each in schema.fields}
+    for part in config.partitions:
+        if part.column is not None and part.column.lower() not in names:
+            raise JobFileError(
+                f"the table is partitioned by {part.column}, which the SQL does not return",
+                where=rule.places.place(None),
+                hint=f"add it to the SELECT; it returns {', '.join(sorted(names))}"[:400],
+            )
+    for meta in config.meta:
+        if meta.column.lower() in names:
+            raise JobFileError(
+                f"the SQL returns a column {meta.column}, and so is a meta column called",
+                where=rule.places.place(None),
+                hint="rename one of them",
+            )
+
+
+def _types(schema: Schema, left_out: set[str]) -> dict[str, str]:
+    types = {each.name.lower(): format_hive_type(each.type) for each in schema.fields}
+    return {name: kind for name, kind in types.items() if name not in left_out}
+
+
+def check_table_columns(config: RouteConfig, table: Schema, where: str) -> None:
+    """Require that a table that says its columns has those of the SQL.
+
+    Raises:
+        JobFileError: It has others; says which.
+    """
+    if config.sql is None or config.sql_columns is None or not config.sql.of_table:
+        return
+    folders = {each.name.lower() for each in config.partitions if not each.in_files}
+    meta = {each.column.lower() for each in config.meta}
+    returned, held = _types(config.sql_columns, folders), _types(table, meta)
+    for name in sorted({*returned, *held}):
+        if returned.get(name) != held.get(name):
+            raise JobFileError(
+                f"the column {name} is {held.get(name, 'missing')} in the table {where} and "
+                f"{returned.get(name, 'missing')} in the SQL",
+                where=config.sql.places.place(None),
+                hint="return the table's columns: CAST(... AS TYPE) AS name",
+            )
