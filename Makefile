@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
-# Where Python is told to keep no compiled modules, each command would compile ours anew.
+# Where Python is told to keep no compiled modules, each command would compile ours again.
 unexport PYTHONDONTWRITEBYTECODE
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/pyproject.toml
 
@@ -112,7 +112,7 @@ house: $(STAMP) ## Count names, rooms, cycles and words that the rules of the ho
 docs: $(STAMP) ## Write docs/reference and what other pages show of data
 	@cd tests && ../$(BIN)/python -m tools.type_pages
 
-lock: $(STAMP) ## Resolve the lock anew
+lock: $(STAMP) ## Resolve the lock again
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock

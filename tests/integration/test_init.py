@@ -95,7 +95,7 @@ def test_field_that_is_no_time_is_refused_with_those_that_are(
     assert run_command(["init", topic, "--event-time", "price", "--yes"]) == 2
     told = capsys.readouterr().err
     assert "`price` cannot say when a row happened: 2 decimals at most" in told
-    assert "those that can: at, when, $record_time" in told
+    assert "these can: at, when, $record_time" in told
     assert not Path(f"{topic}.yaml").exists()
 
 
@@ -278,7 +278,7 @@ def test_rows_without_a_key_of_their_own_leave_a_doubt(topic: str, lake: Lake) -
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--key", "nr"], "no row has a field `nr`\nhint: those that rows have: id, at, "),
+        (["--key", "nr"], "no row has a field `nr`\nhint: rows have: id, at, "),
         (["--key", "id,"], "--key has a column without a name"),
         (["--key", "from_topic_key"], "no record has a key"),
         (["--key", "id", "--ready"], "has no hours that are complete"),

@@ -95,7 +95,7 @@ def _wrong(realm: OwnRealm, kind: str, folder: Path) -> KerberosLogin:
         ("missing", "`kerberos.keytab`"),
         ("another's", "`klist -kt`"),
         ("unknown", "`kerberos.principal`"),
-        ("old", "exported anew"),
+        ("old", "exported again"),
         ("text", "no keytab"),
     ],
 )

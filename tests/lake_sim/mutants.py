@@ -66,8 +66,8 @@ def property_apart(self: LakeTable, table: Any, request: Any) -> str:
 
 def answer_believed(self: LakePublisher, batch: LakeBatch, view: LogView) -> None:
     """Sent is done: nobody looks."""
-    look = self._look(view.log)
-    self._note(look, view)
+    look = self._read_table(view.log)
+    self._go_on_at(look, view)
     if look.next_slot != batch.first:
         batch = _NEXT(view, look.next_slot, view.over)
         if not batch.is_due:

@@ -84,7 +84,7 @@ def test_cut_ticket_cache_has_no_ticket(tmp_path: Path) -> None:
     ("said", "todo"),
     [
         ("kinit: Clock skew too great while getting initial credentials", "clock"),
-        ("kinit: Preauthentication failed while getting initial credentials", "exported anew"),
+        ("kinit: Preauthentication failed while getting initial credentials", "exported again"),
         ("kinit: Keytab contains no suitable keys for a@R while getting", "klist -kt"),
         (
             "kinit: Client 'a@R' not found in Kerberos database while getting initial credentials",

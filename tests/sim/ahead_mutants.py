@@ -37,7 +37,7 @@ _REACT = JobLoop._react
 def commit_at_once(loop: JobLoop) -> None:
     """Begin the commit of the next epoch while that of the one before is under way."""
     due = [route_slot for route_slot in loop._route_slots if route_slot.staged is not None]
-    views = loop._look(due)
+    views = loop._read_sources(due)
     for route_slot in due:
         staged, route_slot.staged = route_slot.staged, None
         view = views.get(route_slot.session.config.source)

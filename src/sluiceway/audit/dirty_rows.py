@@ -86,13 +86,13 @@ class DirtyRows:
         found = cls(ledger)
         for record, raw in ledger.records():
             found.fold.apply(record, raw)
-            found._take(record)
+            found._apply(record)
         found.lanes = [
             Lane(found.fold.lanes.lanes[each.record.lane], each.record) for each in found.lanes
         ]
         return found
 
-    def _take(self, record: Record) -> None:
+    def _apply(self, record: Record) -> None:
         body = record.body
         if isinstance(body, LaneRecord):
             self.lanes.append(Lane(self.fold.lanes.lanes[body.lane], body))

@@ -248,7 +248,7 @@ class Verifier:
         """Removed files may be gone; their replacements hold as many rows."""
         self._let_go(record.partition)
         for file in record.added:
-            self._take(file, record.partition)
+            self._count_file(file, record.partition)
 
     def _check_swap(self, record: SwapRecord) -> None:
         """Removed files may be gone; others stand for their rows, perhaps more or fewer."""
@@ -256,7 +256,7 @@ class Verifier:
         for each in record.partitions:
             self._let_go(each.partition)
             for file in each.live:
-                self._take(file, each.partition)
+                self._count_file(file, each.partition)
         self._check_dirty_files(record.dirty_files)
 
     def _let_go(self, partition: str) -> None:
@@ -266,7 +266,7 @@ class Verifier:
             self.report.rows -= int(file.rows)
             self._missing.pop(self._layout.final(file.final), None)
 
-    def _take(self, file: FileRecord, partition: str) -> None:
+    def _count_file(self, file: FileRecord, partition: str) -> None:
         self.report.files += 1
         self.report.rows += int(file.rows)
         self._live.setdefault(partition, []).append(file)
@@ -285,7 +285,7 @@ class Verifier:
     def _check_files(self, record: EpochRecord) -> None:
         report = self.report
         for file in record.files:
-            self._take(file, self._partition_of(file))
+            self._count_file(file, self._partition_of(file))
         self._check_dirty_files(record.dirty_files)
         for file in record.late_files:
             report.late_files += 1

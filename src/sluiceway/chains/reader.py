@@ -159,7 +159,7 @@ class TableReader(SplitReader):
     ) -> SourceBatch | None:
         before = self._spans(place)
         place.look_s = 0.0
-        self._look(place)
+        self._read_ledger(place)
         after = self._spans(place)
         if _paths(before) == _paths(after):
             if isinstance(error, StorageUnavailableError):
@@ -183,7 +183,7 @@ class TableReader(SplitReader):
     def _plan(self, place: _Place) -> bool:
         """Map the next rows to files; whether there are any."""
         if self._stop(place) <= place.at:
-            self._look(place)
+            self._read_ledger(place)
         spans = self._spans(place)
         if spans:
             place.batches = self._batches(spans)
@@ -194,7 +194,7 @@ class TableReader(SplitReader):
         stop = place.split.stop_offset
         return end if stop is None else min(end, stop)
 
-    def _look(self, place: _Place) -> None:
+    def _read_ledger(self, place: _Place) -> None:
         """Read the ledger on, now and then."""
         if time.monotonic() < place.look_s:
             return

@@ -58,15 +58,15 @@ class Supervisor:
             began = time.monotonic()
             code = self._run_once()
             if code in _FINAL_CODES or self._told.is_set():
-                self._note("ended", code)
+                self._write_state("ended", code)
                 self._log.info("driver_ended", exit_code=code, starts=self._starts)
                 return code
             if time.monotonic() - began > _HEALTHY_AFTER_S:
                 pause_s = FIRST_PAUSE_S
-            self._note("waiting", code)
+            self._write_state("waiting", code)
             self._log.warning("driver_died", exit_code=code, next_start_in_s=pause_s)
             if self._waited(pause_s):
-                self._note("ended", code)
+                self._write_state("ended", code)
                 return code
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -98,7 +98,7 @@ class Supervisor:
             self._log.warning("driver_not_started", error=str(error))
             return _NOT_STARTED
         self._starts += 1
-        self._note("running", None)
+        self._write_state("running", None)
         if self._told.is_set():
             # The signal came between the two.
             self._driver.send_signal(signal.SIGTERM)
@@ -108,7 +108,7 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 self._look()
 
-    def _note(self, state: str, code: int | None) -> None:
+    def _write_state(self, state: str, code: int | None) -> None:
         driver = self._driver
         runs = identity_of(driver.pid) if driver is not None and state == "running" else None
         made = DriverState(state, self._starts, code, now_ms(), runs)  # type: ignore[arg-type]

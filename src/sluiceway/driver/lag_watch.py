@@ -73,9 +73,9 @@ class LagWatch:
             if session.meter.ends and (status.state in _BESIDE or _lag_is_open(status)):
                 by_access.setdefault(session.config.source, []).append((session, status))
         for routes in by_access.values():
-            self._look_at(routes)
+            self._read_lags(routes)
 
-    def _look_at(self, routes: list[_ObservedRoute]) -> None:
+    def _read_lags(self, routes: list[_ObservedRoute]) -> None:
         beside = [session for session, status in routes if status.state in _BESIDE]
         ends = {session.config.route: session.meter.ends for session, _ in routes}
         client = None

@@ -109,26 +109,28 @@ class JobLoop:
         process_clock().now_us()
         try:
             while not self._parts.stop.requested() and self._some_left():
-                self._settle(0.0)
+                self._process_done(0.0)
                 self._commit_staged()
                 self._discover()
-                self._note()
+                self._publish_states()
                 self._start_due()
-                turn_lanes(self._route_slots, self._pool, partial(self._settle, _COMMIT_GRACE_S))
+                turn_lanes(
+                    self._route_slots, self._pool, partial(self._process_done, _COMMIT_GRACE_S)
+                )
                 if not self._epoch():
                     self._pause()
-            self._settle(None)
+            self._process_done(None)
             while any(route_slot.staged is not None for route_slot in self._route_slots):
                 self._commit_staged()
-                self._settle(None)
+                self._process_done(None)
             for route_slot in self._route_slots:
                 if route_slot.session.started and route_slot.state is not RouteState.HALTED:
                     route_slot.work = self._pool.submit(route_slot.session.finish_effects)
-            self._settle(None)
+            self._process_done(None)
         finally:
             for route_slot in self._route_slots:
                 route_slot.next_try_ms = None
-            self._note()
+            self._publish_states()
             self._status_files.close()
             # Closing may wait for the catalog, so all routes close in parallel.
             leaving = [
@@ -156,7 +158,7 @@ class JobLoop:
         """States of all routes now. Any thread may ask; the loop does not wait for it."""
         return self._parts.board.snapshot()
 
-    def _note(self) -> None:
+    def _publish_states(self) -> None:
         """Publish the routes' states, and that the loop goes round."""
         for route_slot in self._route_slots:
             state, error = route_slot.shown()
@@ -205,7 +207,7 @@ class JobLoop:
             route_slot for route_slot in self._discovered.values() if route_slot.topics is not None
         ]
         # They wait for the running commit, and for no other one.
-        self._settle(
+        self._process_done(
             _COMMIT_GRACE_S, [route_slot for route_slot in changed if route_slot.ahead is not None]
         )
         for route_slot in changed:
@@ -251,13 +253,13 @@ class JobLoop:
         starting += self._try_halted()
         # The first epoch waits for all routes; later ones do not wait long for new routes.
         first = not self._count(RouteState.RUNNING)
-        self._settle(_START_WAIT_S if first else _COMMIT_GRACE_S, starting)
+        self._process_done(_START_WAIT_S if first else _COMMIT_GRACE_S, starting)
 
     def _try_halted(self) -> list[RouteSlot]:
         """Start halted routes whose pause is over. A START fences, so topics are read before."""
         starting = []
         due = [s for s in self._route_slots if s.state is RouteState.HALTED and s.free()]
-        views = self._look(due)
+        views = self._read_sources(due)
         for route_slot in due:
             config = route_slot.session.config
             view = views.get(config.source)
@@ -272,7 +274,7 @@ class JobLoop:
                 starting.append(route_slot)
         return starting
 
-    def _settle(
+    def _process_done(
         self, timeout_s: float | None, route_slots: Iterable[RouteSlot] | None = None
     ) -> None:
         """Process what the pool has finished.
@@ -374,7 +376,7 @@ class JobLoop:
             for s in self._route_slots
             if s.plannable() and self._parts.rates.is_due(s.session.config)
         ]
-        views = self._look(ready)
+        views = self._read_sources(ready)
         configs = {id(route_slot): route_slot.session.config for route_slot in ready}
         planned = self._parts.rates.bound_epochs(configs, self._plan(ready, views))
         self._parts.progress.lag(
@@ -399,10 +401,10 @@ class JobLoop:
             epoch = planned[id(route_slot)]
             route_slot.session.planner.set_written(epoch)
             route_slot.staged = StagedEpoch(epoch, by_ledger[route_slot.session.ledger])
-        self._settle(_COMMIT_GRACE_S, answered)
+        self._process_done(_COMMIT_GRACE_S, answered)
         self._commit_staged()
         # Routes that cannot be planned ahead join the next epoch, if that takes no time.
-        self._settle(
+        self._process_done(
             _COMMIT_GRACE_S, [route_slot for route_slot in answered if not route_slot.plannable()]
         )
         return True
@@ -421,7 +423,7 @@ class JobLoop:
             for route_slot in self._route_slots
             if route_slot.staged is not None and route_slot.work is None
         ]
-        views = self._look(due)
+        views = self._read_sources(due)
         for route_slot in due:
             staged, route_slot.staged = route_slot.staged, None
             view = views.get(route_slot.session.config.source)
@@ -433,7 +435,7 @@ class JobLoop:
                 partial(route_slot.session.committer.commit_epoch, planned, answers, view)
             )
 
-    def _look(self, route_slots: Iterable[RouteSlot]) -> dict[SourceAccess, SourceView]:
+    def _read_sources(self, route_slots: Iterable[RouteSlot]) -> dict[SourceAccess, SourceView]:
         """Read log ends once for each connection; without an answer its routes wait."""
         by_access: dict[SourceAccess, list[RouteSlot]] = {}
         for route_slot in route_slots:
@@ -470,7 +472,7 @@ class JobLoop:
                     behind.append(route_slot)
                 else:
                     planned[id(route_slot)] = epoch
-        self._settle(_COMMIT_GRACE_S, behind)
+        self._process_done(_COMMIT_GRACE_S, behind)
         seen = [
             route_slot
             for route_slot in seen
@@ -482,7 +484,7 @@ class JobLoop:
             if self._pin(route_slot, views[route_slot.session.config.source])
         ]
         # A put may have to wait for the store; the other routes do not.
-        self._settle(_COMMIT_GRACE_S, pinning)
+        self._process_done(_COMMIT_GRACE_S, pinning)
         for route_slot in seen:
             planned.pop(id(route_slot), None)  # Planned ahead: later puts took later numbers.
             if route_slot.work is not None or route_slot.state is not RouteState.RUNNING:
@@ -557,7 +559,7 @@ class JobLoop:
                 for route_slot in route_slots
             }
             self._dealer.add_lost(ledgers, ordered)
-            self._settle(_COMMIT_GRACE_S, route_slots)
+            self._process_done(_COMMIT_GRACE_S, route_slots)
             for route_slot in route_slots:
                 route_slot.session.figures.died()
                 alone = planned[id(route_slot)].alone

@@ -83,7 +83,7 @@ class _Parser:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", self._peek().at)
         left, compared = self._prefix(), False
         while (power := self._power()) > floor:
-            token = self._take()
+            token = self._read_token()
             if power == _COMPARE and compared:
                 raise ExpressionError("comparisons do not chain; use AND, or parentheses", token.at)
             compared = power == _COMPARE
@@ -118,7 +118,7 @@ class _Parser:
             self._expect("null")
             return _negated(Operator(token.at, "is null", (left,)), negated=negated)
         if token.text == "not":
-            return _negated(self._membership(left, self._take()), negated=True)
+            return _negated(self._membership(left, self._read_token()), negated=True)
         if token.text in ("in", "between", "like"):
             return self._membership(left, token)
         return Operator(token.at, token.text, (left, self.expression(_COMPARE)))
@@ -132,7 +132,7 @@ class _Parser:
                 self._expect("and")
                 return Operator(token.at, "between", (left, low, self.expression(_COMPARE)))
             case "like":
-                pattern = self._take()
+                pattern = self._read_token()
                 if pattern.kind != "text":
                     raise ExpressionError("expected a pattern such as 'a%' after LIKE", pattern.at)
                 return Like(token.at, left, pattern.text)
@@ -155,7 +155,7 @@ class _Parser:
         return node
 
     def _prefix(self) -> Node:
-        token = self._take()
+        token = self._read_token()
         match token.kind:
             case "number":
                 return Literal(token.at, _number(token))
@@ -209,7 +209,7 @@ class _Parser:
     def _column(self, first: Token) -> Node:
         path = [first.text]
         while self._skip("."):
-            token = self._take()
+            token = self._read_token()
             if token.kind not in ("word", "quoted", "keyword"):
                 raise ExpressionError(f"expected a field's name, got {token.shown()}", token.at)
             path.append(token.text)
@@ -224,7 +224,7 @@ class _Parser:
         return Cast(token.at, operand, kind)
 
     def _type(self) -> DataType:
-        first = self._take()
+        first = self._read_token()
         text = first.text
         if self._skip("("):
             numbers = [self._digits()]
@@ -240,7 +240,7 @@ class _Parser:
             raise ExpressionError(f"expected a type to cast to: {error}", first.at) from error
 
     def _digits(self) -> str:
-        token = self._take()
+        token = self._read_token()
         if token.kind != "number" or not token.text.isdigit():
             raise ExpressionError(f"expected a whole number, got {token.shown()}", token.at)
         return token.text
@@ -248,7 +248,7 @@ class _Parser:
     def _peek(self) -> Token:
         return self._tokens[self._next]
 
-    def _take(self) -> Token:
+    def _read_token(self) -> Token:
         token = self._tokens[self._next]
         self._next = min(self._next + 1, len(self._tokens) - 1)
         return token

@@ -108,17 +108,17 @@ class Announcer(Follower):
 
     Args:
         receiver: The receiver; closed by this.
-        ledger_log: Log of the route, to read.
+        ledger: Log of the route, to read.
     """
 
     after: tuple[str, ...] = ("catalog",)
 
-    def __init__(self, receiver: Receiver, ledger_log: LedgerLog) -> None:
+    def __init__(self, receiver: Receiver, ledger: LedgerLog) -> None:
         self.name = f"tell-{receiver.name}"
-        self.connection = f"receiver {ledger_log.layout.route} {receiver.name}"
+        self.connection = f"receiver {ledger.layout.route} {receiver.name}"
         self._receiver = receiver
-        self._ledger_log = ledger_log
-        self._path = ledger_log.layout.announced(receiver.name)
+        self._ledger = ledger
+        self._path = ledger.layout.announced(receiver.name)
         self._waiting: list[int] = []
         self._through = 0
         self._first = 0
@@ -139,7 +139,7 @@ class Announcer(Follower):
             StorageUnavailableError: The store failed.
             FencedError: Another driver has taken over.
         """
-        storage = self._ledger_log.storage
+        storage = self._ledger.storage
         raw = storage.read(self._path)
         try:
             told = None if raw is None else decode(raw, _Told)
@@ -147,7 +147,7 @@ class Announcer(Follower):
             told = None
         if told is None:
             told = _Told(fold.effects_through)
-            self._ledger_log.check_held()
+            self._ledger.check_held()
             storage.overwrite(self._path, encode(told))
         self._first = told.through
 
@@ -210,9 +210,9 @@ class Announcer(Follower):
 
     def _log_slot(self, slot: int) -> None:
         announcement = self._read(slot)
-        self._ledger_log.check_held()
+        self._ledger.check_held()
         self._receiver.send(announcement)
-        self._ledger_log.storage.overwrite(self._path, encode(_Told(slot + 1)))
+        self._ledger.storage.overwrite(self._path, encode(_Told(slot + 1)))
         with self._lock:
             self._waiting.remove(slot)
             done = not self._waiting
@@ -221,7 +221,7 @@ class Announcer(Follower):
             self._receiver.close()
 
     def _read(self, slot: int) -> Announcement:
-        found = self._ledger_log.read_slot(slot)
+        found = self._ledger.read_slot(slot)
         body = None if found is None else found[0].body
         if not isinstance(body, ReadyRecord) or self._fence is None:
             raise LedgerCorruptError(f"slot {slot} is no READY, and one was there")

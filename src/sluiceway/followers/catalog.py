@@ -132,7 +132,7 @@ class CatalogFollower(Follower):
             TableMismatchError: The table was dropped or created again.
             SluicewayError: Store or catalog do not answer.
         """
-        through = self._take_requested(view)
+        through = self._add_requested(view)
         due = self._parked and time.monotonic() >= self._parked_due
         if due or self._desired:
             self._desired = self._parked | self._desired
@@ -144,10 +144,10 @@ class CatalogFollower(Follower):
         if look:
             self._looked = time.monotonic()
         self._look_owed = not look
-        self._note(batch, parked, through)
+        self._set_parked(batch, parked, through)
         return self._place
 
-    def _take_requested(self, view: LogView) -> int:
+    def _add_requested(self, view: LogView) -> int:
         """Take requested partitions whose files have final names; returns the slot after them."""
         with self._lock:
             while self._requested and self._requested[0].through <= view.through:
@@ -176,7 +176,7 @@ class CatalogFollower(Follower):
         first = next(iter(reasons))
         return f"{len(reasons)} partitions are left alone, as {'/'.join(first)}: {reasons[first]}"
 
-    def _note(
+    def _set_parked(
         self, batch: list[DesiredPartition], parked: tuple[ParkedPartition, ...], through: int
     ) -> None:
         reasons = {each.values: each.reason for each in parked}

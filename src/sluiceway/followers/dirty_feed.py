@@ -62,10 +62,10 @@ class DirtyFeeder(Follower):
     """Feeds the dirty rows of one route.
 
     Args:
-        log: Log of the route.
-        ledger: Uuid of the ledger.
+        ledger: Ledger of the route.
+        ledger_id: Uuid of it.
         store: The store for the rows; closed here.
-        events: Gets events about fed rows.
+        log: Gets events about fed rows.
         let_go: Returns whether a file may be missing (`upkeep.dirty_keeping`); called in turns.
     """
 
@@ -74,18 +74,18 @@ class DirtyFeeder(Follower):
 
     def __init__(
         self,
-        log: LedgerLog,
-        ledger: str,
+        ledger: LedgerLog,
+        ledger_id: str,
         store: DirtyStore,
-        events: Log,
+        log: Log,
         *,
         let_go: Callable[[CommittedDirty], bool] = lambda _: False,
     ) -> None:
-        self._log = log
         self._ledger = ledger
+        self._ledger_id = ledger_id
         self._let_go = let_go
         self._store = store
-        self._events = events
+        self._log = log
         self._place = DirtyPlace()
         self._kept = 0
         self._keep_due = 0.0
@@ -118,7 +118,7 @@ class DirtyFeeder(Follower):
         """
         try:
             if not self._opened:
-                self._log.check_held()
+                self._ledger.check_held()
                 self._place = self._store.open()
                 self._kept, self._keep_due = self._place.seq, 0.0
                 self._opened = True
@@ -143,12 +143,12 @@ class DirtyFeeder(Follower):
             if self._place.seq < through:
                 self._place = DirtyPlace(through)
             if through - self._kept >= _KEEP_EVERY or time.monotonic() >= self._keep_due:
-                self._log.check_held()
+                self._ledger.check_held()
                 # Write the place without rows, too: a start should not read a long log again.
                 self._store.keep(self._place)
-                self._note_kept(self._place)
+                self._set_kept(self._place)
         if rows:
-            self._events.info("dirty_rows_fed", rows=rows, since=before.seq, through=through)
+            self._log.info("dirty_rows_fed", rows=rows, since=before.seq, through=through)
 
     def _files(self, view: LogView) -> Iterator[CommittedDirty]:
         """Dirty files of the slots from the place on, as far as they are published.
@@ -157,7 +157,7 @@ class DirtyFeeder(Follower):
             LedgerCorruptError: A record is damaged or gone.
         """
         for record in view.records(self._place.seq):
-            found = committed_dirty(self._log.layout, self._ledger, record)
+            found = committed_dirty(self._ledger.layout, self._ledger_id, record)
             names = [each.source.file for each in found]
             at = self._place
             done = names.index(at.file) if (record.seq, at.file in names) == (at.seq, True) else 0
@@ -167,20 +167,20 @@ class DirtyFeeder(Follower):
         at = self._place
         source = found.source
         start = at.row if (at.seq, at.file) == (source.seq, source.file) else 0
-        if self._log.storage.status(found.path) is None:
+        if self._ledger.storage.status(found.path) is None:
             if not self._let_go(found):
                 rows = int(found.file.rows) - start
-                self._events.warning("dirty_file_gone", path=found.path, rows=rows)
+                self._log.warning("dirty_file_gone", path=found.path, rows=rows)
             return 0
         fed = 0
-        self._log.check_held()
+        self._ledger.check_held()
         for rows, place in self._store.feed(found, start):
-            self._note_kept(place)
+            self._set_kept(place)
             fed += rows
             if view.over():
                 break
         return fed
 
-    def _note_kept(self, place: DirtyPlace) -> None:
+    def _set_kept(self, place: DirtyPlace) -> None:
         self._place = place
         self._kept, self._keep_due = place.seq, time.monotonic() + _KEEP_WITHIN_S

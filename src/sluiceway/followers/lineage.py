@@ -164,7 +164,7 @@ class LineageFollower(Follower):
     def _catch_up(self, view: LogView, seen: _Told) -> None:
         until = time.monotonic() + PIECE_S
         for record in view.records(seen.through):
-            seen = self._take(view, record, seen)
+            seen = self._apply(view, record, seen)
             self._observed = seen
             if view.over() or time.monotonic() >= until:
                 break
@@ -175,7 +175,7 @@ class LineageFollower(Follower):
         if seen.through >= view.through:
             self._due = time.monotonic() + self._interval_s
 
-    def _take(self, view: LogView, record: Record, seen: _Told) -> _Told:
+    def _apply(self, view: LogView, record: Record, seen: _Told) -> _Told:
         """Add a record in order; a run that begins or ends gets its event at once."""
         body = record.body
         if not isinstance(body, FenceRecord):

@@ -86,9 +86,9 @@ class MovedPartitions:
     The driver's thread adds moved partitions; the thread that applies effects does the rest.
     """
 
-    def __init__(self, ledger_log: LedgerLog, log: Log) -> None:
-        self._ledger_log = ledger_log
-        self._storage = ledger_log.storage
+    def __init__(self, ledger: LedgerLog, log: Log) -> None:
+        self._ledger = ledger
+        self._storage = ledger.storage
         self._log = log
         self._watched: dict[tuple[str, ...], _Watched] = {}
         self._waiting: dict[str, _Waiting] = {}
@@ -158,7 +158,7 @@ class MovedPartitions:
                     for each in self._waiting.values()
                     if each.old.now.values in wanted
                 ]
-            for each, _, is_shown in _look(sink, waiting):
+            for each, _, is_shown in _with_shown(sink, waiting):
                 if not is_shown:
                     each.shown_since = None
             return []
@@ -176,7 +176,7 @@ class MovedPartitions:
                 for values, each in self._watched.items()
                 if each.through <= through
             }
-        looked = _look(sink, waiting)
+        looked = _with_shown(sink, waiting)
         with self._lock:
             for each, old, is_shown in looked:
                 if not is_shown:
@@ -205,14 +205,14 @@ class MovedPartitions:
             return
         try:
             now_ms = process_clock().now_us() // 1000
-            slowest = slot_of_slowest(self._storage, self._ledger_log.layout, now_ms)
+            slowest = slot_of_slowest(self._storage, self._ledger.layout, now_ms)
         except StorageUnavailableError as error:
-            self._log.info("garbage_left", path=self._ledger_log.layout.readers, error=str(error))
+            self._log.info("garbage_left", path=self._ledger.layout.readers, error=str(error))
             return
         for each in waiting:
             # A query that has passed that slot has planned its reads from new files.
             if slowest is None or each.old.seq <= slowest:
-                self._ledger_log.check_held()
+                self._ledger.check_held()
                 self._remove(each, sink)
 
     def _remove(self, waiting: _Waiting, sink: TableSink) -> None:
@@ -221,7 +221,7 @@ class MovedPartitions:
         try:
             found = self._files_of(old)
             # Since this turn's look, partitions were applied and a store was asked.
-            ((_, _, is_shown),) = _look(sink, [(waiting, old)])
+            ((_, _, is_shown),) = _with_shown(sink, [(waiting, old)])
             if not is_shown:
                 waiting.shown_since = None
                 self._looked = time.monotonic() - _LOOK_EVERY_S
@@ -237,9 +237,9 @@ class MovedPartitions:
 
     def _files_of(self, old: OldFolder) -> tuple[set[str], set[str]]:
         """Files in the folder; and files that the record allows to remove, present or not."""
-        found = self._ledger_log.read_slot(old.seq)
+        found = self._ledger.read_slot(old.seq)
         removed = _removed(old, None if found is None else found[0].body)
-        folder = self._ledger_log.layout.final(old.folder)
+        folder = self._ledger.layout.final(old.folder)
         listed = {status.path for status in self._storage.list(folder)}
         named = {f"{folder}/{file.name}" for file in removed}
         # The new folder marks the partition as complete now.
@@ -250,11 +250,11 @@ class MovedPartitions:
         for path in sorted(listed & named):
             self._storage.remove(path)
         if listed <= named:
-            self._storage.remove(self._ledger_log.layout.final(folder_to_remove(old.folder)))
+            self._storage.remove(self._ledger.layout.final(folder_to_remove(old.folder)))
         self._log.info("old_folder_removed", folder=old.folder, files=len(listed & named))
 
 
-def _look(
+def _with_shown(
     sink: TableSink, waiting: Sequence[tuple[_Waiting, OldFolder]]
 ) -> list[tuple[_Waiting, OldFolder, bool]]:
     """Each partition with whether the metastore sends readers to the old folder now."""

@@ -64,14 +64,14 @@ class TopicReceiver(Receiver):
         self._sender.close()
 
 
-def announcers_of(rule: ReadyRule | None, ledger_log: LedgerLog) -> tuple[Announcer, ...]:
+def announcers_of(rule: ReadyRule | None, ledger: LedgerLog) -> tuple[Announcer, ...]:
     """One follower for each receiver of a route's announcements."""
     receivers: list[Receiver] = []
     if rule is not None and rule.webhook is not None:
         receivers.append(WebhookReceiver(rule.webhook, rule.webhook_body))
     if rule is not None and rule.topic is not None:
         receivers.append(TopicReceiver(rule.topic))
-    return tuple(Announcer(each, ledger_log) for each in receivers)
+    return tuple(Announcer(each, ledger) for each in receivers)
 
 
 SUCCESS = "_SUCCESS"
@@ -155,9 +155,9 @@ class ReadyEffects:
 
 
 def ready_effects(
-    rule: ReadyRule | None, ledger_log: LedgerLog, sink: TableSink
+    rule: ReadyRule | None, ledger: LedgerLog, sink: TableSink
 ) -> ReadyEffects | None:
     """The effects of a route; None when it announces nothing."""
     if rule is None:
         return None
-    return ReadyEffects(rule, ledger_log.storage, sink, announcers_of(rule, ledger_log))
+    return ReadyEffects(rule, ledger.storage, sink, announcers_of(rule, ledger))

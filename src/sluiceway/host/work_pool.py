@@ -136,7 +136,7 @@ class WorkPool:
         with self._lock:
             waited_since = time.monotonic()
             while True:
-                self._take_due()
+                self._ready_due()
                 work = self._startable()
                 if work is not None:
                     self._call_for_help()
@@ -167,7 +167,7 @@ class WorkPool:
         if self._watched == due:
             self._watched = None
 
-    def _take_due(self) -> None:
+    def _ready_due(self) -> None:
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
             due, _, work = heapq.heappop(self._timers)

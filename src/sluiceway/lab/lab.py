@@ -397,7 +397,7 @@ class Lab:
 
     def _start(self, names: list[str], on_progress: OnProgress) -> None:
         for attempts_left in reversed(range(_PORT_ATTEMPTS)):
-            self._settle_ports(names)
+            self._choose_ports(names)
             try:
                 self._start_on_known_ports(names, on_progress)
             except PortTakenError:
@@ -406,7 +406,7 @@ class Lab:
             else:
                 return
 
-    def _settle_ports(self, names: Iterable[str]) -> None:
+    def _choose_ports(self, names: Iterable[str]) -> None:
         state = self._state()
         listeners = [listener for name in names for listener in self._servers[name].listeners]
         unfit = [

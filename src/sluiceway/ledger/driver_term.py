@@ -53,7 +53,7 @@ class DriverTerm:
         """
         self.refuse_if_lost()
         if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
-            self._look()
+            self._read_log()
             self.refuse_if_lost()
 
     def refuse_if_lost(self) -> None:
@@ -75,10 +75,10 @@ class DriverTerm:
             SluicewayError: As in `check`.
         """
         self.refuse_if_lost()
-        self._look()
+        self._read_log()
         self.refuse_if_lost()
 
-    def _look(self) -> None:
+    def _read_log(self) -> None:
         """Read the slot after the last record that this driver knows."""
         now, fold = time.monotonic(), self._writer.fold
         # Asked before the term: a fence below it has changed the term already.

@@ -62,12 +62,12 @@ class LiveFiles:
             return
         for record, _ in self._log.records(self._next_seq):
             for file in table_files(record.body):
-                self._note(file.final.rpartition("/")[0], record.seq, file)
+                self._add(file.final.rpartition("/")[0], record.seq, file)
             self._next_seq = record.seq + 1
             if record.seq >= last_seq:
                 return
 
-    def _note(self, folder: str, seq: int, file: FileRecord) -> None:
+    def _add(self, folder: str, seq: int, file: FileRecord) -> None:
         known = self._found.get(folder)
         if known is not None:
             known.append((seq, file))

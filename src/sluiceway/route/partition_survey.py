@@ -56,13 +56,13 @@ class PartitionSurvey:
         started = time.monotonic()
         if started < (self._rested if changed else self._due):
             return
-        self._take_states(fold)
-        self._take_announced(fold)
+        self._count_states(fold)
+        self._read_announced(fold)
         took = time.monotonic() - started
         self._rested = started + took * _REST
         self._due = max(self._rested, started + _LEAST_PAUSE_S)
 
-    def _take_states(self, fold: Fold) -> None:
+    def _count_states(self, fold: Fold) -> None:
         states: Counter[PartitionPhase] = Counter()
         small = 0
         waiting: set[str] = set()
@@ -84,10 +84,10 @@ class PartitionSurvey:
         put(metrics.PARTITIONS, {(phase.value,): states[phase] for phase in PartitionPhase})
         self._figures.put_one(metrics.PARTITIONS_OPEN, states[PartitionPhase.OPEN])
         self._figures.put_one(metrics.SMALL_FILES, small)
-        self._take_waiting(fold, waiting)
+        self._read_waiting(fold, waiting)
         self.count_overdue()
 
-    def _take_waiting(self, fold: Fold, waiting: set[str]) -> None:
+    def _read_waiting(self, fold: Fold, waiting: set[str]) -> None:
         """Keep which times wait for their READY, and the last that is closed."""
         if self._periods is None:
             return
@@ -116,7 +116,7 @@ class PartitionSurvey:
         }
         self._figures.put(metrics.PARTITION_OVERDUE_SINCE, since)
 
-    def _take_announced(self, fold: Fold) -> None:
+    def _read_announced(self, fold: Fold) -> None:
         """What was announced since the last call. The first call finds an earlier driver's."""
         newest = fold.next_seq
         since, self._announced_seq = self._announced_seq, newest

@@ -86,7 +86,7 @@ class RouteFigures:
         """An observer that times steps before it passes each to `observe`."""
 
         def step(at: Step) -> None:
-            self._note_step(at)
+            self._time_step(at)
             observe(at)
 
         return step
@@ -105,10 +105,10 @@ class RouteFigures:
 
         Its phase ends here. Readers see the rows when the catalog has them: the files come first.
         """
-        self._note_step(Step.PUBLISHED)
+        self._time_step(Step.PUBLISHED)
         self._left = True
 
-    def _note_step(self, step: Step) -> None:
+    def _time_step(self, step: Step) -> None:
         now = self._clock()
         if step is Step.PLANNED and self._planning is not None:
             self.figures.observe(
@@ -142,7 +142,7 @@ class RouteFigures:
         if isinstance(landed, DataRecord):
             self._count_rows(landed)
             self.epochs.append(_epoch_summary(done.seq, committed_ms, landed, took))
-            self._note_commit(done.seq, landed, fold, took.get(EpochPhase.PUBLISH, 0.0))
+            self._time_readable(done.seq, landed, fold, took.get(EpochPhase.PUBLISH, 0.0))
         self._survey.update(fold, changed=True)
 
     def _count_rows(self, record: DataRecord) -> None:
@@ -218,13 +218,13 @@ class RouteFigures:
         if self._looked is not None and now - self._looked < _LOOK_EVERY_S:
             return
         self._looked = now
-        self._take_lag(fold, bounds)
+        self._set_lag(fold, bounds)
         self.figures.put_one(metrics.DIRTY_ROWS_OPEN, fold.dirty_rows_open)
         watermark = self.watermark_us = fold.watermark.us
         self.figures.put_one(metrics.WATERMARK, None if watermark is None else watermark / _MICRO)
         self._survey.update(fold)
 
-    def _take_lag(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
+    def _set_lag(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
         by_topic: dict[str, float] = {}
         lags, times = [], []
         for (topic, number), known in fold.sources.items():
@@ -278,7 +278,7 @@ class RouteFigures:
             shown = self._unshown.popleft()
             self.figures.observe(metrics.READABLE_DELAY, self._clock() - shown.at)
 
-    def _note_commit(self, seq: int, landed: DataRecord, fold: Fold, published_s: float) -> None:
+    def _time_readable(self, seq: int, landed: DataRecord, fold: Fold, published_s: float) -> None:
         """Rows of known partitions are seen with their files, others when the catalog has them."""
         if not landed.files:
             return

@@ -34,7 +34,7 @@ class CommittedEnd(NamedTuple):
 Ends = Mapping[SourcePartition, CommittedEnd]
 
 
-def _look_away(fold: Fold, bounds: Bounds) -> None:
+def _ignore_bounds(fold: Fold, bounds: Bounds) -> None:
     del fold, bounds
 
 
@@ -79,7 +79,7 @@ class RouteMeter:
     left_out: tuple[Mapping[str, str], int] = ({}, 0)
     lag: int = 0
     followers: Callable[[], tuple[FollowerState, ...]] = tuple
-    on_look: OnLook = _look_away
+    on_look: OnLook = _ignore_bounds
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _started: float | None = None
     _term: int | None = None
@@ -100,7 +100,7 @@ class RouteMeter:
     def advance(self, fold: Fold) -> None:
         """Take in a ledger that has grown by anything but rows; at START, all of it."""
         with self._lock:
-            self._take(fold)
+            self._read_fold(fold)
 
     def recall(self, last_commit_ms: int | None) -> None:
         """Take over when an earlier driver has committed last; at START."""
@@ -116,7 +116,7 @@ class RouteMeter:
             reasons: Its dirty rows, by names of `types.dirty.counted_as`.
         """
         with self._lock:
-            self._take(fold)
+            self._read_fold(fold)
             self._last_commit_ms = time.time_ns() // 1_000_000
             self.commits += 1
             self.done = self.done.plus(counts)
@@ -148,7 +148,7 @@ class RouteMeter:
         with self._lock:
             self._looked = self.clock() if at is None else at
             self._ends = _live_ends(fold)
-            lag = self._take_lag(bounds)
+            lag = self._set_lag(bounds)
             if undescribed(fold, bounds):
                 # An unknown record may be as old as anything: nothing new is covered.
                 self._waits_for = None
@@ -182,7 +182,7 @@ class RouteMeter:
         with self._lock:
             if bounds is not None:
                 self._looked = self.clock()
-                if not self._take_lag(bounds) and len(bounds) >= len(self._ends):
+                if not self._set_lag(bounds) and len(bounds) >= len(self._ends):
                     self._covered, self._waits_for = self._looked, None
             elif self._lag_records == 0:
                 # What waited can only have become more; that nothing does is not known any more.
@@ -222,7 +222,7 @@ class RouteMeter:
                 followers=self.followers(),
             )
 
-    def _take(self, fold: Fold) -> None:
+    def _read_fold(self, fold: Fold) -> None:
         if self._started is None:
             self._started = self.clock()
         self._term = fold.term
@@ -231,7 +231,7 @@ class RouteMeter:
         self._dirty_open = fold.dirty_rows_open
         self._late = fold.late_rows
 
-    def _take_lag(self, bounds: Bounds) -> int:
+    def _set_lag(self, bounds: Bounds) -> int:
         """Keep what is known of the lag: nothing when no leader answers for any log."""
         lag = lag_of({one: known.end for one, known in self._ends.items()}, bounds)
         answers = not self._ends or not self._ends.keys().isdisjoint(bounds)

@@ -212,7 +212,7 @@ class RoutePlanner:
         targets = self._targets.aim(fold, logs, view.bounds, awaited) if bounded else None
         splits = plan_splits(fold, view.bounds, targets, view.copies)
         splits = self._demand.expect(splits, {**view.copies, **view.bounds})
-        self._look_at_logs(fold, view, measured=ahead is None)
+        self._update_from_logs(fold, view, measured=ahead is None)
         if bounded and not splits and ahead is None:
             self._targets.check_reached(fold, view.bounds)
         over = bounded and not splits and ahead is None and not self.key_order.holds
@@ -230,7 +230,7 @@ class RoutePlanner:
         self._context.observe(Step.PLANNED)
         return planned
 
-    def _look_at_logs(self, fold: Fold, view: SourceView, *, measured: bool) -> None:
+    def _update_from_logs(self, fold: Fold, view: SourceView, *, measured: bool) -> None:
         meter = self._context.meter
         self._left_out.update(fold, view)
         meter.left_out = (self._left_out.why, self._left_out.count)

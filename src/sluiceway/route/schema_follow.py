@@ -267,7 +267,7 @@ class SchemaFollower:
             # One by one: perhaps it is only one of them.
             added = [each for each in wanted if self._add(each)]
             return bool(added)
-        self._take_up(state, wanted)
+        self._use_added(state, wanted)
         return True
 
     def _add(self, wanted: DesiredColumn) -> bool:
@@ -276,10 +276,10 @@ class SchemaFollower:
             for place in wanted.places:
                 self._refuse(place, state.reason)
             return False
-        self._take_up(state, [wanted])
+        self._use_added(state, [wanted])
         return True
 
-    def _take_up(self, state: TableState, added: Sequence[DesiredColumn]) -> None:
+    def _use_added(self, state: TableState, added: Sequence[DesiredColumn]) -> None:
         with self._lock:
             self._use(state)
         columns = {f"column {each.column.name}": each.column.type for each in added}

@@ -102,10 +102,10 @@ class SplitPieces:
                 whole = whole and _is_whole(answer, epoch.by_task[task], partition)
         kept = [answer for answer in answers if answer.task not in followers]
         kept += [by_task[task] for task in followers if task in by_task and task not in holed]
-        self._note_reached(route, epoch, kept)
+        self._set_reached(route, epoch, kept)
         return kept
 
-    def _note_reached(self, route: str, epoch: PlannedEpoch, answers: Sequence[TaskResult]) -> None:
+    def _set_reached(self, route: str, epoch: PlannedEpoch, answers: Sequence[TaskResult]) -> None:
         """Keep how much a task can read of each source partition in an epoch."""
         ended: dict[SourcePartition, int] = {}
         open_ended: dict[SourcePartition, int] = {}

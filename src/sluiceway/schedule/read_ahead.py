@@ -52,7 +52,7 @@ class ReadAhead:
 
     def _expected(self, planned: PlannedSplit, place: LogBounds, now: float) -> PlannedSplit:
         split = planned.split
-        per_s = self._look(split.partition, place.end_offset, now)
+        per_s = self._growth_per_s(split.partition, place.end_offset, now)
         lag = max(0, place.end_offset - split.start_offset)
         if split.stop_offset is not None:
             lag = min(lag, max(0, split.stop_offset - split.start_offset))
@@ -60,7 +60,7 @@ class ReadAhead:
         more = round(per_s * self._interval_s)
         return replace(planned, expected_records=lag + more, lag_records=lag)
 
-    def _look(self, partition: SourcePartition, end: int, now: float) -> float:
+    def _growth_per_s(self, partition: SourcePartition, end: int, now: float) -> float:
         known = self._known.get(partition)
         if known is None:
             # Nothing is known of the time before: all of its lag may be a day old.

@@ -73,7 +73,7 @@ class TaskPacker:
         Returns:
             By ledger, the answers that may be committed or report a failure.
         """
-        self._note_deaths(ledgers, answers)
+        self._count_deaths(ledgers, answers)
         by_ledger: dict[str, list[TaskResult]] = {}
         for answer in answers:
             by_ledger.setdefault(answer.ledger, []).append(answer)
@@ -86,7 +86,7 @@ class TaskPacker:
                     self._log.info("pieces_retried", route=route, tasks=left_out)
         return by_ledger
 
-    def _note_deaths(self, ledgers: Mapping[str, str], answers: Sequence[TaskResult]) -> None:
+    def _count_deaths(self, ledgers: Mapping[str, str], answers: Sequence[TaskResult]) -> None:
         dead: dict[int, set[str]] = {}
         for answer in answers:
             if answer.failure is not None and answer.failure.kind == TaskDiedError.__name__:

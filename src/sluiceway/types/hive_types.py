@@ -157,7 +157,7 @@ class _TypeParser:
     def read_type(self, depth: int) -> DataType:
         if depth > MAX_DEPTH:
             raise ValueError(f"the type is nested deeper than {MAX_DEPTH} levels")
-        word = self._take("a type").lower()
+        word = self._read_token("a type").lower()
         if word == "timestamp" and self._peek().lower() == _LOCAL_ZONE[0]:
             return self._read_local_timestamp()
         if word in _SIMPLE:
@@ -223,7 +223,7 @@ class _TypeParser:
 
     def _read_local_timestamp(self) -> LocalTimestampType:
         for wanted in _LOCAL_ZONE:
-            word = self._take(repr(wanted)).lower()
+            word = self._read_token(repr(wanted)).lower()
             if word != wanted:
                 raise ValueError(f"{wanted!r} is expected, not {word[:40]!r}{self._place()}")
         return LocalTimestampType()
@@ -259,7 +259,7 @@ class _TypeParser:
         return StructType(tuple(fields))
 
     def _read_field(self, depth: int) -> Field:
-        word = self._take("a field name")
+        word = self._read_token("a field name")
         if word in "<>(),:":
             raise ValueError(f"a field name is expected, not {word!r}{self._place()}")
         name = word[1:-1].replace("``", "`") if word.startswith("`") else self._name_with_blanks()
@@ -276,17 +276,17 @@ class _TypeParser:
         return self._text[start : end + len(last)]
 
     def _read_number(self) -> int:
-        token = self._take("a number")
+        token = self._read_token("a number")
         if not (token.isascii() and token.isdigit() and len(token) <= len(str(MAX_VARCHAR))):
             raise ValueError(f"a number is expected, not {token[:20]!r}{self._place()}")
         return int(token)
 
     def _expect(self, token: str) -> None:
-        found = self._take(repr(token))
+        found = self._read_token(repr(token))
         if found != token:
             raise ValueError(f"{token!r} is expected, not {found[:40]!r}{self._place()}")
 
-    def _take(self, what: str) -> str:
+    def _read_token(self, what: str) -> str:
         if self._next == len(self._tokens):
             raise ValueError(f"{what} is expected, but the type ends")
         self._next += 1

@@ -178,7 +178,7 @@ class Compactor:
         """
         if order.waiting is None:
             order.waiting = deque(
-                self._record_queue.see(lambda fold: self._look(fold, order.names))
+                self._record_queue.see(lambda fold: self._outcomes(fold, order.names))
             )
         if order.waiting and time.monotonic() - order.told_at >= _TELL_EVERY_S:
             self._report_progress(order)
@@ -190,7 +190,7 @@ class Compactor:
             if is_late(order.until) and found.outcome == CompactionOutcome.FAILED:
                 rest.append(found.partition)
             else:
-                self._note(found)
+                self._log_outcome(found)
                 order.done.append(found)
         if is_late(order.until):
             rest += [
@@ -209,7 +209,7 @@ class Compactor:
             )
         return True
 
-    def _look(self, fold: Fold, names: Iterable[str]) -> list[PartitionDone]:
+    def _outcomes(self, fold: Fold, names: Iterable[str]) -> list[PartitionDone]:
         """The partitions asked for: to be left alone with a reason, or without an outcome.
 
         All at once, since the driver's thread has time for us once an epoch, and most of
@@ -256,7 +256,7 @@ class Compactor:
     def _why_left(self, fold: Fold, partition: str) -> str:
         return why_left(fold, partition, self._target_bytes)
 
-    def _note(self, done: PartitionDone) -> None:
+    def _log_outcome(self, done: PartitionDone) -> None:
         if done.outcome == CompactionOutcome.COMPACTED:
             self._log.info(
                 "compacted",

@@ -240,7 +240,7 @@ class CountsFeed(BackgroundWork):
         """Begin to read where the ledger's counts end."""
         if self._requested is None:
             self._observed = None
-            self._ask(self._look)
+            self._ask(self._read_ends)
             return None
         self._answer()
         if self._observed is None:
@@ -254,7 +254,7 @@ class CountsFeed(BackgroundWork):
         self._reading = _Reading(place, described, now + _DESCRIBE_EVERY_S, now)
         return 0.0
 
-    def _look(self, fold: Fold) -> None:
+    def _read_ends(self, fold: Fold) -> None:
         self._observed = fold.counted.log, dict(fold.counted.ends)
 
     def _ask(self, build: Build) -> None:

@@ -132,9 +132,9 @@ class DirtyRetention:
         Raises:
             SluicewayError: The store, the metastore or the log could not be read: another time.
         """
-        self._note_purged(seen, stopped)
+        self._find_purged(seen, stopped)
         if self._keep_ms is not None:
-            self._note_old(seen, process_clock().now_us() // 1000, self._keep_ms, stopped)
+            self._find_old(seen, process_clock().now_us() // 1000, self._keep_ms, stopped)
         if stopped():
             return
         if self._keep_ms is not None:
@@ -145,7 +145,7 @@ class DirtyRetention:
             if self._table is not None:
                 self._table.close()
 
-    def _note_purged(self, seen: ObservedLanes, stopped: Stopped) -> None:
+    def _find_purged(self, seen: ObservedLanes, stopped: Stopped) -> None:
         """Look up the files that purges have taken rows of, once a purge."""
         for lane, seq in seen.purges:
             if stopped():
@@ -159,10 +159,10 @@ class DirtyRetention:
                 for record in records_of(self._log, sources):
                     for committed in committed_for_lanes(self._log.layout, seen.ledger, record):
                         if committed.source in sources:
-                            self._take(committed)
+                            self._add_file(committed)
             self._purges_observed.add(lane)
 
-    def _note_old(self, seen: ObservedLanes, now_ms: int, keep_ms: int, stopped: Stopped) -> None:
+    def _find_old(self, seen: ObservedLanes, now_ms: int, keep_ms: int, stopped: Stopped) -> None:
         """Look up the dirty files of epochs that were prepared longer ago than rows are kept."""
         before_ms = now_ms - keep_ms
         waiting: list[CommittedDirty] = []
@@ -179,10 +179,10 @@ class DirtyRetention:
             if at_ms:
                 # A file of unknown time is at least as old as what comes after it.
                 for each in waiting:
-                    self._take(each)
+                    self._add_file(each)
                 waiting, self._aged_through = [], record.seq + 1
 
-    def _take(self, found: CommittedDirty) -> None:
+    def _add_file(self, found: CommittedDirty) -> None:
         if self._log.storage.status(found.path) is not None:
             self._files.setdefault(found.source, found)
 

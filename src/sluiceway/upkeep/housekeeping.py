@@ -27,8 +27,8 @@ class FileCleaner:
         dirty: Lets go of dirty files in each pass; None leaves them.
     """
 
-    def __init__(self, ledger_log: LedgerLog, log: Log, *, every_s: float = _EVERY_S) -> None:
-        self._ledger_log = ledger_log
+    def __init__(self, ledger: LedgerLog, log: Log, *, every_s: float = _EVERY_S) -> None:
+        self._ledger = ledger
         self._log = log
         self._every_s = every_s
         self._due = 0.0
@@ -48,11 +48,11 @@ class FileCleaner:
         if not self._over.is_set() or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + self._every_s
-        collector = garbage_of(self._ledger_log, fold)
+        collector = garbage_of(self._ledger, fold)
         keeper, seen = self.dirty, ObservedLanes.of(fold)
 
         def stopped() -> bool:
-            self._ledger_log.check_held()
+            self._ledger.check_held()
             return self._closing.is_set()
 
         def work() -> None:

@@ -172,7 +172,7 @@ class Lanes:
             for request_file in found:
                 if isinstance(request_file.request, other):
                     self.hand_on(request_file.request)
-        self._note_pressing()
+        self._update_pressing()
 
     def turn(self) -> None:
         """Answer requests, then run one epoch of the oldest open lane, if any.
@@ -198,7 +198,7 @@ class Lanes:
         if record is not None:
             self._land(record)
             self._pause_s = _FIRST_PAUSE_S
-        self._note_pressing()
+        self._update_pressing()
 
     @property
     def held_up(self) -> bool:
@@ -420,9 +420,9 @@ class Lanes:
             "lane_waits", code=error.code, error=str(error), retry_in_s=round(self._pause_s, 1)
         )
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
-        self._note_pressing()
+        self._update_pressing()
 
-    def _note_pressing(self) -> None:
+    def _update_pressing(self) -> None:
         asked = bool(self._requests) and time.monotonic() >= self._next_answer
         goes_on = bool(self._owned.fold.lanes.open_lanes()) and not self._waiting()
         self.pressing = asked or goes_on

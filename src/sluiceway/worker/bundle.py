@@ -92,7 +92,7 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     try:
         _read_all(readings, open_parts, deadline, ReadTally(plans))
         for reading in readings:
-            _take_ends(reading)
+            _read_ends(reading)
         for part in open_parts:
             _close(part)
     except BaseException:
@@ -226,7 +226,7 @@ def _read_once(reading: _Reading, timeout_s: float) -> None:
     spent = time.monotonic() - started
     for part, own in _by_part(reading, batches):
         part.times.fetch_s += spent * len(own) / len(batches)
-        _take(part, own)
+        _write(part, own)
 
 
 def _by_part(
@@ -240,7 +240,7 @@ def _by_part(
     return list(grouped.values())
 
 
-def _take(part: _Part, batches: list[SourceBatch]) -> None:
+def _write(part: _Part, batches: list[SourceBatch]) -> None:
     if part.failure is not None:
         return
     try:
@@ -280,7 +280,7 @@ def _blame(reading: _Reading, error: SluicewayError) -> None:
             )
 
 
-def _take_ends(reading: _Reading) -> None:
+def _read_ends(reading: _Reading) -> None:
     if reading.spoilt:
         return
     for (part, index), end in zip(reading.owners, reading.reader.ends(), strict=True):

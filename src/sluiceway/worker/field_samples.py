@@ -117,7 +117,7 @@ class FieldSamples(ABC):
 
     def _sample(self, payload: bytes) -> None:
         fields = self._fields_of(payload)
-        self._note_named(fields)
+        self._mark_named(fields)
         found = self._unknown.of(fields)
         for each in found:
             place = (each.column, each.path)
@@ -156,7 +156,7 @@ class FieldSamples(ABC):
             _reader(found, is_clock=is_clock)(value)
         return found
 
-    def _note_named(self, fields: Mapping[str, object]) -> None:
+    def _mark_named(self, fields: Mapping[str, object]) -> None:
         named = [name for name, path in self._unnamed.items() if _is_there(fields, path)]
         self.named.update(named)
         for name in named:

@@ -88,7 +88,7 @@ def run_lane_task(
             end = split.start_offset
             if not ends or time.monotonic() < deadline:
                 batches = _batches(storage, index, split, path)
-                end = _take(pipeline, batches, end, deadline)
+                end = _write_batches(pipeline, batches, end, deadline)
             ends.append(SplitEnd(end, end - split.start_offset, 0, None))
         reach("lane.close", plan.epoch)
         return finished_result(plan, pipeline, ends, times)
@@ -105,7 +105,9 @@ def _batches(storage: Storage, index: int, split: Split, path: str) -> Iterator[
         yield DirtyBatch(index, first, rows)
 
 
-def _take(pipeline: RowPipeline, batches: Iterator[DirtyBatch], end: int, deadline: float) -> int:
+def _write_batches(
+    pipeline: RowPipeline, batches: Iterator[DirtyBatch], end: int, deadline: float
+) -> int:
     """Take rows until there are no more or the deadline has come; where that was."""
     for batch in batches:
         pipeline.write([batch])

@@ -156,7 +156,7 @@ class OpenFiles:
         # What was written at once, or copied, keeps nothing of shared memory.
         if shared is not None and of.file.keeps_batches and of.file.flushable_bytes > 0:
             self._share(of, shared, of.counted_bytes - before)
-        self._note_begun(of)
+        self._count_begun(of)
 
     def flush(self, of: OpenFile) -> None:
         """Write what waits in a file's buffers.
@@ -170,7 +170,7 @@ class OpenFiles:
             # What the storage gathers is memory too.
             of.writer.handle().flush()
         self._count(of)
-        self._note_begun(of)
+        self._count_begun(of)
 
     def remove(self, of: OpenFile) -> None:
         """Let a file go that is about to be closed or dropped."""
@@ -203,7 +203,7 @@ class OpenFiles:
                 self.held_bytes -= shared.size_bytes
         of.pieces = []
 
-    def _note_begun(self, of: OpenFile) -> None:
+    def _count_begun(self, of: OpenFile) -> None:
         if of.place is not None and of.writer.begun:
             self._begun[of.place] = of
             self.most_begun = max(self.most_begun, len(self._begun))

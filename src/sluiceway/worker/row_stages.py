@@ -153,7 +153,7 @@ class ChooseRows:
 
 
 class ReadTimes:
-    """Reads the times of rows; those that `where` left out are timed too, and never dirty.
+    """Reads the times of rows; rows that `where` left out are timed too, and never dirty.
 
     Args:
         route: The route.

@@ -297,7 +297,7 @@ class TaskCounts:
     Attributes:
         read: Fetched rows.
         expanded: Rows in addition to the first one of their record.
-        late_rows: Late rows that are dirty; those that are written are counted where they are.
+        late_rows: Late rows that are dirty; the writer counts the others.
         reasons: Why rows are dirty.
         notes: What the format has counted, by a short name.
         seconds: Part of the pipeline -> seconds in it.

@@ -105,9 +105,9 @@ def test_every_command_that_the_product_prints_is_one_that_it_takes(command: str
 
 
 def test_texts_get_the_program_and_the_job_and_keep_all_else() -> None:
-    text = "mend the JOB: `sluiceway verify JOB --deep` tells, `columns` do not; JOB stays"
+    text = "mend the JOB: `sluiceway verify JOB --deep` says, `columns` do not; JOB stays"
     assert typed_text(text, JOB) == (
-        f"mend the JOB: `{own_command()} verify '{JOB}' --deep` tells, `columns` do not; JOB stays"
+        f"mend the JOB: `{own_command()} verify '{JOB}' --deep` says, `columns` do not; JOB stays"
     )
     assert typed_text(text, None).endswith("JOB stays")
     assert "verify JOB" in typed_text(text, None)

@@ -144,7 +144,7 @@ def test_late_rows_that_were_brought_in_are_the_very_files_that_lay_aside() -> N
     moved = f"dt=20261120/_sluiceway-7-{'a' * 32}/hr=08/x.parquet"
     assert check.copy_problems(replace(body, files=(replace(copy, final=moved),))) == []
     assert check.copy_problems(replace(body, files=(), late_files=(late,))) == []
-    wrong = ["a: epoch 1 has other files than those that it read"]
+    wrong = ["a: epoch 1 has other files than it read"]
     for files in (
         (),
         (copy, copy),

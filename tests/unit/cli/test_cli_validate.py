@@ -436,7 +436,7 @@ def test_file_without_permission_exits_with_3_from_every_command(
 @pytest.mark.parametrize(
     ("block", "words"),
     [
-        ('{http: {url: "http://Marquez:5000/x?key=abc"}}', "told to marquez, every 1m"),
+        ('{http: {url: "http://Marquez:5000/x?key=abc"}}', "sent to marquez, every 1m"),
         ("{file: {path: /log/l.jsonl}, interval: 5s}", "a line in /log/l.jsonl, every 5s"),
     ],
 )

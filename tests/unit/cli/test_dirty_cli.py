@@ -23,7 +23,7 @@ from sluiceway.cli.views.dirty_lanes import carry_out_and_tell, print_plan
         (("show", "--partition", ":1"), "TOPIC:PARTITION"),
         (("show", "--limit", "0"), "--limit"),
         (("replay", "--slots", "7-x"), "a slot"),
-        (("show", "--slots", "9-2"), "A not behind B"),
+        (("show", "--slots", "9-2"), "A not above B"),
         (("replay", "--older-than", "30 days"), "12h or 30d"),
         (("purge", "--older-than", "-1d"), "12h or 30d"),
         (("purge", "--why", "two\nlines"), "one line"),

@@ -117,11 +117,11 @@ def note_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
             route_slot.staged = None
 
     taken = {
-        "_settle": settle,
+        "_process_done": settle,
         "_epoch": epoch,
         "_commit_staged": commit,
         "_discover": step("discover"),
-        "_note": step("note"),
+        "_publish_states": step("note"),
         "_start_due": step("start"),
         "_pause": step("pause"),
     }

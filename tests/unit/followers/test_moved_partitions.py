@@ -116,7 +116,7 @@ def test_old_folder_stays_while_a_query_may_have_planned_its_files(
     seconds = [1000.0]
     monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     moved = _moved_once(tmp_path)
-    log = moved._ledger_log
+    log = moved._ledger
     put_lease(log, "fast", 90)
     put_lease(log, "slow", 2)
     right = _sink({NOW.values: NOW.location})
@@ -139,7 +139,7 @@ def test_query_that_is_past_the_replacement_keeps_nothing(
     seconds = [1000.0]
     monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     moved = _moved_once(tmp_path)
-    put_lease(moved._ledger_log, "fast", 3)
+    put_lease(moved._ledger, "fast", 3)
     for _ in range(62):
         seconds[0] += 60.0
         _look(moved, _sink({NOW.values: NOW.location}))
@@ -308,7 +308,7 @@ def test_fenced_driver_removes_no_old_folder(tmp_path: Path, clock: list[float])
     def fenced() -> None:
         raise FencedError("term 1 was taken over")
 
-    moved._ledger_log.check_held = fenced
+    moved._ledger.check_held = fenced
     with pytest.raises(FencedError):
         pass_an_hour(moved, rival, clock)
     assert file.exists()

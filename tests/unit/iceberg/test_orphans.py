@@ -183,7 +183,7 @@ def test_what_was_placed_anew_since_it_was_listed_stays(
 ) -> None:
     inside = leave(lake, f"data/{uuid4()}.parquet")
     lake.days_pass()
-    look = LakeOrphans._look
+    look = LakeOrphans._read_table
     looks: list[int] = []
 
     def and_touch(self: LakeOrphans) -> object:
@@ -192,7 +192,7 @@ def test_what_was_placed_anew_since_it_was_listed_stays(
         looks.append(1)
         return look(self)
 
-    monkeypatch.setattr(LakeOrphans, "_look", and_touch)
+    monkeypatch.setattr(LakeOrphans, "_read_table", and_touch)
     assert lake.orphans().remove(_AGE_S).files == 0
     assert inside in lake.in_table()
 
@@ -272,7 +272,7 @@ def test_a_store_that_tells_no_times_is_left(
     monkeypatch.setattr(LocalStorage, "list", timeless)
     leave(lake, f"data/{uuid4()}.parquet")
     lake.days_pass()
-    assert lake.orphans().remove(_AGE_S).left == "the store does not tell when files were written"
+    assert lake.orphans().remove(_AGE_S).left == "the store does not say when files were written"
 
 
 def test_nothing_goes_before_the_first_publish(tmp_path: Path) -> None:

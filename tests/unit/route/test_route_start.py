@@ -34,7 +34,7 @@ def test_store_that_refuses_a_ledger_ends_the_start_and_says_what_to_do(
         session_on_disk(tmp_path / "t", monkeypatch, Refuses()),
     ):
         raise AssertionError("it has started")
-    assert "one that the driver and the tasks may write" in str(caught.value.hint)
+    assert "the driver and the tasks must be allowed to write" in str(caught.value.hint)
 
 
 class KnowsNobody(LocalStorage):

@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,8 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.sources.contract import Headers, RawRecords, SourcePartition, Split
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow
+from sluiceway.worker import pipeline as worker_pipeline
+from sluiceway.worker import task_figures
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA, dirty_batch
 from sluiceway.worker.dirty_reader import DirtyBatch
 from sluiceway.worker.pipeline import RowPipeline
@@ -155,16 +158,19 @@ class MeasuredLane(WriteLane):
         super().submit(size_bytes, act)
 
 
+def small_task(folder: Path) -> TaskPlan:
+    """A task of one source partition, with a folder for its files."""
+    route = route_plan(str(folder))
+    open_storage(str(folder))[0].make_folders(route.layout.stage)
+    return TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
+
+
 def test_rows_that_wait_to_be_written_count_in_the_memory_of_the_task_dirty_ones_too(
     tmp_path: Path,
 ) -> None:
-    route = route_plan(str(tmp_path))
-    storage, _ = open_storage(str(tmp_path))
-    storage.make_folders(route.layout.stage)
-    task = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
     writes = WriteBehind()
     lane = MeasuredLane(writes)
-    pipeline = RowPipeline(task, storage, lane)
+    pipeline = RowPipeline(small_task(tmp_path), open_storage(str(tmp_path))[0], lane)
     large = "x" * 10_000
     try:
         for row in ({**GOOD, "app": large}, {**BAD, "app": large}, GOOD):
@@ -176,6 +182,31 @@ def test_rows_that_wait_to_be_written_count_in_the_memory_of_the_task_dirty_ones
     assert good_bytes > 10_000
     assert bad_bytes > 10_000
     assert small_bytes < 1_000
+
+
+def test_time_for_which_the_writer_is_full_is_a_part_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now_s[0], time_ns=lambda: NOW_US * 1000)
+    for module in (worker_pipeline, task_figures):
+        monkeypatch.setattr(module, "time", clock)
+
+    class FullLane(WriteLane):
+        def submit(self, size_bytes: int, act: Callable[[], None]) -> None:
+            now_s[0] += 5.0
+            super().submit(size_bytes, act)
+
+    writes = WriteBehind()
+    pipeline = RowPipeline(small_task(tmp_path), open_storage(str(tmp_path))[0], FullLane(writes))
+    try:
+        pipeline.write([made_batch(0, [GOOD])])
+        timings_ms = pipeline.close().timings_ms
+    finally:
+        writes.close()
+    assert timings_ms.pop("write") >= 0, "by the writer's own clock"
+    expected = {"decode": 0, "convert": 0, "route": 0, "write_wait": 5000, "close": 0}
+    assert timings_ms == expected
 
 
 def test_tally_shows_three_of_a_reason_and_names_few_fields() -> None:

@@ -54,7 +54,7 @@ def files(
 
     spec = load_checked_job(job_file).spec
     config = pick_route(routes_without_brokers(spec, WarningsOnDemand(), route), route)
-    found, hidden = _look(config, partition, unannounced=unannounced)
+    found, hidden = _list_files(config, partition, unannounced=unannounced)
     if not found.files:
         told = _why_no_files(config, partition.strip("/"), hidden)
         sys.stderr.write(f"note: {printable(typed_text(told, str(job_file)))}\n")
@@ -69,7 +69,9 @@ def files(
     print_table([_HEADS, *rows], numbers=_NUMBERS)
 
 
-def _look(config: "RouteConfig", partition: str, *, unannounced: bool) -> "tuple[TableFiles, int]":
+def _list_files(
+    config: "RouteConfig", partition: str, *, unannounced: bool
+) -> "tuple[TableFiles, int]":
     """The files; without any, how many files are not announced."""
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.table_files import table_files  # noqa: PLC0415

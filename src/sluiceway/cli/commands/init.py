@@ -156,7 +156,7 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
     asked = _RequestedJob(
         brokers, name, place, uri, table, event_time, registry or "", ready, key or ""
     )
-    job = _look(asked, records, ask)
+    job = _job_text(asked, records, ask)
     _write(file, job.text())
     shown = from_here(file.absolute())
     lines = [_BY_QUEUE] if job.time == RECORD_TIME else []
@@ -206,7 +206,7 @@ def _table_place(
     return lake_place(iceberg, warehouse), ""
 
 
-def _look(asked: _RequestedJob, records: int, ask: "_Asker") -> JobText:
+def _job_text(asked: _RequestedJob, records: int, ask: "_Asker") -> JobText:
     """The job file for the topic and the table as they are now."""
     from sluiceway.cli.commands.init import read_topic  # noqa: PLC0415
     from sluiceway.sinks.hive.found_table import read_table  # noqa: PLC0415

@@ -104,7 +104,7 @@ class LiveRun:
 
     def log(self) -> Log:
         """The log of the run: warnings and worse, as messages of the screen."""
-        lines: Any = _Lines(self._take_line)
+        lines: Any = _Lines(self._read_line)
         return stderr_log(
             level="warning",
             log_format=LogFormat.TEXT,
@@ -168,7 +168,7 @@ class LiveRun:
 
     # Lines and messages
 
-    def _take_line(self, line: str) -> None:
+    def _read_line(self, line: str) -> None:
         """A line of the log: time, level, words."""
         at, _, rest = line.partition(" ")
         level, _, text = rest.strip().partition(" ")

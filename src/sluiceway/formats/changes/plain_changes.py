@@ -52,7 +52,7 @@ class _Part:
         taken: list[Rows] = []
         for block in self.path.read(payloads):
             for batch, places in zip(block.batches, block.rows, strict=True):
-                kept = places[self._take(batch, rows[places], _NONE, collected)]
+                kept = places[self._add_sound(batch, rows[places], _NONE, collected)]
                 taken.append(kept)
         return np.concatenate(taken) if taken else _NONE
 
@@ -68,10 +68,10 @@ class _Part:
         block, empty = self.path.read_fetched(payloads)
         taken = [_NONE]
         for batch, places in zip(block.batches, block.rows, strict=True):
-            taken.append(places[self._take(batch, places, doubted, collected)])
+            taken.append(places[self._add_sound(batch, places, doubted, collected)])
         return np.concatenate(taken), empty
 
-    def _take(
+    def _add_sound(
         self, batch: pa.RecordBatch, rows: Rows, doubted: Rows, collected: CollectedRows
     ) -> NDArray[np.bool_]:
         """Add the sound rows of a batch to the result; returns which these are."""

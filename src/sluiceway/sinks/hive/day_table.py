@@ -76,7 +76,7 @@ class DayTable(DayFolders):
         """See `DayFolders.find`."""
         found = self._client.get_table(self._desired.database, self._desired.name)
         if found is not None:
-            self._take(found)
+            self._check_table(found)
         return found is not None
 
     def open(self) -> None:
@@ -84,9 +84,9 @@ class DayTable(DayFolders):
         if self.find():
             return
         self._client.create_database_if_missing(self._desired.database)
-        self._take(self._client.create_table(self._desired))
+        self._check_table(self._client.create_table(self._desired))
 
-    def _take(self, table: MetastoreTable) -> None:
+    def _check_table(self, table: MetastoreTable) -> None:
         check_writable(table)
         differences = list(table.layout.differences(self._desired.layout))
         ours = [(each.name, each.type) for each in table.partition_columns]

@@ -285,7 +285,7 @@ class HiveTableSink(TableSink):
         """See `TableSink.add_columns`."""
         identity = self._opened()
         with self._looking:
-            table = self._look(identity)
+            table = self._read_checked(identity)
             try:
                 merged, keys = columns_with(table, columns)
                 # What the table's format cannot hold is not put into the metastore.
@@ -434,10 +434,10 @@ class HiveTableSink(TableSink):
     def _same_table(self, identity: TableIdentity) -> MetastoreTable:
         """The table as it is now, when it is still the one that was opened."""
         with self._looking:
-            self._observed = table = self._look(identity)
+            self._observed = table = self._read_checked(identity)
         return table
 
-    def _look(self, identity: TableIdentity) -> MetastoreTable:
+    def _read_checked(self, identity: TableIdentity) -> MetastoreTable:
         table = self._client.get_table(identity.database, identity.name)
         change = None
         if table is None:

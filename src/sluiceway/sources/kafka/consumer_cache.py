@@ -124,7 +124,7 @@ class ConsumerCache:
             TaskFailedError: The library refuses the assignment.
         """
         wanted = {split.partition: split for split in splits}
-        leased = self._take(key, wanted)
+        leased = self._pop_fit(key, wanted)
         if leased is not None and all(
             leased.next_offsets.get(partition) == split.start_offset
             for partition, split in wanted.items()
@@ -198,7 +198,7 @@ class ConsumerCache:
                 self._timer = None
         _close_all(resting)
 
-    def _take(
+    def _pop_fit(
         self, key: ConsumerKey, wanted: Mapping[SourcePartition, Split]
     ) -> LeasedConsumer | None:
         """Take a fit consumer out of the cache; close the unfit ones of the same place."""

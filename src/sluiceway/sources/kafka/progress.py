@@ -69,12 +69,12 @@ class SplitProgress:
         self._assert_rising(offsets)
         stop = self.split.stop_offset
         if stop is None or offsets[-1] < stop:
-            self._note_jumps(offsets)
+            self._add_jumps(offsets)
             self.rows += len(offsets)
             self._move_to(int(offsets[-1]) + 1)
             return len(offsets)
         kept = int(np.searchsorted(offsets, stop))
-        self._note_jumps(np.append(offsets[:kept], stop))
+        self._add_jumps(np.append(offsets[:kept], stop))
         self.rows += kept
         self._move_to(stop)
         self.overran = True
@@ -88,7 +88,7 @@ class SplitProgress:
         stop = self.split.stop_offset
         end = offset if stop is None else min(offset, stop)
         if end > self.next_offset:
-            self._note_jump(self.next_offset, end)
+            self._add_jump(self.next_offset, end)
             self._move_to(end)
 
     def set_leader_epoch(self, offset: int, leader_epoch: int | None) -> None:
@@ -131,17 +131,17 @@ class SplitProgress:
                 where=str(self.split.partition),
             )
 
-    def _note_jumps(self, ends: Offsets) -> None:
+    def _add_jumps(self, ends: Offsets) -> None:
         """Note the holes before each of `ends`: offsets of rows, or the stop after them."""
-        self._note_jump(self.next_offset, int(ends[0]))
+        self._add_jump(self.next_offset, int(ends[0]))
         steps = np.diff(ends)
         rows = np.flatnonzero(steps > TRUSTED_JUMP_OFFSETS).tolist()
         if not self.has_holes:
             rows = sorted({*rows, *np.flatnonzero(steps > 1)[:1].tolist()})
         for row in rows:
-            self._note_jump(int(ends[row]) + 1, int(ends[row + 1]))
+            self._add_jump(int(ends[row]) + 1, int(ends[row + 1]))
 
-    def _note_jump(self, begin: int, end: int) -> None:
+    def _add_jump(self, begin: int, end: int) -> None:
         at_start = begin == self.split.start_offset and self.rows == 0
         doubted = at_start or not self.has_holes
         if end - begin > (0 if doubted else TRUSTED_JUMP_OFFSETS):

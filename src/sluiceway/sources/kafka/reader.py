@@ -292,7 +292,7 @@ class KafkaSplitReader(SplitReader):
     def _read_until(self, leased: LeasedConsumer, deadline_s: float) -> list[SourceBatch]:
         while True:
             left_s = max(0.0, deadline_s - time.monotonic())
-            batches = self._take(leased, self._fetch(leased, min(_FETCH_WAIT_S, left_s)))
+            batches = self._make_batches(leased, self._fetch(leased, min(_FETCH_WAIT_S, left_s)))
             if batches or self.finished():
                 leased.trouble.clear()
                 return batches
@@ -310,20 +310,20 @@ class KafkaSplitReader(SplitReader):
         except KafkaException as failure:
             raise task_failure(kafka_error(failure), leased.key.bootstrap_servers) from failure
 
-    def _take(self, leased: LeasedConsumer, fetched: Fetched) -> list[SourceBatch]:
+    def _make_batches(self, leased: LeasedConsumer, fetched: Fetched) -> list[SourceBatch]:
         """Make batches of a fetch, note how far it went and check what is doubtful."""
         batches: list[SourceBatch] = [
             batch
             for index, rows in fetched.rows
-            if (batch := self._take_rows(index, rows)) is not None
+            if (batch := self._make_batch(index, rows)) is not None
         ]
         for event in fetched.events:
-            self._take_event(leased, event)
+            self._handle_event(leased, event)
         self._check_jumps()
         self._drop_done(leased)
         return batches
 
-    def _take_rows(self, index: int, rows: LogRows) -> SourceBatch | None:
+    def _make_batch(self, index: int, rows: LogRows) -> SourceBatch | None:
         progress = self._progress[index]
         kept = progress.count(rows.offsets)
         if kept == 0:
@@ -334,7 +334,7 @@ class KafkaSplitReader(SplitReader):
         self._fetch_rows = min(MAX_FETCH_ROWS, _TARGET_FETCH_BYTES // (rows.mean_bytes() + 1) + 1)
         return rows.batch(index, progress.split.partition)
 
-    def _take_event(self, leased: LeasedConsumer, event: FetchEvent) -> None:
+    def _handle_event(self, leased: LeasedConsumer, event: FetchEvent) -> None:
         partition, error = event.partition, event.error
         index = self._indexes.get(partition)
         if index is None:

@@ -210,7 +210,7 @@ class RocketMqSplitReader(SplitReader):
             if now_s >= until_s or self._is_full():
                 break
             self._receive(min(until_s - now_s, self._next_ask_s(now_s)))
-        return self._take()
+        return self._make_batches()
 
     def finished(self) -> bool:
         """True when every split has a stop offset and has reached it."""
@@ -233,7 +233,7 @@ class RocketMqSplitReader(SplitReader):
         del reusable
         self._brokers.close()
 
-    def _take(self) -> list[SourceBatch]:
+    def _make_batches(self) -> list[SourceBatch]:
         batches: list[SourceBatch] = []
         for queue in self._queues:
             if queue.pulled:
@@ -344,7 +344,7 @@ class RocketMqSplitReader(SplitReader):
             while (reply := self._next_reply(connection)) is not None:
                 queue = self._under_way.pop((connection.address, reply.opaque), None)
                 if queue is not None:
-                    self._take_reply(queue, reply)
+                    self._handle_reply(queue, reply)
 
     def _next_reply(self, connection: Connection) -> Reply | None:
         try:
@@ -355,14 +355,14 @@ class RocketMqSplitReader(SplitReader):
             self._lose(connection)
             return None
 
-    def _take_reply(self, queue: _Queue, reply: Reply) -> None:
+    def _handle_reply(self, queue: _Queue, reply: Reply) -> None:
         asked, queue.requested = queue.requested, None
         queue.behind = False
         is_replica = self._is_replica(queue.broker)
         if reply.code == ResponseCode.SUCCESS and asked is not None:
             queue.pause_s = 0.0
-            if not _take_plain(queue, asked, reply.body):
-                self._take_messages(queue, asked, read_messages(reply.body))
+            if not _read_plain(queue, asked, reply.body):
+                self._add_messages(queue, asked, read_messages(reply.body))
             told = "maxOffset" in reply.fields and not queue.done
             queue.behind = told and reply.number("maxOffset") > queue.next_offset
         elif reply.code == ResponseCode.PULL_NOT_FOUND and queue.check is None:
@@ -377,7 +377,7 @@ class RocketMqSplitReader(SplitReader):
             if is_replica and reply.code == ResponseCode.PULL_RETRY:
                 self._shun(queue.broker)
         elif reply.code == ResponseCode.PULL_OFFSET_MOVED:
-            self._take_moved(queue)
+            self._handle_moved(queue)
         else:
             raise self._refusal(queue, reply)
 
@@ -387,7 +387,7 @@ class RocketMqSplitReader(SplitReader):
             return TaskFailedError(f"the broker does not have it now: {reply.remark}", where=where)
         return answer_failure(reply, where)
 
-    def _take_messages(self, queue: _Queue, asked: int, messages: Sequence[StoredMessage]) -> None:
+    def _add_messages(self, queue: _Queue, asked: int, messages: Sequence[StoredMessage]) -> None:
         rows = _from_offset(asked, messages)
         _assert_rising(queue, asked, rows)
         if queue.check is not None:
@@ -462,7 +462,7 @@ class RocketMqSplitReader(SplitReader):
         self._lose(self._chosen[queue.broker][0])
         return False
 
-    def _take_moved(self, queue: _Queue) -> None:
+    def _handle_moved(self, queue: _Queue) -> None:
         """The broker does not have the offset: by its bounds it is gone, or comes later."""
         queue.pause(time.monotonic())
         if self._is_replica(queue.broker):
@@ -518,7 +518,7 @@ class RocketMqSplitReader(SplitReader):
             queue.pause(time.monotonic())
 
 
-def _take_plain(queue: _Queue, asked: int, pull: bytes) -> bool:
+def _read_plain(queue: _Queue, asked: int, pull: bytes) -> bool:
     """Have the native module take a pull; False where messages have to be read one by one."""
     if queue.pulled is None or queue.gathered or asked != queue.next_offset:
         return False

@@ -230,7 +230,7 @@ class HdfsStorage(Storage):
         """See `Storage.make_folders`: they get the mode of the folder above them."""
         # Read again each time: the table may have been removed and created again.
         above = folder
-        while (mode := self._look_at_mode(above)) is None and above != self._service:
+        while (mode := self._read_mode(above)) is None and above != self._service:
             above = above.rpartition("/")[0]
         if above == folder or mode is None:
             return
@@ -401,9 +401,9 @@ class HdfsStorage(Storage):
     def _folder_mode(self, folder: str) -> int | None:
         """Mode of a folder; None when it is not there. Remembered: it hardly ever changes."""
         known = self._modes.get(folder)
-        return self._look_at_mode(folder) if known is None else known
+        return self._read_mode(folder) if known is None else known
 
-    def _look_at_mode(self, folder: str) -> int | None:
+    def _read_mode(self, folder: str) -> int | None:
 
         def look() -> int | None:
             try:

@@ -215,7 +215,7 @@ class LakeCompaction:
             MetastoreUnavailableError: The catalog does not answer.
             StorageUnavailableError: The store does not.
         """
-        look = self._look()
+        look = self._read_table()
         head, left = self._head(look)
         if left:
             return [], left
@@ -239,7 +239,7 @@ class LakeCompaction:
 
     def partitions(self) -> dict[str, tuple[int, int]]:
         """Files and bytes of each partition now. Raises as `plan`."""
-        look = self._look()
+        look = self._read_table()
         found: dict[str, tuple[int, int]] = {}
         for entry in self._head(look)[0].data.values():
             name = partition_name(entry, look.table.metadata)
@@ -247,7 +247,7 @@ class LakeCompaction:
             found[name] = files + 1, size_bytes + int(entry.data_file.file_size_in_bytes)
         return found
 
-    def _look(self) -> TableLook:
+    def _read_table(self) -> TableLook:
         return self._table.read(self._hash_of)
 
     def _head(self, look: TableLook) -> tuple[Head, str]:
@@ -280,7 +280,7 @@ class LakeCompaction:
         Raises:
             TaskFailedError: No process can be begun.
         """
-        look = self._look()
+        look = self._read_table()
         head, left = self._head(look)
         chosen = [
             group
@@ -447,7 +447,7 @@ class LakeCompaction:
         done: list[Compacted] = []
         said = ""
         for _ in range(_TRIES):
-            look = self._look()
+            look = self._read_table()
             head, left = self._head(look)
             ready: list[_Ready] = []
             for each in made:
@@ -465,7 +465,7 @@ class LakeCompaction:
                 return done
             said = self._try(look, head, ready)
         for each in made:
-            if self._has_landed(each, self._head(self._look())[0]):
+            if self._has_landed(each, self._head(self._read_table())[0]):
                 done.append(_compacted(each))
             else:
                 self._drop(each)

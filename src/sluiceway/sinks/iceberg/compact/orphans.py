@@ -328,7 +328,7 @@ class LakeOrphans:
         gone = Orphans(others=found.others, left=found.left)
         for first in range(0, len(due), _AT_ONCE):
             # Between the listing and now an older metadata file may be back.
-            known = self._look()
+            known = self._read_table()
             for each in due[first : first + _AT_ONCE]:
                 if known.keeps(each.inside) or known.names.alike(each.inside):
                     continue
@@ -358,7 +358,7 @@ class LakeOrphans:
     def _find(self, now_ms: int, age_s: float) -> tuple[Orphans, list[ListedFile]]:
         # Listed first: what is named by the time of the look was not orphaned by it.
         listing = list_files(self._place.storage, self._place.root)
-        known = self._look()
+        known = self._read_table()
         left = self._why_not(listing, known)
         others = tuple(sorted(listing.others))
         if left:
@@ -400,7 +400,7 @@ class LakeOrphans:
                     return f"{inside} is of another table, {found or 'of which it does not say'}"
         return ""
 
-    def _look(self) -> _Known:
+    def _read_table(self) -> _Known:
         """The table now, then the ledger: what it has there is published, or waits."""
         look, before = self._table.read(self._hash_of), self._known
         if before is not None and (

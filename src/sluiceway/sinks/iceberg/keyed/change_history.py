@@ -101,7 +101,7 @@ class ChangeHistory(ChangeJudge):
         unknown: dict[int, str] = {}
         if not since:
             return Verdict(superseded, unknown)
-        self._look(min(since))
+        self._read_log(min(since))
         keys = _keys(rows, self._key)
         later = self._later(keys)
         truncates = [place for places in self._truncates.values() for place in places]
@@ -126,16 +126,16 @@ class ChangeHistory(ChangeJudge):
 
     # The log
 
-    def _look(self, first: int) -> None:
+    def _read_log(self, first: int) -> None:
         """Take in what was committed from a slot on."""
         if self._from is None or first < self._from:
             self._from = self._next = first
             self._files, self._moved, self._truncates, self._gone = {}, {}, {}, -1
         for record, _ in self._log.records(self._next):
-            self._take(record)
+            self._apply(record)
             self._next = record.seq + 1
 
-    def _take(self, record: Record) -> None:
+    def _apply(self, record: Record) -> None:
         match record.body:
             case DataRecord() | LaneDataRecord() as body:
                 for file in body.files:
@@ -146,15 +146,15 @@ class ChangeHistory(ChangeJudge):
                         self._files[path] = record.seq, file
             case ResetRecord() | SourceChangeRecord() as body:
                 for moved in body.partitions:
-                    self._note_moved(moved.topic, moved.partition, record.seq)
+                    self._set_moved(moved.topic, moved.partition, record.seq)
             case SourcesRecord() as body:
                 for pinned in body.partitions:
                     if not pinned.retired:
-                        self._note_moved(pinned.topic, pinned.partition, record.seq)
+                        self._set_moved(pinned.topic, pinned.partition, record.seq)
             case _:
                 return
 
-    def _note_moved(self, topic: str, partition: object, seq: int) -> None:
+    def _set_moved(self, topic: str, partition: object, seq: int) -> None:
         self._moved[self._topic(topic), partition] = seq
 
     def _path(self, file: FileRecord) -> str | None:

@@ -265,14 +265,14 @@ class LakePublisher(Follower):
         if self._looked_s is None:
             self._expect_rows(view)
         if self._looked_s is None or now_s - self._looked_s >= LOOK_INTERVAL_S:
-            self._note(self._look(view.log), view)
+            self._go_on_at(self._read_table(view.log), view)
         batch = next_batch(
             view, self._place, view.over, clear=self._clear, most_rows=self.most_rows
         )
         if not batch.is_due:
             # After so many slots that bring nothing there may be others that do.
             self._clear, self._waits = batch.last + 1 if batch.more else view.through, ""
-            self._note_effects(view)
+            self._report_effects(view)
         elif self._is_time(now_s, batch, view):
             self._publish(batch, view)
         else:
@@ -296,8 +296,8 @@ class LakePublisher(Follower):
         """
         said, began_s = "", self._clock()
         for _ in range(_TRIES):
-            look = self._look(view.log)
-            self._note(look, view)
+            look = self._read_table(view.log)
+            self._go_on_at(look, view)
             if look.next_slot > batch.last:
                 return
             if look.next_slot != batch.first:
@@ -310,10 +310,10 @@ class LakePublisher(Follower):
             except FileNotFoundError as error:
                 # Its snapshot was expired since it was read, files and all.
                 said = f"a file of the table's metadata is gone: {error}"
-            after = self._look(view.log)
+            after = self._read_table(view.log)
             if after.next_slot > batch.last:
                 self._pace.add_publish(began_s)
-                self._note_published(batch, look, after, view)
+                self._go_on_after(batch, look, after, view)
                 self._log_published(batch, after, self._clock() - began_s)
                 return
             self._events.info("lake_publish_again", slot=batch.last, said=said)
@@ -464,7 +464,7 @@ class LakePublisher(Follower):
                 self._table.expect(record.seq)
                 return
 
-    def _look(self, ledger: LedgerLog) -> TableLook:
+    def _read_table(self, ledger: LedgerLog) -> TableLook:
         look = self._table.read(hashes_of(ledger))
         self._looked_s = self._clock()
         if not look.proven:
@@ -484,7 +484,7 @@ class LakePublisher(Follower):
                 )
         return look
 
-    def _note(self, look: TableLook, view: LogView) -> None:
+    def _go_on_at(self, look: TableLook, view: LogView) -> None:
         """Go on where the table stands, which may be earlier than before."""
         if look.next_slot < self._place:
             self._events.warning(
@@ -494,18 +494,18 @@ class LakePublisher(Follower):
         if look.next_slot != self._place:
             self._clear = 0
         self._place = look.next_slot
-        self._note_effects(view)
+        self._report_effects(view)
 
-    def _note_effects(self, view: LogView) -> None:
+    def _report_effects(self, view: LogView) -> None:
         # Another publisher may know a longer log than this view shows: none of this one's records
         # speaks of later slots.
         if self._place <= view.through:
             self._route.note_effects(self.place())
 
-    def _note_published(
+    def _go_on_after(
         self, batch: LakeBatch, before: TableLook, after: TableLook, view: LogView
     ) -> None:
-        self._note(after, view)
+        self._go_on_at(after, view)
         self._waits, self._made = "", {}
         remove_old_metadata(before.table, after.table, self._events)
 

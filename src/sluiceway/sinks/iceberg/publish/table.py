@@ -270,7 +270,7 @@ class IcebergTableSink(TableSink):
         expiry = None if keep_s is None else partial(self._expiry, *known)
         return publisher, LakeUpkeep(publisher.connection, compaction, expiry, keep_s or 0.0)
 
-    def compaction(self, ledger: str, log: LedgerLog, events: Log) -> LakeCompaction:
+    def compaction(self, ledger_id: str, ledger: LedgerLog, log: Log) -> LakeCompaction:
         """Compaction of a table that exists, next to any driver. Call `close` of both at the end.
 
         Raises:
@@ -278,42 +278,42 @@ class IcebergTableSink(TableSink):
             SluicewayError: As `open`.
         """
         self.find()
-        return self._compaction(self.open(), ledger, log, events)
+        return self._compaction(self.open(), ledger_id, ledger, log)
 
-    def expiry(self, ledger: str, log: LedgerLog, events: Log) -> LakeExpiry:
+    def expiry(self, ledger_id: str, ledger: LedgerLog, log: Log) -> LakeExpiry:
         """Expiry of a table that exists, as `compaction`."""
         self.find()
-        return self._expiry(self.open(), ledger, log, events)
+        return self._expiry(self.open(), ledger_id, ledger, log)
 
-    def orphans(self, ledger: str, log: LedgerLog, events: Log) -> LakeOrphans:
+    def orphans(self, ledger_id: str, ledger: LedgerLog, log: Log) -> LakeOrphans:
         """Removal of orphans of a table that exists, as `compaction`."""
         self.find()
         state = self.open()
-        return LakeOrphans(self._followed(state, ledger), self._place(state), log, events)
+        return LakeOrphans(self._followed(state, ledger_id), self._place(state), ledger, log)
 
     def _compaction(
-        self, state: TableState, ledger: str, log: LedgerLog, events: Log
+        self, state: TableState, ledger_id: str, ledger: LedgerLog, log: Log
     ) -> LakeCompaction:
         return LakeCompaction(
-            self._followed(state, ledger),
+            self._followed(state, ledger_id),
             self._place(state),
-            ledger,
-            hashes_of(log),
+            ledger_id,
+            hashes_of(ledger),
             target_bytes=self._lake.target_bytes,
-            log=events,
+            log=log,
         )
 
-    def _expiry(self, state: TableState, ledger: str, log: LedgerLog, events: Log) -> LakeExpiry:
-        table, place = self._followed(state, ledger), self._place(state)
-        slowest = partial(slot_of_slowest, log.storage, log.layout)
-        return LakeExpiry(table, place, hashes_of(log), events, slowest=slowest)
+    def _expiry(self, state: TableState, ledger_id: str, ledger: LedgerLog, log: Log) -> LakeExpiry:
+        table, place = self._followed(state, ledger_id), self._place(state)
+        slowest = partial(slot_of_slowest, ledger.storage, ledger.layout)
+        return LakeExpiry(table, place, hashes_of(ledger), log, slowest=slowest)
 
-    def _followed(self, state: TableState, ledger: str, log: Log | None = None) -> LakeTable:
+    def _followed(self, state: TableState, ledger_id: str, log: Log | None = None) -> LakeTable:
         """The table for one follower: its calls come from a thread of its own.
 
         Args:
             state: The table as it was opened.
-            ledger: Uuid of its ledger.
+            ledger_id: Uuid of its ledger.
             log: Gets columns that are not taken up; without a log the table follows no columns.
         """
         on_look = None
@@ -325,8 +325,8 @@ class IcebergTableSink(TableSink):
             catalog,
             self._name,
             state.identity.uuid,
-            ledger=ledger,
-            ledger_property=_own_mark(metadata, ledger),
+            ledger=ledger_id,
+            ledger_property=_own_mark(metadata, ledger_id),
             on_look=on_look,
         )
 
