@@ -152,3 +152,10 @@ e2e-yarn-client: $(STAMP) #: YARN, client mode: resource manager restarted, exec
 
 spark-source: $(STAMP) #: A stream of the Spark data source under compaction and kills, batches at random slots: KILLS=100 POINTS=200
 	@cd tests && ../$(BIN)/python -m tools.spark_source_proof --kills $(or $(KILLS),100) --points $(or $(POINTS),200)
+
+bootstrap: $(STAMP) #: Routes that read a table and then its topics, killed around the hand-over: POINTS=50
+	@cd tests && ../$(BIN)/python -m tools.bootstrap_proof --points $(or $(POINTS),50)
+
+sim-chains: $(STAMP) #: A route that reads a table and hands over to its topic, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]
+	@cd tests && nice -n 10 ../$(BIN)/python -m chain_sim \
+	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),500))

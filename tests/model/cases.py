@@ -6,7 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model import chains, checker, files, keyed, lake, lanes, locations, packs, pins, pipe, replays
+from model import (
+    bootstrap,
+    chains,
+    checker,
+    files,
+    keyed,
+    lake,
+    lanes,
+    locations,
+    packs,
+    pins,
+    pipe,
+    replays,
+)
+from model.bootstrap import BootstrapBounds, BootstrapModel
 from model.chains import ChainBounds, ChainModel
 from model.checker import Checker, Limits, Verdict
 from model.files import FilesBounds, FilesModel
@@ -25,6 +39,7 @@ Bounds = (
     | PipeBounds
     | LocationBounds
     | PinBounds
+    | BootstrapBounds
     | PackBounds
     | LaneBounds
     | LakeBounds
@@ -79,6 +94,7 @@ SMALL = (
     Case("locations-sealed", LocationBounds(rows=3, replaces=2, seals=True), 11_000),
     Case("pins", PinBounds(), 5_800),
     Case("pins-created-anew", PinBounds((2,), recreations=1), 2_900),
+    Case("bootstrap", BootstrapBounds(), 2_000),
     Case("packs", PackBounds(rows=1, crashes=1), 5_000),
     Case("lanes", LaneBounds(), 1_000),
     Case("lanes-late", _LATE_LANES, 5_000),
@@ -102,6 +118,7 @@ LARGE = (
     Case("locations", LocationBounds(rows=4, replaces=3), 200_000, lean=True),
     Case("locations-sealed", LocationBounds(rows=4, replaces=3, seals=True), 200_000, lean=True),
     Case("pins", PinBounds((3, 2), starts=3, recreations=1), 1_000_000, lean=True),
+    Case("bootstrap", BootstrapBounds(6, starts=3, crashes=2), 50_000, lean=True),
     Case("packs-three-drivers", PackBounds(starts=3, crashes=1), 1_000_000, lean=True),
     Case("packs-copies", PackBounds(crashes=1, copies=1), 100_000, lean=True),
     Case("lake", LakeBounds(foreign=2, expiries=1), 50_000, lean=True),
@@ -159,6 +176,10 @@ MUTANTS = (
     Mutant(Mutation.READ_BEFORE_PIN, _PINS),
     Mutant(Mutation.FOUND_AT_LATEST, _PINS),
     Mutant(Mutation.NO_LOOK_AFTER_READ, PinBounds((1,), recreations=1)),
+    Mutant(Mutation.HAND_OVER_MID_SLOT, BootstrapBounds()),
+    Mutant(Mutation.HAND_OVER_AT_NEWEST, BootstrapBounds()),
+    Mutant(Mutation.HAND_OVER_IN_TWO, BootstrapBounds()),
+    Mutant(Mutation.HAND_OVER_IN_FLIGHT, BootstrapBounds()),
     Mutant(Mutation.SNAPSHOT_DROPS_UNPUBLISHED, _PACKS),
     Mutant(Mutation.NO_LOOK_AFTER_PUT, _PACKS),
     Mutant(Mutation.PUBLISH_BEFORE_LOOK, _PACKS),
@@ -222,6 +243,7 @@ _MODELS: Mapping[type, Callable[[Any, Mutation | None], Any]] = {
     PipeBounds: PipeModel,
     LocationBounds: LocationModel,
     PinBounds: PinModel,
+    BootstrapBounds: BootstrapModel,
     PackBounds: PackModel,
     LaneBounds: LaneModel,
     LakeBounds: LakeModel,
@@ -236,6 +258,7 @@ _SOURCES = {
     PipeBounds: pipe,
     LocationBounds: locations,
     PinBounds: pins,
+    BootstrapBounds: bootstrap,
     PackBounds: packs,
     LaneBounds: lanes,
     LakeBounds: lake,

@@ -49,6 +49,12 @@ class Mutation(StrEnum):
     FOUND_AT_LATEST = "a partition found later starts at its latest offset"
     NO_LOOK_AFTER_READ = "the topic's identity is not looked at again before the commit"
 
+    # From a table to its topics.
+    HAND_OVER_MID_SLOT = "the topic begins after a slot of which rows are unread"
+    HAND_OVER_AT_NEWEST = "the topic begins where the table's job is now, not at the slot read"
+    HAND_OVER_IN_TWO = "one record retires the table, and another one pins the topic"
+    HAND_OVER_IN_FLIGHT = "the table is retired while rows of it are in flight"
+
     # Snapshots and packs.
     SNAPSHOT_DROPS_UNPUBLISHED = "SNAPSHOT does not say which records are unpublished"
     NO_LOOK_AFTER_PUT = "a writer does not look for a pack over its slot after its put"

@@ -62,8 +62,8 @@ class TableClient(SourceClient):
             raise TopicNotFoundError("no such table is read", where=unknown)
         with self._lock:
             upstream = self._read_on(check=True)
-            identity = SourceIdentity(_LEDGER, upstream.ledger)
-        return (DiscoveredPartition(self._partition, identity, None),)
+            identity, slot = SourceIdentity(_LEDGER, upstream.ledger), upstream.book.slot
+        return (DiscoveredPartition(self._partition, identity, None, slot),)
 
     def list_topics(self) -> tuple[str, ...]:
         """See `SourceClient.list_topics`."""
@@ -73,7 +73,7 @@ class TableClient(SourceClient):
         """See `SourceClient.bounds`: offsets are places of rows."""
         with self._lock:
             upstream = self._read_on()
-            begin, end = upstream.book.whole_from, upstream.end
+            begin, end = upstream.book.first, upstream.end
         return {one: LogBounds(begin, end, end) for one in partitions if one == self._partition}
 
     def offsets_at(
@@ -82,7 +82,7 @@ class TableClient(SourceClient):
         """See `SourceClient.offsets_at`: rows have the time at which their epoch was prepared."""
         with self._lock:
             upstream = self._read_on()
-            place = max(upstream.place_at(timestamp_ms), upstream.book.whole_from)
+            place = max(upstream.place_at(timestamp_ms), upstream.book.first)
         return {one: place for one in partitions if one == self._partition}
 
     def committed(

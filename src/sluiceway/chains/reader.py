@@ -93,12 +93,16 @@ class _Place:
     """How far a split is read.
 
     Attributes:
-        batches: Of what was planned; None when it has to be planned.
+        batches: First places and columns of what was planned; None when it has to be planned.
+        planned: Place after all that was planned.
+        rows: That were returned.
     """
 
     split: Split
     at: int
-    batches: Iterator[pa.RecordBatch] | None = None
+    batches: Iterator[tuple[int, pa.RecordBatch]] | None = None
+    planned: int = 0
+    rows: int = 0
     look_s: float = 0.0
 
 
@@ -134,9 +138,9 @@ class TableReader(SplitReader):
         )
 
     def ends(self) -> tuple[SplitEnd, ...]:
-        """See `SplitReader.ends`: places have no gaps."""
+        """See `SplitReader.ends`: a gap is a row that the table had let go of before."""
         return tuple(
-            SplitEnd(place.at, place.at - place.split.start_offset, 0, None)
+            SplitEnd(place.at, place.rows, place.at - place.split.start_offset - place.rows, None)
             for place in self._places
         )
 
@@ -173,11 +177,13 @@ class TableReader(SplitReader):
         if place.batches is None and not self._plan(place):
             return None
         assert place.batches is not None  # noqa: S101 - planned just now
-        columns = next(place.batches, None)
-        if columns is None:
-            place.batches = None
+        found = next(place.batches, None)
+        if found is None:
+            place.at, place.batches = place.planned, None
             return self._batch(index, place)
-        first, place.at = place.at, place.at + columns.num_rows
+        first, columns = found
+        place.at = first + columns.num_rows
+        place.rows += columns.num_rows
         return TableBatch(index, place.split.partition, first, columns)
 
     def _plan(self, place: _Place) -> bool:
@@ -185,9 +191,10 @@ class TableReader(SplitReader):
         if self._stop(place) <= place.at:
             self._read_ledger(place)
         spans = self._spans(place)
-        if spans:
+        place.planned = max(min(self._stop(place), place.at + _PLANNED_ROWS), place.at)
+        if place.planned > place.at:
             place.batches = self._batches(spans)
-        return bool(spans)
+        return place.batches is not None
 
     def _stop(self, place: _Place) -> int:
         end = self._ledger().end
@@ -221,29 +228,34 @@ class TableReader(SplitReader):
         book, stop = self._ledger().book, self._stop(place)
         if stop <= place.at:
             return []
-        arrivals = book.between(place.at, min(stop, place.at + _PLANNED_ROWS))
-        for each in arrivals:
+        arrivals = []
+        for each in book.between(place.at, min(stop, place.at + _PLANNED_ROWS)):
             let_go = book.let_go(each.partition, each.life)
-            if let_go is not None:
+            if let_go is None:
+                arrivals.append(each)
+            elif let_go.slot > place.split.seen_slot:
                 raise OffsetsLostError(
                     f"row {each.place} of {each.partition} was let go of in slot {let_go.slot} "
                     f"before it was read ({let_go.reason})",
                     where=str(place.split.partition),
-                    hint="rows that were read are safe; `offsets reset --to earliest --accept-gap` "
-                    "goes on after the gap",
+                    hint="rows that were read are safe; `sluiceway offsets reset JOB --partition "
+                    f"{place.split.partition.topic}:0 --to {book.whole_from} --accept-gap --reason "
+                    "TEXT` goes on after the gap",
                 )
         return book.spans(arrivals)
 
-    def _batches(self, spans: Sequence[FileSpan]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, spans: Sequence[FileSpan]) -> Iterator[tuple[int, pa.RecordBatch]]:
         upstream = self._ledger()
         read = partial(span_columns, names=self._options.columns)
         for span in spans:
+            at = span.place
             path = upstream.layout.final(span.file.final)
             rows = RowSpan(path, span.first_row, span.rows, int(span.file.rows), span.file.bounds)
             gone = FileLostError("a file of the table that is read is gone", where=path)
             try:
                 for batch in read_stored(upstream.storage, rows, read, gone):
-                    yield _with_folders(batch, span)
+                    yield at, _with_folders(batch, span)
+                    at += batch.num_rows
             except NotInThisVersionError as error:
                 raise NotInThisVersionError(
                     "a table whose files are text, JSON, CSV or Avro is no source in this version",

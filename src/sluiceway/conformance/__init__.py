@@ -8,5 +8,5 @@ Needs pytest (`sluiceway[conformance]`); nothing else imports this.
 import pytest
 
 # So that a failed assertion shows its values, as in a test module.
-for _suite in ("formats", "reading", "sinks", "sources", "storage"):
+for _suite in ("compaction", "formats", "reading", "sinks", "sources", "storage"):
     pytest.register_assert_rewrite(f"sluiceway.conformance.{_suite}")

@@ -137,7 +137,11 @@ class PinnedPartition:
             offset), `resumed` (subscribed again, goes on at its committed end) or `handed_over`
             (begins where a table ends that was read until then).
         retired: No longer read: gone from the subscription or the cluster.
+        seen_slot: Of a table: its newest slot then. Rows that it had let go of by then are gaps,
+            and no loss.
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"seen_slot"})
 
     topic: str
     partition: LogKey
@@ -146,6 +150,7 @@ class PinnedPartition:
     start: BigInt
     how: str
     retired: bool
+    seen_slot: int = -1
 
 
 @dataclass(frozen=True, slots=True)

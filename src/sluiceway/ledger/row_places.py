@@ -98,6 +98,7 @@ class PartitionRows:
 class _Partition:
     life: int = 0
     rows: int = 0
+    begin: int = 0
     end: int = 0
     live: list[FileRecord] = field(default_factory=list)
     starts: list[int] | None = None
@@ -128,6 +129,12 @@ class RowBook:
     def rows(self) -> int:
         """All rows that the table ever got: the place of the next one."""
         return self._rows
+
+    @property
+    def first(self) -> int:
+        """Place of the first row that is in the table; that of the next one when none is."""
+        begins = (each.begin for each in self._partitions.values() if each.rows)
+        return min(begins, default=self._rows)
 
     @property
     def after(self) -> int:
@@ -176,6 +183,8 @@ class RowBook:
         if slot > self._after:
             arrival = Arrival(slot, name, partition.life, partition.rows, rows, self._rows)
             self._arrivals.append(arrival)
+        if not partition.rows:
+            partition.begin = self._rows
         partition.rows += rows
         partition.live.append(file)
         partition.starts = None

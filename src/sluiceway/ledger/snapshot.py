@@ -133,6 +133,8 @@ class SnapshotPointer:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"seen_slot"})
+
     topic: str
     partition: LogKey
     cluster_id: str
@@ -147,6 +149,7 @@ class _Source:
     max_event_time_us: BigInt | None
     quiet_since_us: BigInt | None
     idle: bool
+    seen_slot: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +312,7 @@ def _source(key: SourceKey, state: SourceState) -> _Source:
         max_event_time_us=_big(state.max_event_time_us),
         quiet_since_us=_big(state.quiet_since_us),
         idle=state.idle,
+        seen_slot=state.seen_slot,
     )
 
 
@@ -380,4 +384,5 @@ def _source_state(each: _Source) -> SourceState:
         max_event_time_us=each.max_event_time_us,
         quiet_since_us=each.quiet_since_us,
         idle=each.idle,
+        seen_slot=each.seen_slot,
     )

@@ -177,6 +177,7 @@ def pinned(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
         BigInt(start.offset),
         start.how,
         retired=False,
+        seen_slot=found.seen_slot,
     )
 
 
@@ -341,6 +342,7 @@ def plan_splits(
             stop,
             epoch,
             new_leader=epoch is not None and leader != epoch,
+            seen_slot=known.seen_slot,
         )
         planned.append(PlannedSplit(split, known.end, leader_epoch=leader))
     live = sum(not known.retired for known in fold.sources.values())

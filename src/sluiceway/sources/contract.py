@@ -78,11 +78,16 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredPartition:
-    """A source partition as the cluster describes it now."""
+    """A source partition as the cluster describes it now.
+
+    Attributes:
+        seen_slot: See `PinnedPartition.seen_slot`; -1 of what is no table.
+    """
 
     partition: SourcePartition
     identity: SourceIdentity
     leader_epoch: int | None
+    seen_slot: int = -1
 
 
 TABLE_TOPIC = "table:"
@@ -300,6 +305,7 @@ class Split:
         leader_epoch: Epoch that everything below `start_offset` was known to be of at most, for
             truncation checks; None unknown.
         new_leader: Whether another leader epoch has begun since, so that the check has to be made.
+        seen_slot: See `PinnedPartition.seen_slot`.
     """
 
     partition: SourcePartition
@@ -307,6 +313,7 @@ class Split:
     stop_offset: int | None = None
     leader_epoch: int | None = None
     new_leader: bool = False
+    seen_slot: int = -1
 
 
 Headers = tuple[tuple[str, bytes | None], ...]

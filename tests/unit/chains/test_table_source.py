@@ -155,6 +155,27 @@ def test_rows_that_were_let_go_of_before_they_were_read_are_lost(table: RowsOnDi
     assert told.value.where == "table:ods.orders[0]"
 
 
+def test_new_route_reads_all_that_is_left_and_counts_the_rest_as_gaps(
+    table: RowsOnDisk, client: TableClient
+) -> None:
+    table.add(SEVEN, EIGHT)
+    table.expire(SEVEN)
+    table.add(SEVEN)
+    table.expire(SEVEN)
+    table.add(EIGHT)
+    (found,) = client.discover([LOG.topic])
+    # A late row of an hour that is gone hides no older row of another.
+    assert client.bounds([LOG]) == {LOG: LogBounds(4, 16, 16)}
+    reader = TableReader([Split(LOG, 4, seen_slot=found.seen_slot)], options(table))
+    assert read(reader) == [*range(4, 8), *range(12, 16)]
+    (end,) = reader.ends()
+    assert (end.end_offset, end.rows, end.gaps) == (16, 8, 4)
+    table.expire(EIGHT)
+    with pytest.raises(OffsetsLostError, match="--to 16 --accept-gap") as lost:
+        read(TableReader([Split(LOG, 4, seen_slot=found.seen_slot)], options(table)))
+    assert "row 4 of" in lost.value.message
+
+
 def test_lease_keeps_files_until_their_rows_are_committed(
     table: RowsOnDisk, client: TableClient
 ) -> None:

@@ -75,7 +75,12 @@ def _pin(fold: FoldState, pin: PinnedPartition) -> None:
         known.quiet_since_us = None
         return
     fold.sources[key] = SourceState(
-        pin.cluster_id, pin.topic_id, int(pin.start), pin.how, int(pin.start)
+        pin.cluster_id,
+        pin.topic_id,
+        int(pin.start),
+        pin.how,
+        int(pin.start),
+        seen_slot=pin.seen_slot,
     )
 
 

@@ -66,6 +66,7 @@ class SourceState:
         idle: Whether it does not hold the route's watermark.
         end_epoch: Leader epoch that belongs to `end`, by which a truncation is seen; None when it
             is not known.
+        seen_slot: See `PinnedPartition.seen_slot`.
     """
 
     cluster_id: str
@@ -80,6 +81,7 @@ class SourceState:
     max_event_time_us: int | None = None
     quiet_since_us: int | None = None
     idle: bool = False
+    seen_slot: int = -1
 
     def advance(self, span: ReadSpan, read_at_us: int | None = None) -> None:
         """Take in what was read from the committed end on.

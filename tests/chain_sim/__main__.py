@@ -1,0 +1,79 @@
+"""Simulate routes that read a table, from seeds; the last line of output is JSON.
+
+python -m chain_sim --seeds 500                 seeds, then all mutants
+python -m chain_sim --seed 12 [--mutant NAME]   one seed, with all that happens in it
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from chain_sim.mutants import MUTANTS, patched
+from chain_sim.world import simulate
+
+
+def main() -> int:
+    """Run what the arguments say; 0 when nothing is broken and every mutant is caught."""
+    parser = argparse.ArgumentParser(prog="python -m chain_sim", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--mutant", default="", choices=["", *MUTANTS])
+    parser.add_argument("--mutant-seeds", type=int, default=100, help="tries to catch a mutant")
+    given = parser.parse_args()
+    shared = Path("/dev/shm")  # noqa: S108 - nothing in it has to outlive the seed
+    place = shared if shared.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="chain-sim-", dir=place) as folder:
+        if given.seed is not None:
+            return _replay(given.seed, given.mutant, Path(folder))
+        return _campaign(given, Path(folder))
+
+
+def _replay(seed: int, mutant: str, folder: Path) -> int:
+    with patched(mutant):
+        violation, world = simulate(seed, folder)
+    print("\n".join(world.trace))
+    print(f"seed {seed}: {violation or 'nothing is broken'}")
+    return int(bool(violation))
+
+
+def _campaign(given: argparse.Namespace, folder: Path) -> int:
+    seen: Counter[str] = Counter()
+    broken = 0
+    for seed in range(given.first, given.first + given.seeds):
+        violation, world = simulate(seed, folder)
+        seen += world.seen
+        if violation:
+            broken += 1
+            print(f"seed {seed}: {violation}")
+    killed = 0
+    for name in MUTANTS:
+        caught = _catch(name, given.mutant_seeds, folder)
+        killed += caught is not None
+        print(f"{name}: {'survives' if caught is None else f'caught by seed {caught}'}", flush=True)
+    closing = {
+        "seeds": given.seeds,
+        "violations": broken,
+        "mutants": len(MUTANTS),
+        "mutants_killed": killed,
+        "seen": dict(sorted(seen.items())),
+    }
+    print(json.dumps(closing))
+    return int(broken > 0 or killed < len(MUTANTS))
+
+
+def _catch(name: str, seeds: int, folder: Path) -> int | None:
+    """The first seed that breaks a promise with the mutant."""
+    for seed in range(seeds):
+        with patched(name):
+            violation, _ = simulate(seed, folder)
+        if violation:
+            return seed
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""A route that reads a table, from seeds: promises hold, wrong variants are caught."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from chain_sim.mutants import MUTANTS, patched
+from chain_sim.world import simulate
+
+pytestmark = pytest.mark.slow
+
+SEEDS = 12
+MUTANT_SEEDS = 14
+# What the seeds have to have seen, or they show nothing.
+SEEN = {"add", "late", "merge", "upstream-dies", "die", "fenced", "report", "sources", "commit"}
+
+
+def test_seeds_break_no_promise_of_a_route_that_reads_a_table(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        violation, world = simulate(seed, tmp_path)
+        assert violation == "", "\n".join(world.trace[-30:])
+        seen += world.seen
+    assert seen.keys() >= SEEN
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_wrong_variants_of_reading_a_table_are_caught(tmp_path: Path, mutant: str) -> None:
+    with patched(mutant):
+        assert any(simulate(seed, tmp_path)[0] for seed in range(MUTANT_SEEDS))
