@@ -377,6 +377,12 @@ class RequestRefusedError(StateConflictError):
     code = "SW470"
 
 
+class RowsDifferError(StateConflictError):
+    """Rows that are to replace others are more or fewer than these; nothing was changed."""
+
+    code = "SW471"
+
+
 class InvariantError(StateConflictError):
     """An invariant of the protocol does not hold: a bug, caught before it did harm."""
 

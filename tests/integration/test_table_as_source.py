@@ -8,11 +8,11 @@ import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.errors import TableMismatchError
-from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord
+from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord, SwapRecord
 from sluiceway.ledger.records import DataRecord, RecordType
 from sluiceway.observe.steps import Step
 from tools.job_files import JobFile, event
-from tools.route_faults import Crash, CrashAt, NewRun
+from tools.route_faults import Crash, CrashAt, NewRun, live
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
@@ -84,6 +84,40 @@ def test_every_row_of_the_table_comes_once_whatever_step_the_driver_dies_at(
     wanted = [(n, n, n, "BERLIN", f"{n}.25") for n in range(50)]
     rows = refined.rows("_offset, raw_place, id, shout, amount")
     assert [(*row[:4], str(row[4])) for row in rows] == wanted
+    refined.assert_verified()
+    raw.assert_verified()
+
+
+def test_rows_that_are_corrected_in_the_table_are_corrected_after_it(
+    chain: Chain, writer: TopicWriter
+) -> None:
+    raw, refined, topic = chain()
+    _fill(raw, writer, topic, range(10))
+    refined.catch_up()
+    _fill(raw, writer, topic, range(10, 20))
+    text = raw.job.path.read_text()
+    raw.job.path.write_text(text.replace("event_time:", 'where: "id <> 3"\nevent_time:', 1))
+    command = ["backfill", str(raw.job.path), "dt=20261120", "--from", "ledger"]
+    assert run_command(command) == 7
+    assert run_command([*command, "--accept-rows", "19"]) == 0
+    wanted = [n for n in range(20) if n != 3]
+    assert [row[0] for row in raw.rows("id")] == wanted
+    with live(refined) as driver:
+        driver.wait_for(lambda: [row[0] for row in refined.rows("id")] == wanted)
+        _fill(raw, writer, topic, range(20, 30))
+        driver.wait_for(lambda: len(refined.rows("id")) == len(wanted) + 10)
+    (swap,) = [each.body for each in refined.records() if isinstance(each.body, SwapRecord)]
+    (source,) = swap.inputs
+    (there,) = [each.seq for each in raw.records() if isinstance(each.body, SwapRecord)]
+    assert (source.prefix, source.slot >= there) == ("dt=20261120", True)
+    spans = [
+        span
+        for each in refined.records()
+        if isinstance(each.body, DataRecord)
+        for span in each.body.ranges
+    ]
+    # Rows that were replaced before they were read are a gap, and the rebuild has brought them.
+    assert sum(int(span.gaps) for span in spans) == 10
     refined.assert_verified()
     raw.assert_verified()
 

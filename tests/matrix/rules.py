@@ -355,6 +355,12 @@ RULES: Final[tuple[Rule, ...]] = (
         ("lake.expired", "lake.replacing", "lake.rewritten"),
     ),
     Rule(
+        "backfill",
+        "a prefix that is read again: its drivers and processes die in test_backfill_kills",
+        frozenset(Fault),
+        ("swap.*", "backfill.close"),
+    ),
+    Rule(
         "no-such-call",
         "files of the cells are small; tests of the store send large ones, and abandon them",
         frozenset(Fault),

@@ -17,13 +17,14 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.live_files import LiveFiles
-from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord
+from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, SwapCounts
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import counts_body, expire_body, ready_body
 from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.upkeep.replacing import Staging, move_partitions
 from sluiceway.upkeep.rewriting import Rewritten
+from sluiceway.upkeep.swapping import SwapContent, SwapOrder, SwapStaging, swap
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -51,14 +52,14 @@ class SimBackground:
         self._closed = True
 
     def _run(self) -> None:
-        doings = (self._move, self._move, self._announce, self._expire, self._count)
+        doings = (self._move, self._swap, self._announce, self._expire, self._count)
         # With readiness the product's own planner closes and announces.
         timed = self._world.timed
         counts = timed is not None and bool(timed.counts)
         # Rows that come to a place after it was let go are published in a new folder, and no
         # commit waits for that: of these there are to be enough where folders take no files.
         let_go = 8 if self._world.doubts.naming else 1
-        weights = (8, 8, 0 if self._world.is_timed else 6, let_go, 24 if counts else 0)
+        weights = (12, 4, 0 if self._world.is_timed else 6, let_go, 24 if counts else 0)
         pause_s = _PAUSE_S / 10 if BACKGROUND in self._world.often else _PAUSE_S
         while True:
             self._world.scheduler.wait(None, self._rng.random() * pause_s)
@@ -91,6 +92,27 @@ class SimBackground:
         slots = [each.slot for each in moved if each.slot is not None]
         self._world.seen["moved"] += len(slots)
         self._world.seen["moved_together"] += len(slots) > 1
+
+    def _swap(self) -> None:
+        """The rows of a partition are written again, as a backfill does; it may be worked on."""
+        chosen: list[str] = []
+        self._queue.ask(lambda fold: chosen.append(self._choose(fold) or "")).result()
+        if not chosen[-1]:
+            return
+        order = SwapOrder(chosen[-1], "backfill", busy_s=self._rng.random() * 10)
+        swap(self._queue, order, self._again)
+        self._world.seen["swapped"] += 1
+
+    def _again(self, staging: SwapStaging) -> SwapContent:
+        (name,) = staging.live
+        files, rows = staging.live[name], BigInt(0)
+        if self._rng.random() < 0.05:
+            raise TaskFailedError("the process that reads rows again has ended by signal 9")
+        log = self._queue.log
+        made = rewritten(self._world, log.storage, log.layout, staging.folder, files)
+        rows = BigInt(sum(file.rows for file in made))
+        named = [replace(file, final=f"{name}/{file.final}") for file in made]
+        return SwapContent(named, SwapCounts(rows, rows))
 
     def _rewrite(self, staged: Sequence[Staging]) -> list[Sequence[FileRecord] | SluicewayError]:
         rewriter = SimRewriter(self._world, self._queue.log.storage, self._queue.log.layout)

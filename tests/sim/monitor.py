@@ -323,6 +323,15 @@ class Monitor:
             own = self.fold.places.staged(body["intent"])
             added = [self._file(file, seq, own, kept)[0] for file in body["added"]]
             self.fold.places.replace(body, added, seq, self.root)
+        elif kind == "SWAP":
+            own = self.fold.places.staged(body["intent"])
+            for each in body["partitions"]:
+                new, carried = (
+                    [self._file(file, seq, own, kept)[0] for file in each.get(part, ())]
+                    for part in ("added", "carried")
+                )
+                self.fold.places.swap(body, each, (new, carried), seq, self.root)
+            self.fold.places.end(body["intent"], seq)
         else:
             self.fold.take(kind, body, seq)
 

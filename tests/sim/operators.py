@@ -27,14 +27,18 @@ from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import GAP, TWICE
-from sluiceway.operate import compact as compaction
 from sluiceway.operate import replay as replays
-from sluiceway.operate import reset_offsets, retire_partitions
+from sluiceway.operate import requested, reset_offsets, retire_partitions
 from sluiceway.operate.offset_moves import IDENTITY, ResetRequest, ResetTarget, TargetKind
 from sluiceway.operate.retire_partitions import RetireRequest
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.partition_requests import COMPACT, CompactionOutcome, CompactRequest
+from sluiceway.upkeep.partition_requests import (
+    COMPACT,
+    CompactAnswer,
+    CompactionOutcome,
+    CompactRequest,
+)
 from sluiceway.upkeep.requests import LaneRequest
 
 if TYPE_CHECKING:
@@ -209,8 +213,13 @@ def compact(world: "World") -> None:
     if first is None:
         return
     request = CompactRequest(1, first.ledger, COMPACT, "operator@host", tuple(names))
-    answer = compaction.carry_out(
-        world.route(), _log(world), request, lambda done, elsewhere: None, world.command_log()
+    answer = requested.carry_out(
+        world.route(),
+        _log(world),
+        request,
+        CompactAnswer,
+        lambda done, elsewhere: None,
+        world.command_log(),
     )
     done = [each for each in answer.partitions if each.outcome == CompactionOutcome.COMPACTED]
     world.seen["compacted"] += len(done)

@@ -141,7 +141,8 @@ class Places:
     def take(self, kind: str, body: dict[str, Any], seq: int) -> None:
         """Take a record without files in."""
         if kind == "INTENT":
-            self.intents[seq] = body
+            below = self.by_name.get(body["partition"])
+            self.intents[seq] = {**body, "live": {} if below is None else dict(below.live)}
         elif kind == "ABANDON":
             require(self.intents.pop(body["intent"], None), "rule 2", f"slot {seq} ends nothing")
             self.ended.add(body["intent"])
@@ -189,6 +190,47 @@ class Places:
         )
         place.folder, place.since = folder, seq
         place.live = {file.final: file for file in added}
+
+    def swap(
+        self,
+        body: dict[str, Any],
+        each: dict[str, Any],
+        files: tuple[Sequence[Named], Sequence[Named]],
+        seq: int,
+        root: str,
+    ) -> None:
+        """A partition has the rows that were written again, and what has come since the INTENT.
+
+        Args:
+            body: Of the record.
+            each: The partition, as the record has it.
+            files: Files that are new, and files that were carried over.
+            seq: Its slot.
+            root: The table's folder.
+        """
+        name, (added, carried) = each["partition"], files
+        intent = self.intents.get(body["intent"])
+        if intent is None or not name == intent["partition"] == body["prefix"]:
+            raise ViolationError(f"rule 2: slot {seq}: no work of {body['intent']} is open there")
+        place, before = self.by_name[name], intent["live"].values()
+        removed = {f"{root}/{place.folder}/{one['name']}" for one in each.get("removed", ())}
+        live = set(place.live)
+        require(removed == live, "rule 2", f"slot {seq} leaves {sorted(live ^ removed)[:2]}")
+        since = [file for final, file in place.live.items() if final not in intent["live"]]
+        require(rows_of(added) == rows_of(before), "P6", f"slot {seq} changes the rows")
+        kept = rows_of(carried) == rows_of(since)
+        require(kept, "rule 4", f"slot {seq} does not carry over what came since the INTENT")
+        self._let_go(place, "swapped", seq)
+        folder = each["folder"]
+        require(folder not in self.used, "rule 4", f"slot {seq} moves to {folder} again")
+        self.used.add(folder)
+        place.folder, place.since, place.expired = folder, seq, False
+        place.live = {file.final: file for file in (*added, *carried)}
+
+    def end(self, intent: int, seq: int) -> None:
+        """Work has ended with its record."""
+        require(self.intents.pop(intent, None), "rule 2", f"slot {seq} ends nothing")
+        self.ended.add(intent)
 
     def ready(self, body: dict[str, Any], seq: int) -> None:
         """All of it is there to be read."""

@@ -9,9 +9,18 @@ import pyarrow.parquet as pq
 
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.live_files import LiveFiles
+from sluiceway.ledger.partition_records import SwapCounts
 from sluiceway.ledger.reader_leases import slot_of_slowest
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.partition_bodies import expire_body, intent_body, ready_body, replace_body
+from sluiceway.upkeep.partition_bodies import (
+    SwapParts,
+    expire_body,
+    intent_body,
+    ready_body,
+    replace_body,
+    swap_body,
+    swap_intent_body,
+)
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 
@@ -87,6 +96,34 @@ class RowsOnDisk:
         writer.set_published()
         self.left.append((seq, old))
         self.sweep()
+        return seq
+
+    def swap(self, partition: str, numbers: list[int]) -> int:
+        """Replace a partition's rows by others, as a backfill does; the slot."""
+        writer = self.table.writer
+        body = swap_intent_body(writer.fold, partition, "backfill")
+        assert body is not None
+        intent = writer.commit(body).seq
+        writer.set_published()
+        state = replace(writer.fold.partitions[partition])
+        rows = BigInt(len(numbers))
+        new = FileRecord(
+            f"i{intent}-{body.uuid}/s.parquet",
+            "s.parquet",
+            state.values,
+            rows,
+            BigInt(9),
+            "00000001",
+            {},
+        )
+        live = LiveFiles(self.table.log, [state]).of(state)
+        counts = SwapCounts(rows, rows)
+        parts = SwapParts({partition: live}, {partition: [new]}, {}, {}, counts, reason="wrong")
+        swapped = swap_body(writer.fold, intent, parts)
+        assert swapped is not None
+        self._write(swapped.live[0].final, numbers, partition)
+        seq = writer.commit(swapped).seq
+        writer.set_published()
         return seq
 
     def sweep(self) -> None:

@@ -92,6 +92,11 @@ class WorkedRoute:
         writer.fence(fence(driver=name), lambda: None)
         return writer
 
+    def new_queue(self) -> RecordQueue:
+        """Another record queue: one that has ended takes no work any more."""
+        self.record_queue = RecordQueue(self.log, ())
+        return self.record_queue
+
     def drive(
         self, work: Callable[[], ResultT], between: Callable[[], None] = lambda: None
     ) -> ResultT:

@@ -235,9 +235,11 @@ def rows_let_go(gone: Sequence[LetGo]) -> RowsLetGoError:
     names = ", ".join(each.partition for each in gone[:_SHOWN])
     more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
     slot = gone[0].slot
+    what, who = "let go of", "`partitions forget` or the block `retention` of the job file did"
+    if gone[0].corrected:
+        what, who = "replaced", "`sluiceway backfill` did, a recompute or a correction"
     return RowsLetGoError(
-        f"rows of {names}{more} are asked for, and slot {slot} has let go of them "
-        f"({gone[0].reason})",
-        hint="`partitions forget` or the block `retention` of the job file did; to go on "
-        'without these rows give option("onCorrection", "skip")',
+        f"rows of {names}{more} are asked for, and slot {slot} has {what} them"
+        + (f" ({gone[0].reason})" if gone[0].reason else ""),
+        hint=f'{who}; to go on without these rows give option("onCorrection", "skip")',
     ).with_report({"slot": slot}, (f"sluiceway ledger show JOB --from {slot} --limit 1",))

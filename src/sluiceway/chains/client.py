@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from sluiceway.chains.options import ROOT, UpstreamOptions
+from sluiceway.chains.options import FOLLOW, ROOT, UpstreamOptions
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.errors import (
     MetastoreUnavailableError,
@@ -17,6 +17,7 @@ from sluiceway.errors import (
 from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.sources.contract import (
+    Correction,
     DiscoveredPartition,
     HandOver,
     Inheritance,
@@ -147,6 +148,16 @@ class TableClient(SourceClient):
             if upstream is not None:
                 with suppress(StorageUnavailableError):
                     upstream.storage.remove(upstream.layout.reader(lease_name(group)))
+
+    def corrections(
+        self, starts: Mapping[SourcePartition, int], ends: Mapping[SourcePartition, int]
+    ) -> tuple[Correction, ...]:
+        """See `SourceClient.corrections`."""
+        if self._options.on_correction != FOLLOW or self._partition not in ends:
+            return ()
+        with self._lock:
+            upstream = self._read_on()
+            return upstream.corrections(starts[self._partition], ends[self._partition])
 
     def close(self) -> None:
         """See `SourceClient.close`."""

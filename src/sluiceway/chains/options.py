@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.registry import CatalogAccess, column_names, find_table
 from sluiceway.sinks.table_options import TableOptions
-from sluiceway.sources.contract import TABLE_TOPIC
+from sluiceway.sources.contract import AS_OF, TABLE_TOPIC
 from sluiceway.storage.access import NO_STORES, StoreAccess, Stores
 
 ROOT = "root"
 """Option that only readers get: where the table lies, so that no task asks a catalog."""
+
+FOLLOW, HALT = "follow", "halt"
+"""What a route does with rows that were replaced in the table that it reads."""
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -27,6 +30,8 @@ class UpstreamOptions:
         stores: How the store that it lies on is reached.
         columns: Names of what is read, in lower case; none reads all.
         root: Where it lies; empty where the catalog has to be asked.
+        on_correction: What becomes of rows that were replaced: `follow`, `halt` or `ignore`.
+        as_of: See `AS_OF`; empty reads rows as they come.
     """
 
     name: str
@@ -35,6 +40,8 @@ class UpstreamOptions:
     stores: Stores = NO_STORES
     columns: tuple[str, ...] = ()
     root: str = ""
+    on_correction: str = FOLLOW
+    as_of: str = ""
 
     @property
     def topic(self) -> str:
@@ -48,6 +55,7 @@ class UpstreamOptions:
             ("columns", json.dumps(self.columns)),
             ("metastore", self.metastore),
             ("metastore_options", json.dumps(self.metastore_options)),
+            ("on_correction", self.on_correction),
             ("stores", json.dumps([stores, self.stores.unclear])),
             ("table", self.name),
         )
@@ -64,6 +72,8 @@ class UpstreamOptions:
             stores=Stores(tuple(accesses), tuple(unclear)),
             columns=tuple(json.loads(texts["columns"])),
             root=texts.get(ROOT, ""),
+            on_correction=texts.get("on_correction", FOLLOW),
+            as_of=texts.get(AS_OF, ""),
         )
 
     def found_root(self) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.options import HALT, UpstreamOptions
 from sluiceway.chains.row_texts import row_texts
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.convert.column_rows import ColumnRows
@@ -20,7 +20,8 @@ from sluiceway.errors import (
     SourceUnavailableError,
     StorageUnavailableError,
 )
-from sluiceway.ledger.row_places import FileSpan, RowBook
+from sluiceway.ledger.places import is_below
+from sluiceway.ledger.row_places import COUNTED_ONLY, Arrival, FileSpan, LetGo, RowBook
 from sluiceway.sinks.files.span_rows import ROWS_COLUMN, RowSpan, read_stored, span_columns
 from sluiceway.sinks.partition_path import parse_partition_folder
 from sluiceway.sources.contract import (
@@ -95,7 +96,7 @@ class _Place:
     Attributes:
         batches: First places and columns of what was planned; None when it has to be planned.
         planned: Place after all that was planned.
-        rows: That were returned.
+        rows: Number of rows that were returned; those between that are gone are gaps.
     """
 
     split: Split
@@ -138,7 +139,7 @@ class TableReader(SplitReader):
         )
 
     def ends(self) -> tuple[SplitEnd, ...]:
-        """See `SplitReader.ends`: a gap is a row that the table had let go of before."""
+        """See `SplitReader.ends`: a gap is a row that was let go of, or replaced, before."""
         return tuple(
             SplitEnd(place.at, place.rows, place.at - place.split.start_offset - place.rows, None)
             for place in self._places
@@ -228,40 +229,132 @@ class TableReader(SplitReader):
         book, stop = self._ledger().book, self._stop(place)
         if stop <= place.at:
             return []
-        arrivals = []
+        left = []
         for each in book.between(place.at, min(stop, place.at + _PLANNED_ROWS)):
             let_go = book.let_go(each.partition, each.life)
             if let_go is None:
-                arrivals.append(each)
+                left.append(each)
             elif let_go.slot > place.split.seen_slot:
-                raise OffsetsLostError(
-                    f"row {each.place} of {each.partition} was let go of in slot {let_go.slot} "
-                    f"before it was read ({let_go.reason})",
-                    where=str(place.split.partition),
-                    hint="rows that were read are safe; `sluiceway offsets reset JOB --partition "
-                    f"{place.split.partition.topic}:0 --to {book.whole_from} --accept-gap --reason "
-                    "TEXT` goes on after the gap",
-                )
-        return book.spans(arrivals)
+                self._refuse(each, let_go, place.split)
+        return book.spans(left)
+
+    def _refuse(self, row: Arrival, let_go: LetGo, split: Split) -> None:
+        """Refuse to leave rows out, unless they were replaced and that is followed or ignored."""
+        partition = split.partition
+        if not let_go.corrected:
+            raise OffsetsLostError(
+                f"row {row.place} of {row.partition} was let go of in slot {let_go.slot} "
+                f"before it was read ({let_go.reason})",
+                where=str(partition),
+                hint="rows that were read are safe; `sluiceway offsets reset JOB --partition "
+                f"{partition.topic}:0 --to {self._ledger().book.whole_from} --accept-gap --reason "
+                "TEXT` goes on after the gap",
+            )
+        if self._options.on_correction == HALT:
+            raise OffsetsLostError(
+                f"row {row.place} of {row.partition} was replaced in slot {let_go.slot} before it "
+                "was read, and source.on_correction is `halt`",
+                where=str(partition),
+                hint="rows that were read are safe; with on_correction: follow the partition is "
+                "rebuilt, with ignore these rows are left out",
+            )
 
     def _batches(self, spans: Sequence[FileSpan]) -> Iterator[tuple[int, pa.RecordBatch]]:
         upstream = self._ledger()
-        read = partial(span_columns, names=self._options.columns)
         for span in spans:
-            at = span.place
-            path = upstream.layout.final(span.file.final)
-            rows = RowSpan(path, span.first_row, span.rows, int(span.file.rows), span.file.bounds)
-            gone = FileLostError("a file of the table that is read is gone", where=path)
-            try:
-                for batch in read_stored(upstream.storage, rows, read, gone):
-                    yield at, _with_folders(batch, span)
-                    at += batch.num_rows
-            except NotInThisVersionError as error:
-                raise NotInThisVersionError(
-                    "a table whose files are text, JSON, CSV or Avro is no source in this version",
-                    where=path,
-                    hint="read the topic that fills it",
-                ) from error
+            first = span.place
+            for batch in file_batches(upstream, span, self._options.columns):
+                yield first, batch
+                first += batch.num_rows
+
+
+def file_batches(
+    upstream: UpstreamLedger, span: FileSpan, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a live file, with what only their folders say.
+
+    Args:
+        upstream: The table.
+        span: Which rows.
+        columns: Names of columns, in lower case; none reads all.
+
+    Raises:
+        FileLostError: The file is gone, or is not what was committed.
+        NotInThisVersionError: Files of this format are not read.
+        StorageUnavailableError: The store failed.
+    """
+    path = upstream.layout.final(span.file.final)
+    rows = RowSpan(path, span.first_row, span.rows, int(span.file.rows), span.file.bounds)
+    gone = FileLostError("a file of the table that is read is gone", where=path)
+    try:
+        read = partial(span_columns, names=columns)
+        for batch in read_stored(upstream.storage, rows, read, gone):
+            yield _with_folders(batch, span)
+    except NotInThisVersionError as error:
+        raise NotInThisVersionError(
+            "a table whose files are text, JSON, CSV or Avro is no source in this version",
+            where=path,
+            hint="read the topic that fills it",
+        ) from error
+
+
+class PrefixReader(SplitReader):
+    """Reads the rows of a prefix as of a slot, as one split. Used by one thread.
+
+    Args:
+        splits: One, from 0 on; its offsets number the rows and mean nothing else.
+        options: How the upstream table is reached, with `as_of`.
+    """
+
+    def __init__(self, splits: Sequence[Split], options: UpstreamOptions) -> None:
+        (self._split,) = splits
+        self._options = options
+        self._rows = 0
+        self._batches = self._read()
+        self._over = False
+
+    def read(self, timeout_s: float) -> list[SourceBatch]:
+        """See `SplitReader.read`."""
+        del timeout_s
+        columns = next(self._batches, None)
+        if columns is None:
+            self._over = True
+            return []
+        first, self._rows = self._rows, self._rows + columns.num_rows
+        return [TableBatch(0, self._split.partition, first, columns)]
+
+    def finished(self) -> bool:
+        """See `SplitReader.finished`."""
+        return self._over
+
+    def ends(self) -> tuple[SplitEnd, ...]:
+        """See `SplitReader.ends`."""
+        return (SplitEnd(self._rows, self._rows, 0, None),)
+
+    def close(self, *, reusable: bool) -> None:
+        """Nothing is held."""
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        slot, _, prefix = self._options.as_of.partition(":")
+        upstream = UpstreamLedger(
+            self._options.found_root(), self._options.stores, RowBook(COUNTED_ONLY)
+        )
+        upstream.read_on(int(slot))
+        counts = upstream.book.counts()
+        upstream.read_on()
+        for name, then in sorted(counts.items()):
+            if not is_below(name, prefix):
+                continue
+            let_go = upstream.book.let_go(name, then.life)
+            if let_go is not None:
+                raise SourceUnavailableError(
+                    f"{name} was replaced again, in slot {let_go.slot}; its rows as of slot {slot} "
+                    "are gone",
+                    where=str(self._split.partition),
+                    hint="it is read as it is then once the route has got there",
+                )
+            for span in upstream.book.first_rows(name, then.rows, int(slot)):
+                yield from file_batches(upstream, span, self._options.columns)
 
 
 _KEPT: OrderedDict[tuple[tuple[str, str], ...], UpstreamLedger] = OrderedDict()

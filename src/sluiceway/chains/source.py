@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sluiceway.chains.client import TableClient
 from sluiceway.chains.options import UpstreamOptions
-from sluiceway.chains.reader import TableReader
+from sluiceway.chains.reader import PrefixReader, TableReader
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
 
 
@@ -23,4 +23,7 @@ class TableSource(Source):
     ) -> SplitReader:
         """See `Source.open_reader`. What was read of the ledger is kept for the next task."""
         del owner
-        return TableReader(splits, UpstreamOptions.of(options))
+        upstream = UpstreamOptions.of(options)
+        if upstream.as_of:
+            return PrefixReader(splits, upstream)
+        return TableReader(splits, upstream)

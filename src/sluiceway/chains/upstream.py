@@ -8,11 +8,12 @@ from sluiceway.ledger.driver_term import Owner, read_owner
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import ReadyRecord
+from sluiceway.ledger.partition_records import ReadyRecord, SwapRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.ledger.row_places import RowBook
 from sluiceway.sources.contract import (
     TABLE_TOPIC,
+    Correction,
     DiscoveredPartition,
     HandOver,
     Inheritance,
@@ -74,14 +75,18 @@ class UpstreamLedger:
         self._watermark_us: int | None = None
         self._steps: list[_Step] = []
         self._ready: list[InheritedReady] = []
+        self._swaps: dict[str, int] = {}
 
     @property
     def end(self) -> int:
         """Place of the next row."""
         return self.book.rows
 
-    def read_on(self) -> None:
+    def read_on(self, through: int | None = None) -> None:
         """Take in what was published since.
+
+        Args:
+            through: Last slot to take in; None for all.
 
         Raises:
             LedgerCorruptError: A record cannot be read.
@@ -91,6 +96,8 @@ class UpstreamLedger:
         ends = (record.published_through for record, _ in records)
         self._published = max([self._published, *ends])
         for record, _ in self._log.published(records, self._published):
+            if through is not None and record.seq > through:
+                return
             self._apply(record)
 
     def is_same(self) -> bool:
@@ -104,6 +111,8 @@ class UpstreamLedger:
             self._ready.append(
                 InheritedReady(self.ledger, body.prefix, body.version, record.seq, self.end)
             )
+        if isinstance(body, SwapRecord):
+            self._swaps[body.prefix] = record.seq
         if not isinstance(body, EpochRecord):
             return
         if isinstance(body, DataRecord) and body.watermark is not None:
@@ -116,6 +125,20 @@ class UpstreamLedger:
         """The last slot whose rows lie before a place, all of them; -1 for none."""
         at = bisect_right(self._steps, place, key=lambda step: step.end)
         return self._steps[at - 1].slot if at else -1
+
+    def slot_through(self, place: int) -> int:
+        """The last published slot with no row at or after a place in it, or before it."""
+        at = bisect_right(self._steps, place, key=lambda step: step.end)
+        return self._steps[at].slot - 1 if at < len(self._steps) else self.book.slot
+
+    def corrections(self, start: int, place: int) -> tuple[Correction, ...]:
+        """Prefixes whose rows were replaced after the slot of a place and before another one."""
+        as_of, begun = self.slot_through(place), self.slot_before(start)
+        return tuple(
+            Correction(self.ledger, prefix, slot, as_of)
+            for prefix, slot in sorted(self._swaps.items())
+            if begun < slot <= as_of
+        )
 
     def place_at(self, timestamp_ms: int) -> int:
         """Place of the first row of an epoch that was prepared then or later."""

@@ -79,6 +79,7 @@ VERBS = (
     Verb("at", "Show what a table held at a slot or a time."),
     Verb("dirty", "Show rows that could not be converted; replay them."),
     Verb("late", "Bring late rows into their partitions."),
+    Verb("backfill", "Read an hour again and replace its rows."),
     Verb("compact", "Merge small files of partitions."),
     Verb("maintain", "Merge small files, expire old snapshots."),
     Verb("serve", "Show jobs, hours and dirty rows in a browser."),
@@ -103,7 +104,7 @@ GROUPS = (
     ("Check before a run", ("validate", "doctor", "plan", "preview", "test")),
     ("Run", ("run", "submit", "list", "logs", "restart", "stop", "pack", "k8s")),
     ("Look", ("status", "serve", "partitions", "files", "at", "ledger", "verify", "dashboards")),
-    ("Mend and keep", ("dirty", "late", "offsets", "compact", "maintain", "gc")),
+    ("Mend and keep", ("dirty", "late", "offsets", "backfill", "compact", "maintain", "gc")),
     ("Help", ("explain", "schema", "completion", "version")),
 )
 """Order of the commands in the help: as users need them."""

@@ -172,7 +172,10 @@ class RowBook:
             self._let_go[key] = LetGo(each.partition, slot, body.reason, corrected=True)
             rows = sum(int(file.rows) for file in each.live)
             live = list(each.live)
-            self._partitions[each.partition] = _Partition(gone.life + 1, rows, gone.end, live)
+            begin = gone.begin if gone.rows else self._rows
+            self._partitions[each.partition] = _Partition(
+                gone.life + 1, rows, begin, gone.end, live
+            )
             self._names[each.folder] = each.partition
 
     def _add(self, slot: int, file: FileRecord) -> None:

@@ -135,6 +135,7 @@ MARKS: Final[tuple[str, ...]] = (
     "lane.close",
     "rewrite.file",
     "rewrite.done",
+    "backfill.close",
     "sql.landed",
     "sql.start",
     "sql.done",

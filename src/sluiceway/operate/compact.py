@@ -1,27 +1,10 @@
-"""`compact`: have a route's driver merge the files of partitions, or be it for a short while."""
+"""`compact --dry-run`: what would become of partitions."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluiceway.errors import LeaseHeldError, RequestRefusedError
-from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.lease import read_lease
-from sluiceway.ledger.log import LedgerLog
-from sluiceway.observe.log import Log
-from sluiceway.operate.short_driver import Heartbeat, short_driver
-from sluiceway.types.strict_json import StrictJsonError, decode, loads
 from sluiceway.upkeep.compaction_choice import ideal_files, meant, why_left
-from sluiceway.upkeep.partition_requests import CompactAnswer, CompactRequest
-from sluiceway.upkeep.requests import RequestRefusal, put_request
-
-_POLL_S = 0.3
-_HERE_POLL_S = 0.05
-_MOST_REQUESTS = 5
-
-Watch = Callable[[CompactAnswer | None, bool], None]
-"""Called with how far it is, None before it begins, and whether another driver does it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,90 +39,3 @@ def foresee(fold: Fold, names: Sequence[str], target_bytes: int) -> list[Planned
         after = files if left else ideal_files(size_bytes, target_bytes)
         found.append(PlannedCompaction(name, files, size_bytes, after, left))
     return found
-
-
-def carry_out(
-    config: RouteConfig, ledger: LedgerLog, request: CompactRequest, watch: Watch, log: Log
-) -> CompactAnswer:
-    """Have a request carried out, by the live driver if there is one, else here.
-
-    Safe to end anywhere and to repeat: what is compacted is found so.
-
-    Args:
-        config: The route.
-        ledger: Its log.
-        request: What is asked for.
-        watch: Called with the progress.
-        log: Log of this process, when it is the driver.
-
-    Returns:
-        What became of each partition.
-
-    Raises:
-        RequestRefusedError: The driver does not know such requests, or keeps losing them.
-        SluicewayError: As at a driver's start.
-    """
-    # The answer to an earlier request is void now.
-    ledger.storage.remove(ledger.layout.answer(request.id))
-    put_request(ledger.storage, ledger.layout, request)
-    beats, asked = Heartbeat(), 1
-    while True:
-        there = ledger.storage.status(ledger.layout.request(request.id)) is not None
-        answer = _answer(ledger, request.id)
-        if answer is not None and answer.finished and not there:
-            ledger.storage.remove(ledger.layout.answer(request.id))
-            return answer
-        if not there and asked >= _MOST_REQUESTS:
-            raise RequestRefusedError(
-                "the request is taken away again and again", where=ledger.layout.requests
-            )
-        if not there:
-            # Another process has asked for the same and read the answer: asking again costs little.
-            put_request(ledger.storage, ledger.layout, request)
-            asked += 1
-        lives = beats.heard(read_lease(ledger.storage, ledger.layout.lease))
-        watch(answer, lives)
-        if lives:
-            time.sleep(_POLL_S)
-            continue
-        try:
-            _carry_out_here(config, ledger, request, watch, log)
-        except LeaseHeldError:
-            # One was started meanwhile: it carries the request out.
-            beats = Heartbeat()
-
-
-def _answer(ledger: LedgerLog, name: str) -> CompactAnswer | None:
-    """How far it is; None before it begins.
-
-    Raises:
-        RequestRefusedError: The driver refuses it; says why.
-    """
-    raw = ledger.storage.read(ledger.layout.answer(name))
-    if raw is None:
-        return None
-    try:
-        plain = loads(raw)
-        if isinstance(plain, dict) and "finished" in plain:
-            return decode(raw, CompactAnswer)
-        message = decode(raw, RequestRefusal).message
-    except StrictJsonError as error:
-        message = f"the answer cannot be read: {error}"
-    ledger.storage.remove(ledger.layout.answer(name))
-    raise RequestRefusedError(
-        message, hint="is the driver of an older version? Nothing was changed"
-    )
-
-
-def _carry_out_here(
-    config: RouteConfig, ledger: LedgerLog, request: CompactRequest, watch: Watch, log: Log
-) -> None:
-    """Fence as a driver would, and put what the compaction asks for until it is done."""
-    with short_driver(config, log) as session:
-        while ledger.storage.status(ledger.layout.request(request.id)) is not None:
-            session.lanes.read_requests()
-            if session.committer.is_record_due(None):
-                session.committer.pin(None, None)
-            else:
-                watch(_answer(ledger, request.id), False)  # noqa: FBT003 - no other driver
-                time.sleep(_HERE_POLL_S)

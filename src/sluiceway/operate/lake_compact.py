@@ -15,7 +15,8 @@ from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.places import is_below
 from sluiceway.observe.log import Log
-from sluiceway.operate.compact import PlannedCompaction, Watch
+from sluiceway.operate.compact import PlannedCompaction
+from sluiceway.operate.requested import Watch
 from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction
 from sluiceway.sinks.iceberg.compact.small_files import SmallFiles, in_one_go
 from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
@@ -108,7 +109,11 @@ def foresee_lake(
 
 
 def compact_lake(
-    config: RouteConfig, ledger: FencedLog, names: Sequence[str], watch: Watch, log: Log
+    config: RouteConfig,
+    ledger: FencedLog,
+    names: Sequence[str],
+    watch: Watch[CompactAnswer],
+    log: Log,
 ) -> CompactAnswer:
     """Compact partitions of a lake table. Safe to end anywhere and to repeat.
 
@@ -144,7 +149,7 @@ def compact_lake(
 
 
 def _one_go(
-    compaction: LakeCompaction, groups: list[SmallFiles], work: _Work, watch: Watch
+    compaction: LakeCompaction, groups: list[SmallFiles], work: _Work, watch: Watch[CompactAnswer]
 ) -> None:
     began_s, cpu_s = time.monotonic(), _children_s()
     compaction.begin(groups)

@@ -9,9 +9,11 @@ from sluiceway.route import dirty_stores
 from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_context import RouteParts
 from sluiceway.upkeep import counts_feed
+from sluiceway.upkeep.backfiller import Backfiller
 from sluiceway.upkeep.compactor import Compactor
 from sluiceway.upkeep.expirer import Expirer
-from sluiceway.upkeep.partition_requests import CompactRequest, ForgetRequest
+from sluiceway.upkeep.partition_requests import BackfillRequest, CompactRequest, UpkeepRequest
+from sluiceway.upkeep.rereading import Rereading
 from sluiceway.upkeep.rewriting import WorkRewriter
 
 
@@ -42,15 +44,20 @@ def begin_background(
         readiness.before = compactor
     expirer = Expirer(held.record_queue, config.retention, log)
 
-    def hand_on(request: CompactRequest | ForgetRequest) -> None:
+    reading = Rereading(parts.source, held.schema.current, owned.owner.ledger, parts.work)
+    backfiller = Backfiller(held.record_queue, reading, log, follows=parts.source.inherits)
+
+    def hand_on(request: UpkeepRequest) -> None:
         if isinstance(request, CompactRequest):
             compactor.enqueue(request)
+        elif isinstance(request, BackfillRequest):
+            backfiller.enqueue(request)
         else:
             expirer.enqueue(request)
 
     background = held.background
     background.lanes.hand_on = hand_on
-    background.work += [compactor, expirer]
+    background.work += [compactor, expirer, backfiller]
     background.housekeeper.dirty = dirty_stores.keeper_of(config, owned, feeders, log)
     background.housekeeper.tidy(owned.fold)
     background.counts = counts_feed.begin(config, held.record_queue, log)

@@ -94,6 +94,26 @@ TABLE_TOPIC = "table:"
 """How the name begins that stands for a topic where a route reads a table: `table:ods.raw`."""
 
 
+AS_OF = "as_of"
+"""Option of a reader that reads a prefix of a table as of a slot: `<slot>:<prefix>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A prefix of the source whose records were replaced by others.
+
+    Attributes:
+        ledger: Uuid of the ledger that says so.
+        slot: Slot there.
+        as_of: Slot there up to which all records are read, at least `slot`.
+    """
+
+    ledger: str
+    prefix: str
+    slot: int
+    as_of: int
+
+
 @dataclass(frozen=True, slots=True)
 class InheritedReady:
     """What a source announces as complete.
@@ -288,6 +308,24 @@ class SourceClient(ABC):
 
     def leave(self, group: str) -> None:  # noqa: B027 - most sources keep nothing for a group
         """Nothing more is read for this group. Called after a hand-over; best effort."""
+
+    def corrections(
+        self, starts: Mapping[SourcePartition, int], ends: Mapping[SourcePartition, int]
+    ) -> tuple[Correction, ...]:
+        """What was replaced of the records that are read; the newest of each prefix.
+
+        Args:
+            starts: Where the reading has begun.
+            ends: First offsets that were not read.
+
+        Returns:
+            None of them where records never change, or a correction is not followed.
+
+        Raises:
+            SourceUnavailableError: The source does not answer.
+        """
+        del starts, ends
+        return ()
 
     @abstractmethod
     def close(self) -> None:

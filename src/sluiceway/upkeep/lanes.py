@@ -49,7 +49,7 @@ from sluiceway.observe.steps import Observer, Step
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.change_judging import judging
-from sluiceway.upkeep.partition_requests import CompactRequest, ForgetRequest
+from sluiceway.upkeep.partition_requests import UpkeepRequest
 from sluiceway.upkeep.requests import (
     MOST_RANGES,
     LaneRequest,
@@ -140,7 +140,7 @@ class Lanes:
         self._judged_at: int | None = None
         self._on_executor = False
         self.trouble: SluicewayError | None = None
-        self.hand_on: Callable[[CompactRequest | ForgetRequest], None] = lambda _: None
+        self.hand_on: Callable[[UpkeepRequest], None] = lambda _: None
         self.pressing = bool(owned.fold.lanes.open_lanes())
 
     @property
@@ -167,10 +167,9 @@ class Lanes:
             self.trouble = error
             self._log.info("requests_not_seen", error=str(error))
         else:
-            other = CompactRequest | ForgetRequest
-            self._requests = [each for each in found if not isinstance(each.request, other)]
+            self._requests = [each for each in found if not isinstance(each.request, UpkeepRequest)]
             for request_file in found:
-                if isinstance(request_file.request, other):
+                if isinstance(request_file.request, UpkeepRequest):
                     self.hand_on(request_file.request)
         self._update_pressing()
 

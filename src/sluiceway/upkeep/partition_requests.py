@@ -1,4 +1,4 @@
-"""Requests of `sluiceway compact` and `partitions forget` to the driver, and its answers.
+"""Requests of `compact`, `backfill` and `partitions forget` to the driver, and its answers.
 
 Mail, never truth, as all requests: what was done stands in the ledger, and asking for it again
 finds it done.
@@ -8,7 +8,9 @@ import hashlib
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from sluiceway.ledger.partition_records import SwapCounts
 from sluiceway.types.strict_json import BigInt, encode
+from sluiceway.worker.plan import TaskFailure
 
 COMPACT = "compact"
 
@@ -87,6 +89,65 @@ class CompactAnswer:
     waiting: int
 
 
+BACKFILL = "backfill"
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRequest:
+    """Rows of a prefix that are to be replaced by rows that are read again.
+
+    Attributes:
+        version: Version of the request's form.
+        ledger: Uuid of the ledger that the prefix is of.
+        kind: `backfill`.
+        operator: `user@host`.
+        reason: In the operator's words.
+        prefix: Folder, `dt=20261120/hr=08`.
+        origin: `ledger`: what made the prefix, from the queue. `files`: what `names` lists.
+        names: Files to read, absolute; none with `ledger`.
+        accept_rows: Number of rows that the prefix may have afterwards, apart from those that come
+            meanwhile; -1 for as many as before.
+    """
+
+    version: int
+    ledger: str
+    kind: str
+    operator: str
+    reason: str
+    prefix: str
+    origin: str
+    names: tuple[str, ...]
+    accept_rows: BigInt
+
+    @property
+    def id(self) -> str:
+        """The same for the same work, whoever asks."""
+        return request_id(replace(self, operator="", reason=""))
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillAnswer:
+    """What became of a request.
+
+    Attributes:
+        finished: Whether nothing more will be done.
+        slot: Slot of the SWAP; -1 without one.
+        rows_before: Rows of the prefix before.
+        rows_after: Rows afterwards, with those that came meanwhile.
+        counts: Where the rows went that were read.
+        dirty_reasons: Dirty rows by reason.
+        failure: Why nothing was changed; None when it was.
+    """
+
+    finished: bool
+    slot: int
+    rows_before: BigInt
+    rows_after: BigInt
+    counts: SwapCounts
+    dirty_reasons: dict[str, int]
+    failure: TaskFailure | None
+
+
 FORGET = "forget"
 MOST_FORGOTTEN = 1_000
 
@@ -129,3 +190,7 @@ class ForgetRequest:
     def id(self) -> str:
         """The same for the same partitions, whoever asks."""
         return request_id(replace(self, operator="", reason=""))
+
+
+UpkeepRequest = CompactRequest | BackfillRequest | ForgetRequest
+"""What is asked about partitions."""

@@ -14,10 +14,13 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.storage.contract import FileStatus, Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode, loads
 from sluiceway.upkeep.partition_requests import (
+    BACKFILL,
     COMPACT,
     FORGET,
+    BackfillRequest,
     CompactRequest,
     ForgetRequest,
+    UpkeepRequest,
     request_id,
 )
 
@@ -58,7 +61,7 @@ class LaneRequest:
         return LaneRecord(self.id, self.kind, self.operator, self.reason, self.ranges)
 
 
-Request = LaneRequest | CompactRequest | ForgetRequest
+Request = LaneRequest | UpkeepRequest
 """What a tool may ask for."""
 
 
@@ -136,10 +139,13 @@ def _request_file(name: str, raw: bytes) -> RequestFile:
 
 def _decoded(raw: bytes) -> Request:
     plain = loads(raw)
-    if isinstance(plain, dict) and plain.get("kind") == COMPACT:
+    kind = plain.get("kind") if isinstance(plain, dict) else None
+    if kind == COMPACT:
         return decode(raw, CompactRequest)
-    if isinstance(plain, dict) and plain.get("kind") == FORGET:
+    if kind == FORGET:
         return decode(raw, ForgetRequest)
+    if kind == BACKFILL:
+        return decode(raw, BackfillRequest)
     return decode(raw, LaneRequest)
 
 

@@ -31,6 +31,7 @@ from sluiceway.ledger.partition_records import (
 from sluiceway.ledger.places import intent_folder, is_below, partition_in
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.failpoints import reach
+from sluiceway.types.log_key import SourceKey
 from sluiceway.upkeep.partition_bodies import (
     SwapParts,
     abandon_body,
@@ -75,12 +76,14 @@ class SwapStaging:
         intent: Slot of the INTENT. The new rows stand for all rows of the prefix in earlier slots.
         folder: Staged folder, an absolute path that exists. Staged names begin with its own name.
         live: Files that are live in the slot of the INTENT, by the name of their partition.
+        ends: Committed ends of the source partitions in that slot.
     """
 
     prefix: str
     intent: int
     folder: str
     live: Mapping[str, Sequence[FileRecord]]
+    ends: Mapping[SourceKey, int] = field(default_factory=dict)
 
     def record_of(self, file: FileRecord, partition: str, name: str) -> FileRecord:
         """A new file's record.
@@ -172,6 +175,7 @@ class _Opening:
         self.why = ""
         self.body: IntentRecord | None = None
         self.states: list[PartitionState] = []
+        self.ends: dict[SourceKey, int] = {}
 
     def intent(self, fold: Fold) -> IntentRecord | None:
         """The record; None when it cannot be begun now. Called by the driver's thread."""
@@ -179,6 +183,7 @@ class _Opening:
         self.why = why_not_swapped(fold, prefix)
         self.body = swap_intent_body(fold, prefix, self._order.purpose)
         self.states = [replace(state) for state in fold.below(prefix)]
+        self.ends = {key: known.end for key, known in fold.sources.items() if not known.retired}
         return self.body
 
 
@@ -207,6 +212,7 @@ class _Work:
         self._order = order
         self._slot = slot
         self._states = opening.states
+        self._ends = opening.ends
         self._folder = self._log.layout.attempt(intent_folder(slot, opening.body.uuid))
         self._live: dict[str, Sequence[FileRecord]] = {}
         self._content: SwapContent | None = None
@@ -225,7 +231,7 @@ class _Work:
             if state.files
         }
         self._log.storage.make_folders(self._folder)
-        return SwapStaging(self._order.prefix, self._slot, self._folder, self._live)
+        return SwapStaging(self._order.prefix, self._slot, self._folder, self._live, self._ends)
 
     def land(self, content: SwapContent) -> Swapped:
         """Put the SWAP, with what has come since the INTENT."""

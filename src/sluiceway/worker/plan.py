@@ -283,6 +283,18 @@ class RoutePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class StagedPrefix:
+    """The one prefix whose rows a task stages; others are counted and dropped.
+
+    Attributes:
+        attempt: Name of the staged folder.
+    """
+
+    prefix: str
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPlan:
     """One task of one epoch.
 
@@ -292,6 +304,7 @@ class TaskPlan:
         tally: File of the driver's machine in which the task writes how far it is; empty when
             no terminal shows it.
         waiting: Records of its splits that were in the logs when it was planned; for people only.
+        prefix: What is staged; None for rows of all partitions.
     """
 
     route: RoutePlan
@@ -302,6 +315,7 @@ class TaskPlan:
     times: EpochTimes = EpochTimes()
     tally: str = ""
     waiting: int = 0
+    prefix: StagedPrefix | None = None
 
     @property
     def result_path(self) -> str:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sluiceway.ledger.file_names import FileOrigin, FileRecord, new_file_name
 from sluiceway.ledger.layout import is_late_place
+from sluiceway.ledger.places import is_below
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.partition_path import partition_folder
@@ -68,6 +69,8 @@ class StagedFiles:
         self._names = tuple(rule.name for rule in route.partitions)
         # Made inside the attempt, so that two attempts at one task never share a folder.
         self.attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
+        if plan.prefix is not None:
+            self.attempt = plan.prefix.attempt
         self._folder = route.layout.attempt(self.attempt)
         self._made_folder = False
         self._files = OpenFiles()
@@ -97,6 +100,8 @@ class StagedFiles:
             TaskFailedError: A file cannot be written, or is not what was written.
             StorageUnavailableError: The store failed; the attempt is discarded.
         """
+        if self._is_outside(place):
+            return
         of = self._files.get(place)
         if of is None:
             of = self._new_file(place)
@@ -108,6 +113,13 @@ class StagedFiles:
         self._roll(of)
         self.close_due()
         self._keep_open(self._rules.max_open)
+
+    def _is_outside(self, place: Place) -> bool:
+        """Whether rows of a place are not asked for."""
+        wanted = self._plan.prefix
+        if wanted is None:
+            return False
+        return not is_below(partition_folder(self._names, _values(place)), wanted.prefix)
 
     def _with_stored(self, place: Place, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the columns that say their partition, where files hold them."""

@@ -46,6 +46,7 @@ MORE = {
     ("partitions", "forget"): ("dt=20261120", "--reason", "why not"),
     ("offsets", "reset"): ("--to", "earliest", "--reason", "why not"),
     ("offsets", "retire"): ("--reason", "why not"),
+    ("backfill",): ("dt=20261120", "--from", "ledger"),
     ("compact",): ("--all-closed",),
 }
 WITHOUT_JOB = {

@@ -42,7 +42,7 @@ def shown(table: TableOnDisk, *files: FileRecord) -> None:
 def compacted(table: TableOnDisk, partition: str, live: tuple[FileRecord, ...]) -> None:
     writer, rows = table.writer, sum(int(file.rows) for file in live)
     intent = writer.commit(
-        lambda fold: intent_body(fold, partition, "c") or pytest.fail("no record")
+        lambda fold: intent_body(fold, partition, "compact") or pytest.fail("no record")
     ).seq
     added = staged(writer.fold, intent, rows)
     slot = writer.commit(

@@ -153,7 +153,7 @@ def _carried_out(
 ) -> "CompactAnswer":
     """What became of a route's partitions."""
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
-    from sluiceway.operate.compact import carry_out  # noqa: PLC0415
+    from sluiceway.operate.requested import carry_out  # noqa: PLC0415
     from sluiceway.upkeep.partition_requests import (  # noqa: PLC0415
         COMPACT,
         CompactAnswer,
@@ -176,7 +176,7 @@ def _carried_out(
         operator = this_operator()
         folders = _as_folders(names)
         request = CompactRequest(REQUEST_VERSION, fence.ledger, COMPACT, operator, folders)
-        return carry_out(config, ledger.log, request, watch, log)
+        return carry_out(config, ledger.log, request, CompactAnswer, watch, log)
     finally:
         watch.end()
 

@@ -181,6 +181,9 @@ class SourceSpec(Block):
             what the format needs.
         max_rate_per_s: Most records per second of the route; None sets no limit of its own.
         bootstrap: A table with the rows of the topics so far, which a new route reads before them.
+        on_correction: What becomes of rows that `sluiceway backfill` or a recompute has replaced in
+            `table` before they were read. `follow` leaves them out and rebuilds their partition,
+            `halt` ends the route, `ignore` leaves them out.
     """
 
     connection: str
@@ -189,6 +192,7 @@ class SourceSpec(Block):
     max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
     table: PlainTableName | None = None
     bootstrap: BootstrapSpec | None = None
+    on_correction: Literal["follow", "halt", "ignore"] = "follow"
 
     @property
     def pattern(self) -> str:

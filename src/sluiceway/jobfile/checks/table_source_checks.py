@@ -78,6 +78,9 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
     source = mapping(data, "source")
     named = source.get("table")
     if not isinstance(named, str):
+        if "on_correction" in source:
+            text = "expected `on_correction` with `source.table` only: records of topics stay"
+            yield JobFileProblem(positions.key(("source", "on_correction")), text, "remove it")
         return
     if source.get("topics") != (named,):
         text = "expected either `topics` or `source.table`, got both"

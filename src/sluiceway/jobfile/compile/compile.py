@@ -431,6 +431,7 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
         metastore_options=with_login(spec, connection.catalog_options),
         stores=route_stores(spec),
         columns=wanted,
+        on_correction=spec.source.on_correction,
     )
     return SourceAccess("table", options.texts())
 

@@ -1,0 +1,254 @@
+"""Backfills prefixes of one route between its epochs: reads again, and replaces the rows at once.
+
+It has turns of the process's pool. Another process reads and writes; the driver puts the records
+(`upkeep.swapping`). A request stays until its answer is there, so that the next driver goes on.
+"""
+
+import threading
+import time
+from collections import deque
+
+from sluiceway.errors import (
+    FencedError,
+    RequestRefusedError,
+    RowsDifferError,
+    SluicewayError,
+    TaskFailedError,
+)
+from sluiceway.host.work_pool import process_upkeep
+from sluiceway.ledger.partition_records import SwapCounts, SwapInput
+from sluiceway.observe.log import Log
+from sluiceway.sources.contract import Correction
+from sluiceway.types.strict_json import BigInt, encode
+from sluiceway.upkeep.partition_requests import BackfillAnswer, BackfillRequest
+from sluiceway.upkeep.record_queue import RecordQueue
+from sluiceway.upkeep.rereading import Rereading, refuse_lost
+from sluiceway.upkeep.swapping import SwapContent, SwapOrder, Swapped, SwapStaging, swap
+from sluiceway.worker.backfill_task import BackfillFiles
+from sluiceway.worker.plan import TaskFailure
+
+LEDGER = "ledger"
+_LAST_WAIT_S = 5.0
+_LOOK_EVERY_S = 5.0
+_NOTHING = SwapCounts(BigInt(0), BigInt(0))
+
+
+class Backfiller:
+    """Backfills one route while its driver lives. Any thread may ask it.
+
+    Where the route reads a table, it also rebuilds what was corrected there: without being asked,
+    and again until a SWAP as of the correction is in the ledger.
+
+    Args:
+        record_queue: The route's record queue.
+        reading: Reads what made a prefix; owned from here on.
+        log: Bound to the route.
+        follows: Whether corrections of a table that is read are followed.
+    """
+
+    def __init__(
+        self, record_queue: RecordQueue, reading: Rereading, log: Log, *, follows: bool = False
+    ) -> None:
+        self._record_queue = record_queue
+        self._reading = reading
+        self._log = log
+        self._requested: deque[BackfillRequest] = deque()
+        self._taken: set[str] = set()
+        self._closed = False
+        self._lock = threading.Lock()
+        self._follows = follows
+        self._look_due = time.monotonic() + _LOOK_EVERY_S
+        self._work = process_upkeep().add(self._turn)
+        if follows:
+            self._work.wake()
+
+    def enqueue(self, request: BackfillRequest) -> None:
+        """Have a request carried out; one that is under way or waits already is left alone."""
+        with self._lock:
+            if request.id in self._taken or self._closed:
+                return
+            self._taken.add(request.id)
+            self._requested.append(request)
+        self._work.wake()
+
+    def close(self) -> None:
+        """Give up what is under way: its route is left. Safe to repeat."""
+        with self._lock:
+            self._closed = True
+            self._requested.clear()
+        self._reading.cancelled.set()
+        self._work.end(_LAST_WAIT_S)
+
+    def _turn(self) -> float | None:
+        """Carry out the next request."""
+        with self._lock:
+            if self._closed:
+                return None
+            request = self._requested.popleft() if self._requested else None
+        if request is None:
+            return self._correct()
+        try:
+            self._answer(request, self._carried_out(request))
+        except SluicewayError as error:
+            # The route is left, or the store is away: the request stays, and comes again.
+            self._log.info("backfill_ends", prefix=request.prefix, error=str(error))
+        finally:
+            with self._lock:
+                self._taken.discard(request.id)
+        return 0.0
+
+    def _correct(self) -> float | None:
+        """Rebuild what was corrected in the table that is read; the seconds until the next look."""
+        if not self._follows:
+            return None
+        wait_s = self._look_due - time.monotonic()
+        if wait_s > 0:
+            return wait_s
+        self._look_due = time.monotonic() + _LOOK_EVERY_S
+        queue = self._record_queue
+        try:
+            for each in queue.see(lambda fold: self._reading.due(fold, queue.log)):
+                self._rebuild(each)
+        except SluicewayError as error:
+            self._log.info("correction_waits", error=str(error))
+        except Exception as error:  # noqa: BLE001 - the turn's boundary: never end silently
+            text = f"a bug: {type(error).__name__}: {str(error)[:300]}"
+            self._log.warning("backfill_failed", prefix="", error=text)
+        return _LOOK_EVERY_S
+
+    def _rebuild(self, correction: Correction) -> None:
+        """Give a prefix the rows that the table which is read has as of our own committed end."""
+        made: list[Correction] = []
+
+        def write(staging: SwapStaging) -> SwapContent:
+            now = self._reading.as_of_ends(correction, staging.ends)
+            made.append(now)
+            read = self._reading.read_corrected(now, staging.folder)
+            read_from = SwapInput(now.ledger, now.prefix, 0, now.as_of)
+            return SwapContent(read.files, read.counts, read.dirty_files, inputs=(read_from,))
+
+        done = swap(self._record_queue, SwapOrder(correction.prefix, "correct"), write)
+        self._log.info(
+            "corrected",
+            seq=done.slot,
+            prefix=correction.prefix,
+            as_of=made[-1].as_of,
+            rows_before=int(done.record.rows_before),
+            rows_after=int(done.record.rows_after),
+        )
+
+    def _answer(self, request: BackfillRequest, answer: BackfillAnswer) -> None:
+        log = self._record_queue.log
+        log.check_held()
+        log.storage.overwrite(log.layout.answer(request.id), encode(answer))
+        log.storage.remove(log.layout.request(request.id))
+
+    def _carried_out(self, request: BackfillRequest) -> BackfillAnswer:
+        """What became of a request.
+
+        Raises:
+            FencedError: The route is left.
+        """
+        work = _Backfill(request, self._reading, self._record_queue)
+        try:
+            done = work.run()
+        except FencedError:
+            raise
+        except SluicewayError as error:
+            if self._closed:
+                raise
+            return self._failed(request, work, error)
+        except Exception as error:  # noqa: BLE001 - the turn's boundary: never end silently
+            text = f"a bug: {type(error).__name__}: {str(error)[:300]}"
+            return self._failed(request, work, TaskFailedError(text, where=request.prefix))
+        body = done.record
+        self._log.info(
+            "backfilled",
+            seq=done.slot,
+            prefix=request.prefix,
+            origin=request.origin,
+            rows_before=int(body.rows_before),
+            rows_after=int(body.rows_after),
+            operator=request.operator,
+        )
+        return BackfillAnswer(
+            finished=True,
+            slot=done.slot,
+            rows_before=body.rows_before,
+            rows_after=body.rows_after,
+            counts=body.counts,
+            dirty_reasons=work.dirty_reasons,
+            failure=None,
+        )
+
+    def _failed(
+        self, request: BackfillRequest, work: "_Backfill", error: SluicewayError
+    ) -> BackfillAnswer:
+        self._log.warning("backfill_failed", prefix=request.prefix, error=str(error))
+        return BackfillAnswer(
+            finished=True,
+            slot=-1,
+            rows_before=BigInt(work.rows_before),
+            rows_after=BigInt(work.rows_before),
+            counts=work.counts,
+            dirty_reasons=work.dirty_reasons,
+            failure=TaskFailure.of(error),
+        )
+
+
+class _Backfill:
+    """One request.
+
+    Attributes:
+        rows_before: Rows of the prefix in the slot of the INTENT.
+        counts: Where the rows went that were read.
+        dirty_reasons: Dirty rows among them, by reason.
+    """
+
+    def __init__(
+        self, request: BackfillRequest, reading: Rereading, record_queue: RecordQueue
+    ) -> None:
+        self._request = request
+        self._reading = reading
+        self._record_queue = record_queue
+        self.rows_before = 0
+        self.counts = _NOTHING
+        self.dirty_reasons: dict[str, int] = {}
+
+    def run(self) -> Swapped:
+        """Replace the rows.
+
+        Raises:
+            SluicewayError: Nothing was changed; says why.
+        """
+        request = self._request
+        if request.origin != LEDGER:
+            raise RequestRefusedError(f"rows are not read from `{request.origin}`")
+        # What the broker has lost is known before anything is begun.
+        log, through = self._record_queue.log, self._record_queue.see(lambda fold: fold.next_seq)
+        history = self._reading.history(log, request.prefix, through)
+        refuse_lost(self._reading.lost(history), request.prefix)
+        order = SwapOrder(request.prefix, "backfill", request.operator, request.reason)
+        return swap(self._record_queue, order, self._write)
+
+    def _write(self, staging: SwapStaging) -> SwapContent:
+        self.rows_before = sum(int(f.rows) for files in staging.live.values() for f in files)
+        history = self._reading.history(self._record_queue.log, staging.prefix, staging.intent)
+        made = self._reading.read(history, staging.prefix, staging.folder)
+        self.counts, self.dirty_reasons = made.counts, made.dirty_reasons
+        self._refuse_another_number(made)
+        return SwapContent(made.files, made.counts, made.dirty_files)
+
+    def _refuse_another_number(self, made: BackfillFiles) -> None:
+        wanted = self._request.accept_rows
+        wanted = wanted if wanted >= 0 else BigInt(self.rows_before)
+        if made.counts.written == wanted:
+            return
+        counts = made.counts
+        raise RowsDifferError(
+            f"it has {self.rows_before} rows, and would have {counts.written}: of {counts.read} "
+            f"rows that were read, {counts.outside} are of other prefixes, {counts.dirty} dirty, "
+            f"{counts.filtered} filtered and {counts.skipped} skipped",
+            where=self._request.prefix,
+            hint=f"nothing was changed; `--accept-rows {counts.written}` goes on",
+        )

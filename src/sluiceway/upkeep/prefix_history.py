@@ -1,0 +1,157 @@
+"""What made the rows of a prefix, by the log: ranges of the queue, and replays of dirty rows."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from sluiceway.ledger.dirty_files import late_sources
+from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.lane_records import LaneDataRecord
+from sluiceway.ledger.layout import LedgerLayout, late_folder
+from sluiceway.ledger.partition_records import ExpireRecord
+from sluiceway.ledger.places import is_below, partition_in
+from sluiceway.ledger.records import DataRecord, RangeRecord, Record
+from sluiceway.types.log_key import SourceKey
+from sluiceway.worker.backfill_task import DirtySpan
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """Offsets `[start, end)` of one log."""
+
+    topic_id: str
+    cluster_id: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class PrefixHistory:
+    """What was read for a prefix.
+
+    Attributes:
+        ranges: By source partition, rising.
+        left_out: Dirty files of these ranges.
+        spans: Dirty rows that were replayed into the prefix, with rows of others.
+        aside: Late rows of the prefix in their own place, by slot: they are not in the prefix.
+    """
+
+    ranges: dict[SourceKey, list[QueueRange]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    spans: list[DirtySpan] = field(default_factory=list)
+    aside: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Offsets of the ranges, and rows of the spans."""
+        spans = sum(span.stop - span.start for span in self.spans)
+        return spans + sum(each.end - each.start for all_ in self.ranges.values() for each in all_)
+
+
+def history_of(
+    records: Iterable[Record], layout: LedgerLayout, ledger: str, prefix: str, before: int
+) -> PrefixHistory:
+    """What made a prefix.
+
+    Args:
+        records: The whole log, from its first slot on.
+        layout: The route's layout.
+        ledger: Uuid of the ledger.
+        prefix: Prefix of partitions.
+        before: Slot from which on records do not count.
+    """
+    found = _Found(layout, ledger, prefix)
+    for record in records:
+        if record.seq >= before:
+            break
+        found.add(record)
+    return found.history()
+
+
+class _Found:
+    def __init__(self, layout: LedgerLayout, ledger: str, prefix: str) -> None:
+        self._layout = layout
+        self._ledger = ledger
+        self._prefix = prefix
+        # Record -> partitions of the prefix that it has brought rows to and that are still there.
+        self._brought: dict[int, tuple[Record, set[str]]] = {}
+        self._late: dict[DirtySource, tuple[Record, int]] = {}
+        self._taken: set[DirtySource] = set()
+        self._sources: dict[DirtySource, str] = {}
+
+    def add(self, record: Record) -> None:
+        body = record.body
+        if isinstance(body, ExpireRecord):
+            for each in body.partitions:
+                for _, names in self._brought.values():
+                    names.discard(each.partition)
+        if not isinstance(body, DataRecord | LaneDataRecord):
+            return
+        self._note_dirty(record)
+        if isinstance(body, LaneDataRecord):
+            self._taken |= {
+                source for source in self._late if any(r.source == str(source) for r in body.ranges)
+            }
+        names = {partition_in(file.final.rpartition("/")[0]) for file in body.files}
+        inside = {name for name in names if is_below(name, self._prefix)}
+        if inside:
+            self._brought[record.seq] = record, inside
+        for source, file in late_sources(self._ledger, record).items():
+            if is_below(late_folder(file.final), self._prefix):
+                self._late[source] = record, int(file.rows)
+
+    def _note_dirty(self, record: Record) -> None:
+        body = record.body
+        if isinstance(body, DataRecord | LaneDataRecord):
+            for file in body.dirty_files:
+                name = file.final.rpartition("/")[2]
+                source = DirtySource(self._ledger, record.seq, name)
+                self._sources[source] = self._layout.final(file.final)
+
+    def history(self) -> PrefixHistory:
+        found = PrefixHistory()
+        wanted = {seq: record for seq, (record, names) in self._brought.items() if names}
+        for source, (record, rows) in self._late.items():
+            if source in self._taken:
+                # They are in the prefix by now, and were read with this record.
+                wanted[record.seq] = record
+            else:
+                found.aside[record.seq] = found.aside.get(record.seq, 0) + rows
+        for seq in sorted(wanted):
+            body = wanted[seq].body
+            if isinstance(body, DataRecord):
+                for span in body.ranges:
+                    _add_range(found, span)
+                found.left_out += [self._layout.final(file.final) for file in body.dirty_files]
+            elif isinstance(body, LaneDataRecord):
+                found.spans += self._spans(body)
+        return found
+
+    def _spans(self, body: LaneDataRecord) -> Iterator[DirtySpan]:
+        left_out = tuple(self._layout.final(file.final) for file in body.dirty_files)
+        for each in body.ranges:
+            path = self._source_path(each.source)
+            if path is not None:
+                yield DirtySpan(path, int(each.start), int(each.end), left_out)
+
+    def _source_path(self, source: str) -> str | None:
+        """Where a dirty file is; None for late files, whose rows the ranges have."""
+        try:
+            return self._sources.get(DirtySource.parse(source))
+        except ValueError:
+            return None
+
+
+def _add_range(found: PrefixHistory, span: RangeRecord) -> None:
+    ranges = found.ranges.setdefault((span.topic, span.partition), [])
+    made = QueueRange(span.topic_id, span.cluster_id, int(span.start), int(span.end))
+    last = ranges[-1] if ranges else None
+    if made.start == made.end:
+        return
+    if last is not None and (last.topic_id, last.cluster_id, last.end) == (
+        made.topic_id,
+        made.cluster_id,
+        made.start,
+    ):
+        ranges[-1] = QueueRange(made.topic_id, made.cluster_id, last.start, made.end)
+    else:
+        ranges.append(made)

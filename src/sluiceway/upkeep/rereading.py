@@ -1,0 +1,237 @@
+"""Reads again what made a prefix: what that is, whether it is still there, and the reading."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sluiceway.errors import NotInThisVersionError, OffsetsLostError, RequestRefusedError
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import SwapRecord
+from sluiceway.sources.contract import (
+    AS_OF,
+    Correction,
+    LogBounds,
+    SourceClient,
+    SourcePartition,
+    Split,
+)
+from sluiceway.types.log_key import SourceKey
+from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange, history_of
+from sluiceway.work.process import ProcessWork
+from sluiceway.work.request import ClusterWork, WorkRunner
+from sluiceway.worker.backfill_task import BackfillFiles, BackfillPlan, backfill_request
+from sluiceway.worker.plan import RoutePlan
+
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets that a prefix was made of and that the broker does not have any more.
+
+    Attributes:
+        why: In words.
+    """
+
+    topic: str
+    partition: int | str
+    start: int
+    end: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}] [{self.start}, {self.end}): {self.why}"
+
+
+class Rereading:
+    """Of one route. Any thread may ask it; one at a time reads.
+
+    Args:
+        source: What the broker has now.
+        plan: The route's plan, by today's job file.
+        ledger: Uuid of the ledger.
+        cluster: Executors; None where one machine does all.
+    """
+
+    def __init__(
+        self,
+        source: SourceClient,
+        plan: Callable[[], RoutePlan],
+        ledger: str,
+        cluster: ClusterWork | None = None,
+    ) -> None:
+        self._source = source
+        self._plan = plan
+        self._ledger = ledger
+        self._cluster = cluster
+        self.cancelled = threading.Event()
+
+    def history(self, log: LedgerLog, prefix: str, before: int) -> PrefixHistory:
+        """What made a prefix in slots below `before`.
+
+        Raises:
+            NotInThisVersionError: The table has a key.
+            RequestRefusedError: Late rows of the prefix are in their own place.
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        if self._plan().key is not None:
+            raise NotInThisVersionError(
+                "rows of a table with a key are not read again in this version", where=prefix
+            )
+        records = (record for record, _ in log.records())
+        found = history_of(records, log.layout, self._ledger, prefix, before)
+        if found.aside:
+            slot, rows = next(iter(sorted(found.aside.items())))
+            raise RequestRefusedError(
+                f"{rows} late rows of slot {slot} are in their own place, and cannot be told from "
+                "the others when they are read again",
+                where=prefix,
+                hint="bring them in first: `sluiceway late replay JOB`",
+            )
+        return found
+
+    def lost(self, history: PrefixHistory) -> list[LostRange]:
+        """What the broker does not have any more.
+
+        Raises:
+            SourceUnavailableError: The broker does not answer.
+        """
+        topics = sorted({topic for topic, _ in history.ranges})
+        here = {found.partition: found.identity for found in self._source.discover(topics)}
+        bounds = self._source.bounds(list(here))
+        lost = []
+        for (topic, number), ranges in sorted(history.ranges.items()):
+            partition = SourcePartition(topic, number)
+            identity = here.get(partition)
+            for each in ranges:
+                if identity is None:
+                    why, end = "there is no such log", each.end
+                elif (identity.cluster_id, identity.topic_id) != (each.cluster_id, each.topic_id):
+                    why, end = "the log of this name is another one", each.end
+                else:
+                    why, end = _outside(each, bounds.get(partition))
+                if why:
+                    lost.append(LostRange(topic, number, each.start, end, why))
+        return lost
+
+    def read(self, history: PrefixHistory, prefix: str, staged: str) -> BackfillFiles:
+        """Read it all, and stage the rows of the prefix.
+
+        Args:
+            history: What made the prefix.
+            prefix: Prefix of partitions.
+            staged: Staged folder; empty to count only.
+
+        Raises:
+            SluicewayError: Why it cannot be done.
+        """
+        splits = tuple(
+            Split(SourcePartition(topic, number), each.start, each.end)
+            for (topic, number), ranges in sorted(history.ranges.items())
+            for each in ranges
+        )
+        return self._run(
+            BackfillPlan(
+                self._plan(), prefix, staged, splits, tuple(history.left_out), tuple(history.spans)
+            )
+        )
+
+    def _run(self, plan: BackfillPlan) -> BackfillFiles:
+        cluster = self._cluster
+        runner: WorkRunner = ProcessWork("reads rows again")
+        if cluster is not None and cluster.is_usable():
+            runner = cluster
+        (answer,) = runner.run([backfill_request(plan)], self._check)
+        if answer.failure is not None:
+            raise answer.failure
+        made: BackfillFiles = answer.value
+        return made
+
+    def due(self, fold: Fold, log: LedgerLog) -> list[Correction]:
+        """Corrections of what is read that no SWAP of this ledger has brought yet.
+
+        Args:
+            fold: State of this ledger now.
+            log: The log.
+
+        Raises:
+            SourceUnavailableError: The source does not answer.
+        """
+        known = {key: each for key, each in fold.sources.items() if not each.retired}
+        found = self._source.corrections(
+            {SourcePartition(*key): each.start for key, each in known.items()},
+            {SourcePartition(*key): each.end for key, each in known.items()},
+        )
+        return [each for each in found if not _is_brought(fold, log, each)]
+
+    def as_of_ends(self, correction: Correction, ends: Mapping[SourceKey, int]) -> Correction:
+        """The same correction, as of these committed ends."""
+        places = {SourcePartition(*key): end for key, end in ends.items()}
+        found = self._source.corrections(dict.fromkeys(places, 0), places)
+        return next((each for each in found if each.prefix == correction.prefix), correction)
+
+    def read_corrected(self, correction: Correction, staged: str) -> BackfillFiles:
+        """Read a prefix of the source as of a slot, and stage its rows.
+
+        Args:
+            correction: What was replaced, and the slot.
+            staged: Staged folder.
+
+        Raises:
+            SluicewayError: Why it cannot be done.
+        """
+        plan = self._plan()
+        topic = next(iter(self._source.list_topics()))
+        as_of = (AS_OF, f"{correction.as_of}:{correction.prefix}")
+        source = replace(plan.source, options=(*plan.source.options, as_of))
+        splits = (Split(SourcePartition(topic, 0), 0),)
+        return self._run(
+            BackfillPlan(replace(plan, source=source), correction.prefix, staged, splits)
+        )
+
+    def _check(self) -> None:
+        if self.cancelled.is_set():
+            raise RequestRefusedError("it was given up: its route is left")
+
+
+def _is_brought(fold: Fold, log: LedgerLog, correction: Correction) -> bool:
+    """Whether a SWAP of this ledger was made as of the correction, or later."""
+    slot = fold.swaps.get(correction.prefix)
+    found = None if slot is None else log.read_slot(slot)
+    if found is None or not isinstance(found[0].body, SwapRecord):
+        return False
+    return any(
+        each.ledger == correction.ledger and each.slot >= correction.slot
+        for each in found[0].body.inputs
+    )
+
+
+def refuse_lost(lost: Sequence[LostRange], prefix: str) -> None:
+    """Refuse to go on without these.
+
+    Raises:
+        OffsetsLostError: There are some; names them.
+    """
+    if not lost:
+        return
+    shown = "; ".join(map(str, lost[:_MOST_NAMED]))
+    more = f"; and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
+    raise OffsetsLostError(
+        f"the broker has lost what made the rows: {shown}{more}",
+        where=prefix,
+        hint="nothing was changed. Give the rows from files: `sluiceway backfill JOB PREFIX "
+        "--from files GLOB`",
+    )
+
+
+def _outside(each: QueueRange, bounds: LogBounds | None) -> tuple[str, int]:
+    """Why a range is not there, and where what is lost of it ends."""
+    if bounds is None:
+        return "no leader answers for it", each.end
+    if each.start < bounds.start_offset:
+        return f"the log begins at {bounds.start_offset}", min(each.end, bounds.start_offset)
+    if each.end > bounds.end_offset:
+        return f"the log ends at {bounds.end_offset}", each.end
+    return "", each.end

@@ -1,0 +1,133 @@
+"""What is read again is there still, or it is listed; corrections are due until a SWAP has them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from sluiceway.errors import NotInThisVersionError, OffsetsLostError, RequestRefusedError
+from sluiceway.ledger.partition_records import SwapCounts, SwapInput
+from sluiceway.sources.contract import (
+    Correction,
+    DiscoveredPartition,
+    LogBounds,
+    SourceIdentity,
+    SourcePartition,
+)
+from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange
+from sluiceway.upkeep.rereading import Rereading, refuse_lost
+from sluiceway.upkeep.swapping import SwapContent, SwapOrder, SwapStaging, swap
+from sluiceway.worker.plan import KeyRule
+from tools.ledger_records import LEDGER
+from tools.small_task import route_plan
+from tools.worked_route import EIGHT, WorkedRoute
+
+LOG = SourcePartition("orders", 0)
+
+
+class Broker:
+    """One log, with offsets 5 to 20."""
+
+    def __init__(self, topic_id: str = "t1", *, there: bool = True) -> None:
+        self.topic_id = topic_id
+        self.there = there
+        self.corrected: tuple[Correction, ...] = ()
+        self.asked: list[tuple[Mapping[SourcePartition, int], Mapping[SourcePartition, int]]] = []
+
+    def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
+        identity = SourceIdentity("c1", self.topic_id)
+        return (DiscoveredPartition(LOG, identity, None),) if self.there else ()
+
+    def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        return {one: LogBounds(5, 20, 20) for one in partitions}
+
+    def corrections(
+        self, starts: Mapping[SourcePartition, int], ends: Mapping[SourcePartition, int]
+    ) -> tuple[Correction, ...]:
+        self.asked.append((starts, ends))
+        return self.corrected
+
+
+def reading(broker: Broker, **plan: Any) -> Rereading:
+    made = route_plan("/w/t", **plan)
+    return Rereading(cast("Any", broker), lambda: made, LEDGER)
+
+
+def lost(broker: Broker, start: int, end: int) -> list[str]:
+    history = PrefixHistory({("orders", 0): [QueueRange("t1", "c1", start, end)]})
+    return [str(each) for each in reading(broker).lost(history)]
+
+
+def test_what_is_there_is_not_lost() -> None:
+    assert lost(Broker(), 5, 20) == []
+
+
+@pytest.mark.parametrize(
+    ("broker", "span", "said"),
+    [
+        (Broker(), (0, 20), "orders[0] [0, 5): the log begins at 5"),
+        (Broker(), (0, 3), "orders[0] [0, 3): the log begins at 5"),
+        (Broker(), (10, 30), "orders[0] [10, 30): the log ends at 20"),
+        (Broker("t2"), (5, 20), "orders[0] [5, 20): the log of this name is another one"),
+        (Broker(there=False), (5, 20), "orders[0] [5, 20): there is no such log"),
+    ],
+)
+def test_what_the_broker_has_lost_is_listed(
+    broker: Broker, span: tuple[int, int], said: str
+) -> None:
+    assert lost(broker, *span) == [said]
+    history = PrefixHistory({("orders", 0): [QueueRange("t1", "c1", *span)]})
+    with pytest.raises(OffsetsLostError) as told:
+        refuse_lost(reading(broker).lost(history), EIGHT)
+    assert said in str(told.value)
+
+
+def test_table_with_a_key_and_late_rows_aside_are_refused(tmp_path: Path) -> None:
+    route = WorkedRoute(tmp_path)
+    keyed = reading(Broker(), key=KeyRule(("id",), None))
+    with pytest.raises(NotInThisVersionError, match="key"):
+        keyed.history(route.log, EIGHT, 9)
+    aside = replace(route_plan("/w/t"))
+    assert aside.key is None
+    found = reading(Broker()).history(route.log, EIGHT, 99)
+    assert found.ranges[("orders", 0)][0].end == 4
+
+
+def test_late_rows_aside_are_brought_in_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    route = WorkedRoute(tmp_path)
+    aside = PrefixHistory(aside={7: 3})
+    monkeypatch.setattr("sluiceway.upkeep.rereading.history_of", lambda *_: aside)
+    with pytest.raises(RequestRefusedError, match="3 late rows of slot 7") as told:
+        reading(Broker()).history(route.log, EIGHT, 9)
+    assert "late replay" in told.value.hint
+
+
+def test_correction_is_due_until_a_swap_as_of_it_is_in_the_ledger(tmp_path: Path) -> None:
+    route, broker = WorkedRoute(tmp_path), Broker()
+    again = reading(broker)
+
+    def due() -> list[Correction]:
+        return again.due(route.writer.fold, route.log)
+
+    assert due() == []
+    assert broker.asked[-1] == ({LOG: 0}, {LOG: 4})
+    broker.corrected = (Correction("u" * 32, EIGHT, 17, 19),)
+    assert due() == list(broker.corrected)
+
+    def brought(slot: int) -> None:
+        def write(staging: SwapStaging) -> SwapContent:
+            read = SwapInput("u" * 32, EIGHT, 0, slot)
+            return SwapContent([], SwapCounts(BigInt(0), BigInt(0)), inputs=(read,))
+
+        queue = route.new_queue()
+        route.drive(lambda: swap(queue, SwapOrder(EIGHT, "correct"), write))
+
+    brought(16)
+    assert due() == list(broker.corrected)
+    brought(17)
+    assert due() == []
