@@ -159,3 +159,6 @@ bootstrap: $(STAMP) #: Routes that read a table and then its topics, killed arou
 sim-chains: $(STAMP) #: A route that reads a table and hands over to its topic, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]
 	@cd tests && nice -n 10 ../$(BIN)/python -m chain_sim \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),500))
+
+sql-oracle: $(STAMP) #: SQL of a route against plain Spark SQL, row by row, random queries: CHECKED=10000
+	@cd tests && ../$(BIN)/python -m tools.sql_oracle --checked $(or $(CHECKED),10000)

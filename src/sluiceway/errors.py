@@ -266,6 +266,13 @@ class AllRowsDirtyError(Fatal):
     exit_code = 6
 
 
+class SqlFailedError(Fatal):
+    """The SQL of a route fails at values, and the rows that hold them cannot be told apart."""
+
+    code = "SW423"
+    exit_code = 6
+
+
 class SchemaChangedError(Fatal):
     """The table's columns changed under a running route in a way that the route cannot follow."""
 

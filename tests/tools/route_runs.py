@@ -74,7 +74,7 @@ class RouteRun:
         *,
         until_caught_up: bool,
     ) -> None:
-        runner = InlineRunner()
+        runner = self.runner()
         try:
             run_routes(
                 compile_routes(self.job.spec),
@@ -87,6 +87,10 @@ class RouteRun:
             )
         finally:
             runner.close()
+
+    def runner(self) -> InlineRunner:
+        """What runs the tasks."""
+        return InlineRunner()
 
     def root(self) -> Path:
         """Folder of the table."""

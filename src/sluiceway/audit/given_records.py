@@ -124,7 +124,8 @@ def _batches(
 
 def _foresee_alone(config: RouteConfig, folder: str) -> PlannedRoute:
     """The route as it would start with a new table, in a catalog in an empty folder."""
-    if config.columns is None and config.awaits_columns is None:
+    of_table = config.sql is not None and config.sql.of_table
+    if of_table or (config.columns is None and config.awaits_columns is None):
         return foresee_route(config)
     table = replace(
         config.table,

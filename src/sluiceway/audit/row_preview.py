@@ -9,6 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from sluiceway.audit.planned_route import PlannedRoute, PlannedStart
+from sluiceway.audit.sql_preview import try_sql
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.columns_to_add import ColumnsToAdd, merged_fields, state_with
 from sluiceway.route.route_plan import LedgerTerm, table_plan
@@ -208,6 +211,8 @@ def _read(
         replace(plan, meta=(*plan.meta, *origin), files=files), 0, 0, tuple(splits), _READ_S
     )
     kept = _KeptRows()
+    if route.config.sql is not None:
+        return plan, _read_by_sql(route.config, route.config.sql, task, batches, kept), kept
     writes = WriteBehind(TaskMemory(plan.memory_bytes))
     pipeline = RowPipeline(task, route.storage, writes.lane(), kept)
     try:
@@ -220,6 +225,35 @@ def _read(
     finally:
         writes.close()
     return plan, written, kept
+
+
+def _read_by_sql(
+    config: RouteConfig,
+    rule: SqlRule,
+    task: TaskPlan,
+    batches: Sequence[SourceBatch],
+    kept: _KeptRows,
+) -> Written:
+    """As a task would write them, after the SQL."""
+    found = try_sql(config, rule, task, batches)
+    for values, late, rows in found.rows:
+        kept.write(LatePlace(values) if late else values, rows)
+    for rows in found.dirty:
+        kept.write_dirty(rows)
+    first = found.answers[0]
+    return Written(
+        attempt="",
+        files=(),
+        dirty_files=(),
+        counts=found.counts,
+        dirty_reasons=found.reasons,
+        notes=first.notes,
+        totals=(),
+        timings_ms={},
+        dirty_samples=(),
+        unknown_fields=first.unknown_fields,
+        unfilled=first.unfilled,
+    )
 
 
 def _to_add(

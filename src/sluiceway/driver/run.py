@@ -393,13 +393,18 @@ def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
 def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:
     # Imported here: Spark costs a second to import, and tools never need it.
     from sluiceway.driver.spark.elastic_slots import ElasticSlots, elastic_settings  # noqa: PLC0415
-    from sluiceway.driver.spark.session import running_session, start_context  # noqa: PLC0415
+    from sluiceway.driver.spark.session import (  # noqa: PLC0415
+        running_session,
+        start_context,
+        with_slot_for_sql,
+    )
     from sluiceway.driver.spark.spark_runner import SparkRunner  # noqa: PLC0415
 
     name = f"sluiceway-{spec.name}"
+    sql_slots = int(any(route.transform is not None for route in spec.routes))
     running = running_session() if borrow else None
     if running is not None:
-        runner = SparkRunner(running.sparkContext, log, owned=False, name=name)
+        runner = SparkRunner(running.sparkContext, log, owned=False, name=name, sql_slots=sql_slots)
         log.info(
             "spark_borrowed", master=running.sparkContext.master, ui=runner.ui_address() or "off"
         )
@@ -413,9 +418,10 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
         log.warning("java_home_not_used", problem=java.passed_over, used=str(java))
     log.info("spark_starting", master=spec.run.master)
     login = job_login(spec.routes[0])
-    context, log_path = start_context(name, spec.run.master, conf, java, login)
+    master = with_slot_for_sql(spec.run.master) if sql_slots else spec.run.master
+    context, log_path = start_context(name, master, conf, java, login)
     elastic = None if bounds is None else ElasticSlots(context, bounds, log)
-    runner = SparkRunner(context, log, elastic=elastic, name=name)
+    runner = SparkRunner(context, log, elastic=elastic, name=name, sql_slots=sql_slots)
     log.info(
         "spark_started",
         master=spec.run.master,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluiceway.errors import LeaseHeldError, RequestRefusedError, StateConflictError
 from sluiceway.jobfile.compile.config import RouteConfig
@@ -63,6 +63,10 @@ def try_rows(
         state = sink.open()
     finally:
         sink.close()
+    if config.sql is not None:
+        # Without Spark it is known what is decoded, and not what the SQL makes of it.
+        timed = tuple(each for each in config.partitions if each.pattern is not None)
+        config = replace(config, sql=None, partitions=timed)
     ledger = fold.first_fence.ledger if fold.first_fence is not None else ""
     plan = table_plan(config, state, LedgerTerm(ledger, fold.term, log.layout))
     sources = [DirtySource.parse(each.source) for each in ranges]

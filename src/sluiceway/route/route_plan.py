@@ -9,7 +9,6 @@ from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.driver_term import OwnedLedger
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.route.sql_columns import check_table_columns
 from sluiceway.sinks.contract import TableState
 from sluiceway.sources.registry import has_text_keys
 from sluiceway.types.evolution import Evolution
@@ -54,7 +53,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
     """
     config = with_further_columns(config, state)
     schema = payload_schema(config, state.schema)
-    check_table_columns(config, state.schema, str(state.identity))
+    _check_table_columns(config, state.schema, str(state.identity))
     problem = _problem(config, schema)
     if problem is not None:
         kind = TableMismatchError if config.columns is None else JobFileError
@@ -109,6 +108,13 @@ def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
         format_name in ("avro", "protobuf") or named or (format_name in ("json", "csv") and ignores)
     )
     return "few" if few else "none"
+
+
+def decoded_columns(config: RouteConfig) -> Schema:
+    """Columns of the rows that the SQL reads as `input`."""
+    if config.choices.columns:
+        return Schema(tuple(each.field for each in config.choices.columns))
+    return config.columns or Schema(())
 
 
 def with_further_columns(config: RouteConfig, state: TableState) -> RouteConfig:
@@ -168,3 +174,29 @@ def schema_fingerprint(schema: Schema, choices: RowChoices, sql: SqlRule | None 
     if sql is not None:
         text += f"|{sql.sql}|{sql.timezone}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _types(schema: Schema, left_out: set[str]) -> dict[str, str]:
+    types = {each.name.lower(): format_hive_type(each.type) for each in schema.fields}
+    return {name: kind for name, kind in types.items() if name not in left_out}
+
+
+def _check_table_columns(config: RouteConfig, table: Schema, where: str) -> None:
+    """Require that a table that says its columns has those of the SQL.
+
+    Raises:
+        JobFileError: It has others; says which.
+    """
+    if config.sql is None or config.sql_columns is None or not config.sql.of_table:
+        return
+    folders = {each.name.lower() for each in config.partitions if not each.in_files}
+    meta = {each.column.lower() for each in config.meta}
+    returned, held = _types(config.sql_columns, folders), _types(table, meta)
+    for name in sorted({*returned, *held}):
+        if returned.get(name) != held.get(name):
+            raise JobFileError(
+                f"the column {name} is {held.get(name, 'missing')} in the table {where} and "
+                f"{returned.get(name, 'missing')} in the SQL",
+                where=config.sql.places.place(None),
+                hint="return the table's columns: CAST(... AS TYPE) AS name",
+            )

@@ -25,6 +25,7 @@ from sluiceway.route.schema_follow import SchemaFollower
 from sluiceway.route.side_records import abandon_left
 from sluiceway.route.sql_columns import with_sql_columns
 from sluiceway.route.sql_epoch import SqlEpochs
+from sluiceway.route.sql_tables import SqlTables
 from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import OwnedTable, ReleasedLedger, TakeoverHooks, take_over
 from sluiceway.upkeep.housekeeping import FileCleaner
@@ -151,7 +152,9 @@ def start_route(context: RouteContext, committer: EpochCommitter, owned: OwnedTa
     rule, engine = context.config.sql, context.parts.sql
     if rule is not None and engine is not None:
         check = owned.tenure.refuse_if_lost
-        committer.sql = SqlEpochs(context.config, rule, engine, context.log, check)
+        committer.sql = SqlEpochs(
+            context.config, rule, engine, owned.storage, context.log, check, SqlTables(rule)
+        )
     sink = context.parts.sink
     ready = ready_effects(context.config.ready, owned.log, sink)
     parts = replace(context.parts, source=context.source)
@@ -188,6 +191,7 @@ def _owned_route(
         publish=committer.publish,
         applied=committer.want_partitions,
         held_up=committer.is_held_up,
+        **({} if committer.sql is None else {"transformed": committer.sql.replayed}),
     )
     lanes = Lanes(owned, schema.current, hooks, log, tasks=parts.work)
     return OwnedRoute(

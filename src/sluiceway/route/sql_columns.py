@@ -7,6 +7,8 @@ from sluiceway.jobfile.compile.compile import META_TYPES
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.route.route_context import RouteParts
+from sluiceway.route.route_plan import decoded_columns
+from sluiceway.route.sql_tables import SqlTables
 from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.sinks.registry import open_sink
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
@@ -38,13 +40,6 @@ def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfi
     return completed, replace(parts, sink=sink)
 
 
-def decoded_columns(config: RouteConfig) -> Schema:
-    """Columns of the rows that the SQL reads as `input`."""
-    if config.choices.columns:
-        return Schema(tuple(each.field for each in config.choices.columns))
-    return config.columns or Schema(())
-
-
 def sql_columns(config: RouteConfig, rule: SqlRule, engine: SqlEngine) -> RouteConfig:
     """The route with the columns of its SQL; see `with_sql_columns`."""
     if config.columns is None:
@@ -53,7 +48,7 @@ def sql_columns(config: RouteConfig, rule: SqlRule, engine: SqlEngine) -> RouteC
             where=rule.places.place(None),
             hint="list them: transform.columns",
         )
-    found = engine.columns(rule, decoded_columns(config))
+    found = engine.columns(rule, decoded_columns(config), SqlTables(rule).read())
     schema = Schema(tuple(Field(name, parse_hive_type(kind)) for name, kind in found))
     _check_partitions(config, rule, schema)
     if rule.of_table:
@@ -90,30 +85,4 @@ def _check_partitions(config: RouteConfig, rule: SqlRule, schema: Schema) -> Non
                 f"the SQL returns a column {meta.column}, and so is a meta column called",
                 where=rule.places.place(None),
                 hint="rename one of them",
-            )
-
-
-def _types(schema: Schema, left_out: set[str]) -> dict[str, str]:
-    types = {each.name.lower(): format_hive_type(each.type) for each in schema.fields}
-    return {name: kind for name, kind in types.items() if name not in left_out}
-
-
-def check_table_columns(config: RouteConfig, table: Schema, where: str) -> None:
-    """Require that a table that says its columns has those of the SQL.
-
-    Raises:
-        JobFileError: It has others; says which.
-    """
-    if config.sql is None or config.sql_columns is None or not config.sql.of_table:
-        return
-    folders = {each.name.lower() for each in config.partitions if not each.in_files}
-    meta = {each.column.lower() for each in config.meta}
-    returned, held = _types(config.sql_columns, folders), _types(table, meta)
-    for name in sorted({*returned, *held}):
-        if returned.get(name) != held.get(name):
-            raise JobFileError(
-                f"the column {name} is {held.get(name, 'missing')} in the table {where} and "
-                f"{returned.get(name, 'missing')} in the SQL",
-                where=config.sql.places.place(None),
-                hint="return the table's columns: CAST(... AS TYPE) AS name",
             )

@@ -10,7 +10,24 @@ from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import TaskResult
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sluiceway.worker.sql_task import SqlTask
+
+
+@dataclass(frozen=True, slots=True)
+class SqlTable:
+    """A small table that the SQL joins.
+
+    Attributes:
+        name: Its name in the SQL.
+        pin: Which state of the table these rows are: ledger and row place.
+        rows: All of its rows.
+    """
+
+    name: str
+    pin: str
+    rows: "pa.Table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +41,7 @@ class SqlJob:
         guarded: Whether to mark rows that fail, at a higher price.
         first: Number of the first record that is read.
         last: Number of the last one; None without a bound.
+        tables: Small tables that it joins.
     """
 
     rule: SqlRule
@@ -32,6 +50,7 @@ class SqlJob:
     guarded: bool = False
     first: int = 0
     last: int | None = None
+    tables: tuple[SqlTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +74,15 @@ class SqlEngine(ABC):
     """Runs SQL. Owned by one driver; any thread may call."""
 
     @abstractmethod
-    def columns(self, rule: SqlRule, decoded: Schema) -> tuple[tuple[str, str], ...]:
+    def columns(
+        self, rule: SqlRule, decoded: Schema, tables: tuple[SqlTable, ...] = ()
+    ) -> tuple[tuple[str, str], ...]:
         """Names and Hive types of the columns that the SQL returns. Called at each START.
 
         Args:
             rule: The SQL.
             decoded: Columns that it reads.
+            tables: Small tables that it joins.
 
         Raises:
             JobFileError: The SQL is wrong, or does not work row by row; says where.

@@ -6,6 +6,7 @@ driver's own process. A lane that cannot be read or written waits, and the strea
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,7 +43,7 @@ from sluiceway.ledger.lane_records import (
 )
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.placing import placed_lane
-from sluiceway.ledger.records import FilesRecord
+from sluiceway.ledger.records import NO_ROWS, FilesRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
@@ -90,6 +91,7 @@ class LaneHooks:
         publish: Gives a committed record's files their final names; whether all have them now.
         applied: Called with the first slot whose partitions the catalog has to get.
         held_up: Whether nothing more may be committed now.
+        transformed: Runs the SQL after a task; returns its answer and those of the SQL.
     """
 
     observe: Observer
@@ -97,6 +99,7 @@ class LaneHooks:
     publish: Callable[[FilesRecord], bool]
     applied: Callable[[int], None]
     held_up: Callable[[], bool] = lambda: False
+    transformed: Callable[[TaskPlan, TaskResult], list[TaskResult]] = lambda _, result: [result]
 
 
 class Lanes:
@@ -315,11 +318,13 @@ class Lanes:
         sources = _sources(lane.kind, ranges)
         found = find_lane_files(self._owned.log, sources)
         files = [found[source] for source in sources]
-        result = self._replay(lane.kind, route, lane_plan(route, epoch, ranges), files)
+        plan = lane_plan(route, epoch, ranges)
+        result = self._replay(lane.kind, route, plan, files)
+        results = [result] if lane.kind == LATE else self._hooks.transformed(plan, result)
         self._judged_at = owned_slot if route.key is not None else None
-        check_staged_files(self._owned.storage, self._owned.layout, [result])
+        check_staged_files(self._owned.storage, self._owned.layout, results)
         self._hooks.observe(Step.PREPARED)
-        return self._record(lane, result, route.schema_version)
+        return self._record(lane, results, route.schema_version)
 
     def _replay(
         self, kind: str, route: RoutePlan, plan: TaskPlan, files: Sequence[FileRecord]
@@ -348,8 +353,15 @@ class Lanes:
                 hint=LANE_BUG,
             ) from error
 
-    def _record(self, lane: LaneState, result: TaskResult, schema: str) -> LaneDataRecord:
-        counts, superseded = result.counts, result.notes.get(SUPERSEDED, 0)
+    def _record(
+        self, lane: LaneState, results: Sequence[TaskResult], schema: str
+    ) -> LaneDataRecord:
+        """The record of an epoch: the answer of its task, and those of the SQL after it."""
+        result, counts, reasons = results[0], NO_ROWS, Counter[str]()
+        for each in results:
+            counts = counts.plus(each.counts)
+            reasons.update(each.dirty_reasons)
+        superseded = result.notes.get(SUPERSEDED, 0)
         if not result.moved():
             raise StorageUnavailableError(
                 "the dirty file has fewer rows than were committed",
@@ -364,8 +376,8 @@ class Lanes:
                 for split in result.splits
                 if split.end > split.start
             ),
-            files=result.files,
-            dirty_files=result.dirty_files,
+            files=tuple(file for each in results for file in each.files),
+            dirty_files=tuple(file for each in results for file in each.dirty_files),
             counts=LaneCounts(
                 read=counts.read,
                 written=counts.written,
@@ -377,7 +389,7 @@ class Lanes:
                 superseded=BigInt(superseded),
             ),
             schema=schema,
-            dirty_reasons=result.dirty_reasons,
+            dirty_reasons=dict(reasons),
             timings_ms=result.timings_ms,
             late_in=(),
         )

@@ -52,6 +52,11 @@ def landing_task(at: int) -> int:
     return at >> _NUMBER_BITS
 
 
+def first_number(task: int) -> int:
+    """Number of the first record that a task lands; those after it follow."""
+    return task << _NUMBER_BITS
+
+
 def carried_fields(route: RoutePlan) -> list[pa.Field]:
     """What goes through the SQL with each row: its number, its times, its meta columns."""
     meta = [
@@ -82,7 +87,7 @@ class LandRows:
         route = plan.route
         self._raw = raw_fields(route)
         self.schema = pa.schema([*before, *carried_fields(route), *self._raw])
-        self._next = plan.task << _NUMBER_BITS
+        self._next = first_number(plan.task)
 
     def apply(self, rows: RowBatch) -> None:
         """See `RowStage`."""

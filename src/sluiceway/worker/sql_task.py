@@ -4,7 +4,7 @@ All rows of a record stay or go together, and their times are those of the recor
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -34,6 +34,8 @@ from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.task_figures import TaskCounts
 from sluiceway.worker.task_memory import TaskMemory
 
+STAGE = "transform"
+"""Stage of rows that the SQL cannot compute."""
 CARRIED, FAILED = "__sw", "__sw_failed"
 """Columns after those of the SQL: a struct of what is carried, and which expression has failed."""
 
@@ -98,6 +100,30 @@ def run_sql_task(task: SqlTask, number: int, batches: Iterable[pa.RecordBatch]) 
     except SluicewayError as error:
         rows.abort()
         return _failed(plan, error)
+    except BaseException:
+        rows.abort()
+        raise
+
+
+def reject_records(
+    task: SqlTask, storage: Storage, numbers: Sequence[int], message: str
+) -> TaskResult:
+    """Make landed records dirty: the SQL fails at each of them. Called by the driver.
+
+    Args:
+        task: As the SQL's job got it.
+        storage: The table's storage.
+        numbers: Numbers of the records, rising; at least one.
+        message: What Spark says.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+        TaskFailedError: A record is in no landed file.
+    """
+    rows = SqlRows(task, storage)
+    try:
+        rows.reject(numbers, message)
+        return rows.close()
     except BaseException:
         rows.abort()
         raise
@@ -228,13 +254,46 @@ class SqlRows:
         )
         return rows, len(records)
 
+    def reject(self, numbers: Sequence[int], message: str) -> None:
+        """Write records as dirty rows. Called in place of `write`.
+
+        Raises:
+            StorageUnavailableError: The store failed; the attempt is discarded.
+            TaskFailedError: A record is in no landed file.
+        """
+        found = np.array(numbers, np.int64)
+        nothing = self._columns.empty_table().to_batches() or [
+            pa.RecordBatch.from_arrays(
+                [pa.nulls(0, each.type) for each in self._columns], schema=self._columns
+            )
+        ]
+        dirty = [
+            DirtyRow(index, STAGE, DirtyReason.SQL_FAILED, "", message[:300])
+            for index in range(len(found))
+        ]
+        none = pa.array([], pa.int64())
+        rows = RowBatch(
+            [LandedBatch(0, found, self._records)],
+            [0, len(found)],
+            0,
+            nothing[0],
+            none,
+            dirty,
+            times=RowTimes(none, none, 0),
+            meta=[pa.nulls(len(found), kind) for kind in self._meta],
+        )
+        self._counts.read += len(found)
+        for stage in self._stages:
+            stage.apply(rows)
+        self._writer.write(rows.columns, rows.places, rows.rejected)
+
     def _failed(self, batch: pa.RecordBatch) -> list[DirtyRow]:
         numbers = np.asarray(batch.column(batch.schema.get_field_index(FAILED)))
         found = []
         for index in np.flatnonzero(numbers).tolist():
             problem = self._task.problems[int(numbers[index]) - 1]
             message = f"{problem.message} ({problem.place})"[:300]
-            found.append(DirtyRow(index, "transform", DirtyReason.SQL_FAILED, "", message))
+            found.append(DirtyRow(index, STAGE, DirtyReason.SQL_FAILED, "", message))
         return found
 
     def close(self) -> TaskResult:

@@ -56,7 +56,10 @@ def test_sql_of_a_route_passes_on_as_it_is_written() -> None:
     assert config.sql is not None
     assert config.sql.sql.startswith("SELECT id, half(id) AS h\nFROM input")
     assert config.sql.timezone == "Asia/Shanghai"
-    assert config.sql.tables == (DimensionRule("users", "dim.users", 60.0),)
+    (users,) = config.sql.tables
+    assert users == DimensionRule("users", "dim.users", 60.0, users.access)
+    assert users.access is not None
+    assert dict(users.access.options)["metastore"] == "thrift://hms:9083"
     assert config.sql.functions == (
         FunctionRule("half", "acme.maths:half", "bigint", vectorised=False),
     )

@@ -36,6 +36,14 @@ def spark_master(master: str) -> str:
     return f"local[{match[1]},{_LOCAL_RETRIES}]" if match else master
 
 
+def with_slot_for_sql(master: str) -> str:
+    """A local master with one slot more, in which SQL runs while the next epoch is read."""
+    match = re.fullmatch(r"local(?:\[(\d+)\])?", master)
+    if match is None:
+        return master
+    return f"local[{int(match[1] or os.cpu_count() or 1) + 1}]"
+
+
 def running_session() -> SparkSession | None:
     """The SparkSession that this process has already; None when there is none.
 

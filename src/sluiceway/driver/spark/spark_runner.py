@@ -61,6 +61,7 @@ class SparkRunner(TaskRunner):
         owned: Whether `close` stops it.
         elastic: The executors of a job that asks for them; None takes what there is.
         name: Begins the names of its job groups, which are the same in each run.
+        sql_slots: Slots that epochs leave to the SQL of routes, where there are more.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class SparkRunner(TaskRunner):
         owned: bool = True,
         elastic: ElasticSlots | None = None,
         name: str = "sluiceway",
+        sql_slots: int = 0,
     ) -> None:
         self._context = context
         self._elastic = elastic
@@ -81,6 +83,7 @@ class SparkRunner(TaskRunner):
         self._warming: Future[None] | None = None
         self._warm_due = 0.0
         self._name = name
+        self._sql_slots = sql_slots
         # A borrowed context has jobs of others, which must not be cancelled with ours.
         self._tag = f"{name}-{uuid4().hex[:8]}"
         self._counters = StageCounters.of(context)
@@ -96,9 +99,9 @@ class SparkRunner(TaskRunner):
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
         try:
-            if self._elastic is not None:
-                return self._spare.left_of(self._elastic.count())
-            return self._spare.left_of(int(self._context.defaultParallelism))
+            elastic = self._elastic
+            count = int(self._context.defaultParallelism) if elastic is None else elastic.count()
+            return self._spare.left_of(max(count - self._sql_slots, 1))
         except (Py4JError, OSError) as error:
             raise _lost(error) from error
 

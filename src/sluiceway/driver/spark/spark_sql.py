@@ -17,6 +17,7 @@ from sluiceway import __version__
 from sluiceway.driver.hdfs_tokens import HdfsTokens
 from sluiceway.driver.spark.spark_errors import cause_of
 from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
+from sluiceway.driver.spark.sql_functions import register_functions
 from sluiceway.driver.spark.sql_plan import (
     NOT_BY_ROW,
     NoGuardError,
@@ -39,6 +40,7 @@ from sluiceway.schedule.sql_engine import (
     SqlDataError,
     SqlEngine,
     SqlJob,
+    SqlTable,
 )
 from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import decode, encode
@@ -85,12 +87,16 @@ class SparkSql(SqlEngine):
         self._tokens = tokens
         self._lock = threading.Lock()
         self._sessions: dict[SqlRule, SparkSession] = {}
+        self._pins: dict[tuple[SqlRule, str], str] = {}
 
-    def columns(self, rule: SqlRule, decoded: Schema) -> tuple[tuple[str, str], ...]:
+    def columns(
+        self, rule: SqlRule, decoded: Schema, tables: tuple[SqlTable, ...] = ()
+    ) -> tuple[tuple[str, str], ...]:
         """See `SqlEngine.columns`."""
         try:
             with self._lock:
-                session = self._session(rule)
+                session = self.session(rule)
+                self._show(session, rule, tables)
                 rows = session.createDataFrame(self._context.emptyRDD(), _schema(decoded))
                 frame = self._query(session, rule, rows.observe(Observation(), _counted()), decoded)
                 plans = SqlPlans(session)
@@ -133,7 +139,8 @@ class SparkSql(SqlEngine):
         read = Observation()
         task, route = job.task, job.task.plan.route
         with self._lock:
-            session = self._session(job.rule)
+            session = self.session(job.rule)
+            self._show(session, job.rule, job.tables)
             carried = [each.name for each in carried_fields(route)]
             rows = self._landed(session, job).observe(read, _counted())
             frame = self._query(session, job.rule, rows, job.decoded)
@@ -159,7 +166,7 @@ class SparkSql(SqlEngine):
         results = tuple(decode(bytes(each[0]), TaskResult) for each in answers)
         return SqlAnswer(results, int(read.get["rows"]))
 
-    def _session(self, rule: SqlRule) -> SparkSession:
+    def session(self, rule: SqlRule) -> SparkSession:
         """The session of a route: its names and settings are its own."""
         found = self._sessions.get(rule)
         if found is None:
@@ -167,8 +174,17 @@ class SparkSql(SqlEngine):
             for name, value in _SETTINGS.items():
                 found.conf.set(name, value)
             found.conf.set("spark.sql.session.timeZone", rule.timezone)
+            register_functions(found, rule)
             self._sessions[rule] = found
         return found
+
+    def _show(self, session: SparkSession, rule: SqlRule, tables: Sequence[SqlTable]) -> None:
+        """Give a session small tables by their names; what it has already is kept."""
+        for each in tables:
+            if self._pins.get((rule, each.name)) != each.pin:
+                rows = functions.broadcast(session.createDataFrame(each.rows))
+                rows.createOrReplaceTempView(each.name)
+                self._pins[rule, each.name] = each.pin
 
     def _landed(self, session: SparkSession, job: SqlJob) -> DataFrame:
         fields = [

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
+from sluiceway.chains.options import UpstreamOptions
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.transform import SqlFunction, SqlPlaces
+from sluiceway.jobfile.compile.stores import route_stores, with_login
+from sluiceway.sources.contract import TABLE_TOPIC
+from sluiceway.sources.registry import SourceAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,18 @@ class DimensionRule:
         name: Its name in the SQL.
         table: `database.table` in the catalog of the route's table.
         refresh_s: How old its rows may be, in seconds.
+        access: How it is reached; None where its kind is not read.
     """
 
     name: str
     table: str
     refresh_s: float
+    access: SourceAccess | None = None
+
+    @property
+    def topic(self) -> str:
+        """What stands for a topic."""
+        return f"{TABLE_TOPIC}{self.table.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +77,26 @@ def sql_rule(spec: RouteSpec) -> SqlRule | None:
         sql=found.sql,
         timezone=found.timezone,
         tables=tuple(
-            DimensionRule(name, each.table, each.refresh_ms / 1000)
+            DimensionRule(name, each.table, each.refresh_ms / 1000, _access(spec, each.table))
             for name, each in found.tables.items()
         ),
         functions=tuple(_function(name, each) for name, each in found.functions.items()),
         of_table=not spec.table.columns_of_sql,
         places=spec.sql_places,
     )
+
+
+def _access(spec: RouteSpec, table: str) -> SourceAccess | None:
+    if spec.table.hive is None or not spec.table_connection.catalog:
+        return None
+    connection = spec.table_connection
+    options = UpstreamOptions(
+        name=table.lower(),
+        metastore=connection.catalog,
+        metastore_options=with_login(spec, connection.catalog_options),
+        stores=route_stores(spec),
+    )
+    return SourceAccess("table", options.texts())
 
 
 def _function(name: str, found: SqlFunction) -> FunctionRule:

@@ -1,0 +1,226 @@
+"""SQL between topic and table: what is written, filtered, dirty and expanded."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
+from sluiceway.cli.views.dirty_lanes import choose
+from sluiceway.driver.spark.spark_sql import SparkSql
+from sluiceway.errors import JobFileError
+from sluiceway.ledger.records import DataRecord, RowCounts
+from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
+from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.requests import put_request
+from tools.job_files import event
+from tools.lab_fixture import TopicFactory
+from tools.route_faults import NewRun
+from tools.sql_runs import SqlRouteRun, spark_sql, write_sql_job
+from tools.topic_writer import TopicWriter
+
+__all__ = ["spark_sql"]
+NOON_MS = 1_795_176_000_000
+MakeRun = Callable[..., tuple[SqlRouteRun, str]]
+
+
+@pytest.fixture
+def sql_run(
+    bootstrap_servers: str,
+    metastore_uri: str,
+    new_topic: TopicFactory,
+    tmp_path: Path,
+    spark_sql: SparkSql,
+) -> MakeRun:
+    """Makes a topic and a job with SQL over it."""
+
+    def make(sql: str, partitions: int = 1, **more: str) -> tuple[SqlRouteRun, str]:
+        topic = new_topic(partitions)
+        job = write_sql_job(
+            tmp_path,
+            sql,
+            bootstrap_servers=bootstrap_servers,
+            metastore_uri=metastore_uri,
+            topic=topic,
+            **more,
+        )
+        return SqlRouteRun(job, engine=spark_sql), topic
+
+    return make
+
+
+def order(number: int, **more: object) -> bytes:
+    return json.dumps({"id": number, "ts": NOON_MS, "city": "Berlin", **more}).encode()
+
+
+def counted(run: SqlRouteRun) -> RowCounts:
+    total = RowCounts(*(BigInt(0),) * 7)
+    for record in run.records():
+        if isinstance(record.body, DataRecord):
+            assert record.body.counts.balanced()
+            total = total.plus(record.body.counts)
+    return total
+
+
+def test_rows_of_the_sql_are_written_once_with_their_own_times(
+    sql_run: MakeRun, writer: TopicWriter
+) -> None:
+    run, topic = sql_run(
+        "SELECT id, upper(city) AS shout, amount * 2 AS twice, ts\nFROM input WHERE id % 10 <> 3",
+        partitions=2,
+    )
+    writer.write(topic, [order(n, amount=f"{n}.25") for n in range(20)], partition=0)
+    writer.write(topic, [order(n, city=None) for n in range(20, 24)] + [b"bad"], partition=1)
+    run.catch_up()
+    rows = run.rows("id, shout, twice, _partition, _offset")
+    assert [row[0] for row in rows] == [n for n in range(24) if n % 10 != 3]
+    assert [(str(row[1]), str(row[2])) for row in rows[:2]] == [
+        ("BERLIN", "0.50"),
+        ("BERLIN", "2.50"),
+    ]
+    assert rows[-1] == (22, None, None, 1, 2)
+    assert set(run.partitions()) == {"20261120"}
+    assert counted(run) == RowCounts(*map(BigInt, (25, 21, 1, 0, 3, 0, 0)))
+    run.assert_verified()
+
+
+def test_a_value_that_fails_makes_one_dirty_row_with_its_place(
+    sql_run: MakeRun, writer: TopicWriter
+) -> None:
+    run, topic = sql_run(
+        "SELECT id,\n  10 / (id - 3) AS share, x.sku\n"
+        "FROM input\nLATERAL VIEW explode(items) v AS x"
+    )
+    items = [{"sku": "a", "n": 1}, {"sku": "b", "n": 2}]
+    writer.write(topic, [order(n, items=items) for n in range(6)], partition=0)
+    run.catch_up()
+    assert [row[0] for row in run.rows("id, sku")] == [n for n in (0, 1, 2, 4, 5) for _ in "ab"]
+    (dirty,) = run.dirty('"offset", stage, reason, message')
+    assert dirty[:3] == (3, "transform", "sql_failed")
+    line = run.job.path.read_text().splitlines().index("      10 / (id - 3) AS share, x.sku") + 1
+    assert f"{run.job.path}:{line}:" in str(dirty[3])
+    assert counted(run) == RowCounts(*map(BigInt, (6, 10, 1, 0, 0, 0, 5)))
+    run.assert_verified()
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "line", "column"),
+    [
+        ("SELECT count(*) AS n FROM input", "`Aggregate` does not work row by row", 0, 0),
+        ("SELECT DISTINCT id\nFROM input", "does not work row by row", 0, 0),
+        ("SELECT id FROM input ORDER BY id", "`Sort` does not work row by row", 0, 0),
+        ("SELECT 1 AS one", "does not read the table `input`", 0, 0),
+        ("SELECT a.id FROM input a JOIN input b ON a.id = b.id", "reads `input` twice", 0, 0),
+        ("SELECT id,\n  rand() AS r FROM input", "is not fixed", 1, 2),
+        ("SELECT id,\n  current_timestamp() AS t FROM input", "the time when it runs", 1, 2),
+        ("SELECT id,\n   current_user() AS u FROM input", "who runs it", 1, 3),
+        ("SELECT id,\n  nope FROM input", "Spark refuses the SQL: [UNRESOLVED_COLUMN", 1, 2),
+        ("SELECT id,,\n  city FROM input", "Spark refuses the SQL: [PARSE_SYNTAX_ERROR", 0, 10),
+        ("SELECT id, city AS ID FROM input", "the SQL returns two columns `ID`", 0, 0),
+        ("SELECT id, null AS n FROM input", "which no table has", 0, 0),
+        ("SELECT id, upper(city) FROM input", "which no table can have", 0, 0),
+    ],
+)
+def test_sql_that_does_not_work_row_by_row_is_refused_at_its_place(
+    sql_run: MakeRun, sql: str, message: str, line: int, column: int
+) -> None:
+    run, _ = sql_run(sql)
+    with pytest.raises(JobFileError) as caught:
+        run.catch_up()
+    assert message in caught.value.message
+    begins = run.job.path.read_text().splitlines().index("  sql: |") + 2
+    assert caught.value.where == f"{run.job.path}:{begins + line}:{5 + column}"
+    if "row by row" in message:
+        assert "mode: recompute" in caught.value.hint
+
+
+def half(value: int | None) -> int | None:
+    """A user's function."""
+    if value == 4:
+        raise ValueError("four")
+    return None if value is None else value // 2
+
+
+def test_python_functions_run_and_a_row_that_they_refuse_is_dirty(
+    sql_run: MakeRun, writer: TopicWriter
+) -> None:
+    functions = f'  functions: {{half: {{python: "{__name__}:half", returns: bigint}}}}'
+    run, topic = sql_run("SELECT id, half(id) AS h FROM input", more=functions)
+    writer.write(topic, [order(n) for n in range(9)], partition=0)
+    run.catch_up()
+    assert run.rows("id, h") == [(n, n // 2) for n in range(9) if n != 4]
+    (dirty,) = run.dirty('"offset", stage, message')
+    assert dirty[:2] == (4, "transform")
+    run.assert_verified()
+
+
+def test_dirty_rows_run_through_the_sql_again_when_they_are_replayed(
+    sql_run: MakeRun, writer: TopicWriter
+) -> None:
+    run, topic = sql_run("SELECT id, CAST(city AS INT) AS n FROM input")
+    writer.write(topic, [order(1, city="7"), order(2, city="x")], partition=0)
+    run.catch_up()
+    assert run.rows("id, n") == [(1, 7)]
+    text = run.job.path.read_text()
+    run.job.path.write_text(
+        text.replace("CAST(city AS INT)", "coalesce(try_cast(city AS INT), -1)")
+    )
+    rows = DirtyRows.read(run.log())
+    request = choose(rows, DirtyFilter()).request(rows, "replay", "me", "")
+    put_request(rows.log.storage, rows.log.layout, request)
+    run.catch_up()
+    assert run.rows("id, n") == [(1, 7), (2, -1)]
+    run.assert_verified()
+
+
+def test_small_tables_are_joined_as_their_jobs_have_filled_them(
+    sql_run: MakeRun, new_run: NewRun, writer: TopicWriter
+) -> None:
+    users, source = new_run(1)
+    writer.write(source, [event(n, city=f"c{n}") for n in range(3)], partition=0)
+    users.catch_up()
+    tables = f"  tables: {{users: {{table: {users.job.table}, refresh: 1s}}}}"
+    run, topic = sql_run(
+        "SELECT i.id, u.city AS named\nFROM input i LEFT JOIN users u ON u.id = i.id", more=tables
+    )
+    writer.write(topic, [order(n) for n in range(5)], partition=0)
+    run.catch_up()
+    assert run.rows("id, named") == [(0, "c0"), (1, "c1"), (2, "c2"), (3, None), (4, None)]
+    run.assert_verified()
+
+
+def run_job_file(job: Path, folder: Path, *point: str) -> int:
+    """`sluiceway run` in a process of its own, with Spark; its exit code."""
+    environment = {**os.environ}
+    if point:
+        folder.mkdir()
+        spec = FailpointSpec(point[0], Action.KILL, str(folder))
+        environment[VARIABLE] = spec.text()
+    command = [sys.executable, "-m", "sluiceway", "run", str(job), "--until-caught-up"]
+    with (job.parent / "driver.log").open("ab") as log:
+        return subprocess.run(
+            command, env=environment, stdout=log, stderr=log, check=False
+        ).returncode
+
+
+@pytest.mark.slow
+def test_driver_killed_between_landing_and_commit_loses_and_doubles_nothing(
+    sql_run: MakeRun, writer: TopicWriter, tmp_path: Path
+) -> None:
+    run, topic = sql_run("SELECT id FROM input")
+    for number, point in enumerate(("sql.landed", "sql.done")):
+        writer.write(topic, [order(n) for n in range(5 * number, 5 * number + 5)], partition=0)
+        assert run_job_file(run.job.path, tmp_path / point, point) == -signal.SIGKILL
+        assert (tmp_path / point / "hit").exists()
+        assert run.rows("id") == []
+    assert run_job_file(run.job.path, tmp_path) == 0
+    assert run.rows("id, _offset") == [(n, n) for n in range(10)]
+    # What the dead drivers had landed is garbage, like any attempt without a record.
+    stage = run.root() / "_sluiceway"
+    assert len(list(stage.rglob("stage/*/*.parquet"))) == 0
+    run.assert_verified()
