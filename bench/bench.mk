@@ -10,6 +10,10 @@ bench-all: $(STAMP) #: The same in three rounds with all kinds of events, and Sp
 	@$(COMPARE) --rounds 3 --workloads all --engines ours,flink,spark --results bench/results/compare.jsonl
 	@$(BIN)/python -m bench.plot bench/results/compare.jsonl docs/benchmarks.svg
 
+bench-formats: $(STAMP) #: JSON, Debezium, Avro, Protobuf, CSV with the native module, in turn with Flink: SMALL=4000000 LARGE=12000000 ROUNDS=3
+	@$(BIN)/python -m bench.formats --small $(or $(SMALL),4000000) --large $(or $(LARGE),12000000) \
+	  --rounds $(or $(ROUNDS),3) --results bench/results/compare.jsonl
+
 bench-slope: $(STAMP) #: Ours alone: CPU per record and records per second, between 1 M and 4 M events
 	@$(COMPARE) --rounds 1 --engines ours --small 1000000 --large 4000000
 

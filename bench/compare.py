@@ -27,7 +27,7 @@ from typing import Any
 
 from bench.check_output import WrongOutputError, check_output
 from bench.figures import ratio, slope_of
-from bench.flink import fetch_flink, run_flink, statements
+from bench.flink import fetch_flink, flink_messages, run_flink, statements
 from bench.kept_line import kept_line
 from bench.ours import (
     COMMAND,
@@ -209,7 +209,11 @@ def _run_flink(bench: _Bench, size: int, topic: _Topic, name: str) -> TreeUsage:
         folder=folder / "table",
     )
     cores = os.cpu_count() or 1
-    usage = run_flink(bench.class_path, sql, folder, parallelism=cores)
+    class_path = bench.class_path
+    if bench.workload.format == "protobuf":
+        classes = flink_messages(bench.workload.shape, bench.folder / "classes")
+        class_path = f"{class_path}:{classes}"
+    usage = run_flink(class_path, sql, folder, parallelism=cores)
     return _kept(bench, "flink", size, topic, usage, folder / "table")
 
 
@@ -362,7 +366,8 @@ def read_plan(arguments: Sequence[str] | None = None) -> tuple[Plan, Path | None
     parser.add_argument("--command", default=COMMAND)
     parser.add_argument("--results", type=Path, help="add a line a workload to this file")
     given = parser.parse_args(arguments)
-    names = tuple(WORKLOADS if given.workloads == "all" else given.workloads.split(","))
+    of_json = [name for name, of in WORKLOADS.items() if of.format == "json"]
+    names = tuple(of_json if given.workloads == "all" else given.workloads.split(","))
     engines = tuple(given.engines.split(","))
     if not 0 < given.small < given.large:
         parser.error("the large topic has to be larger than the small one")

@@ -15,16 +15,24 @@ with its hash; what Spark ships already is taken from there.
 """
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.check_output import WrongOutputError
+from bench.event_formats import flink_source, message_classes
 from bench.process_tree import TreeUsage, measure_tree
 from bench.standard_events import SHAPES
 from bench.workloads import Workload
 from sluiceway.host.java import find_java
-from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, spark_jars_folder
+from sluiceway.lab.jars import (
+    PinnedJar,
+    default_cache_folder,
+    ensure_jars,
+    jars_folder,
+    spark_jars_folder,
+)
 from sluiceway.lab.support import LabProgress
 
 FLINK = "2.3.0"
@@ -54,15 +62,29 @@ def fetch_flink(cache: Path) -> str:
     Raises:
         UnhealthyEnvironmentError: The download failed, or a jar is not what was pinned.
     """
-    pins = tuple(PinnedJar(**pin) for pin in json.loads(_PINS.read_text())["jars"])
-    folder = jars_folder(cache, f"flink-{FLINK}", pins)
-    ensure_jars(folder, pins, java=find_java(), on_progress=_ignore)
+    folder = _jars(cache)[0]
     spark = spark_jars_folder()
     shared = [str(path) for pattern in FROM_SPARK for path in sorted(spark.glob(pattern))]
     return ":".join([f"{folder}/*", *shared])
 
 
 _PINS = Path(__file__).with_name("flink_jars.json")
+
+
+def _jars(cache: Path) -> tuple[Path, tuple[PinnedJar, ...]]:
+    """The folder of Flink's jars, and what is in it."""
+    pins = tuple(PinnedJar(**pin) for pin in json.loads(_PINS.read_text())["jars"])
+    folder = jars_folder(cache, f"flink-{FLINK}", pins)
+    ensure_jars(folder, pins, java=find_java(), on_progress=_ignore)
+    return folder, pins
+
+
+def flink_messages(shape: str, folder: Path) -> Path:
+    """Compile the events' message for Flink; a folder for the class path."""
+    if (folder / "bench").is_dir():
+        return folder
+    jars, pins = _jars(default_cache_folder(os.environ))
+    return message_classes(shape, jars, pins, folder)
 
 
 def _ignore(progress: LabProgress) -> None:
@@ -85,18 +107,19 @@ def statements(
     """The SQL of one run; the last one inserts."""
     columns = {name: flink_type(kind) for name, kind in SHAPES[workload.shape].columns.items()}
     own = [f"`{name}` {kind}" for name, kind in columns.items()]
+    read = flink_source(workload.format, columns)
     records = {name: kind for name, (kind, _) in RECORD_COLUMNS.items()}
     virtual = [
         f"`{name}` {kind} METADATA FROM '{key}' VIRTUAL"
         for name, (kind, key) in RECORD_COLUMNS.items()
     ]
-    kept = [f"`{name}`" for name in (*columns, *records)]
+    kept = [*read.selected.values(), *(f"`{name}`" for name in records)]
     written = [*own, *(f"`{name}` {kind}" for name, kind in records.items())]
     partitions = ["app"]
     if not workload.values:
         partitions = ["dt", "hr"]
         written += ["`dt` STRING", "`hr` STRING"]
-        instant = "TO_TIMESTAMP_LTZ(`ts`, 3)"
+        instant = f"TO_TIMESTAMP_LTZ({read.selected['ts']}, 3)"
         kept += [f"DATE_FORMAT({instant}, '{pattern}')" for pattern in ("yyyyMMdd", "HH")]
     source = {
         "connector": "kafka",
@@ -104,8 +127,7 @@ def statements(
         "properties.bootstrap.servers": bootstrap_servers,
         "scan.startup.mode": "earliest-offset",
         "scan.bounded.mode": "latest-offset",
-        "format": "json",
-        "json.ignore-parse-errors": "true",
+        **read.options,
     }
     sink = {
         "connector": "filesystem",
@@ -115,10 +137,11 @@ def statements(
     }
     selected = ", ".join(kept)
     return [
-        f"CREATE TABLE source ({', '.join([*own, *virtual])}) WITH ({sql_options(source)})",
+        f"CREATE TABLE source ({', '.join([*read.columns, *virtual])})"
+        f" WITH ({sql_options(source)})",
         f"CREATE TABLE sink ({', '.join(written)}) PARTITIONED BY ({', '.join(partitions)})"
         f" WITH ({sql_options(sink)})",
-        f"INSERT INTO sink SELECT {selected} FROM source",  # noqa: S608 - our own names
+        f"INSERT INTO sink SELECT {selected} FROM source{read.where}",  # noqa: S608 - our own names
     ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.check_output import WrongOutputError, check_output, dirty_rows
+from bench.event_formats import our_format
 from bench.process_tree import TreeUsage, measure_tree
 from bench.standard_events import SHAPES
 from bench.workloads import Totals, Workload
@@ -23,7 +24,7 @@ connections:
   broker: {{{source}}}{connections}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
 source: {{connection: broker, topics: [{topic}], start: earliest}}
-format: {{json: {{unknown_fields: ignore, engine: {engine}}}}}
+format: {format}
 table:
   hive:
     connection: hms
@@ -113,7 +114,7 @@ def job_text(
             for column, kind in columns.items()
         ),
         partition_by=BY_VALUE if workload.values else BY_HOUR,
-        engine=json_engine(),
+        format=our_format(workload.format, workload.shape, json_engine()),
         event_time="" if workload.values else EVENT_TIME,
         interval=choices.interval,
         master=choices.master,

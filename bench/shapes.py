@@ -200,7 +200,8 @@ def _with_schema(row: Mapping[str, Any], columns: Mapping[str, DataType], *, cha
 # Avro
 
 
-def _avro_type(of: DataType, name: str) -> Any:  # noqa: PLR0911 - a case a type
+def avro_type(of: DataType, name: str) -> Any:  # noqa: PLR0911 - a case a type
+    """Avro's type for a column; `name` is for a record."""
     match of:
         case IntegerType(bits):
             return "int" if bits == 32 else "long"  # noqa: PLR2004
@@ -217,9 +218,9 @@ def _avro_type(of: DataType, name: str) -> Any:  # noqa: PLR0911 - a case a type
         case TimestampType():
             return {"type": "long", "logicalType": "timestamp-micros"}
         case ListType(element):
-            return {"type": "array", "items": _avro_type(element, f"{name}_item")}
+            return {"type": "array", "items": avro_type(element, f"{name}_item")}
         case MapType(_, value):
-            return {"type": "map", "values": _avro_type(value, f"{name}_value")}
+            return {"type": "map", "values": avro_type(value, f"{name}_value")}
         case StructType(fields):
             return _avro_record({field.name: field.type for field in fields}, name)
         case _:
@@ -229,13 +230,14 @@ def _avro_type(of: DataType, name: str) -> Any:  # noqa: PLR0911 - a case a type
 def _avro_record(columns: Mapping[str, DataType], name: str) -> dict[str, Any]:
     fields = []
     for column, of in columns.items():
-        found = _avro_type(of, f"{name}_{column}")
+        found = avro_type(of, f"{name}_{column}")
         nullable = isinstance(of, StructType) or column.startswith(("city", "note"))
         fields.append({"name": column, "type": ["null", found] if nullable else found})
     return {"type": "record", "name": name, "fields": fields}
 
 
-def _avro_bytes(schema: Any, row: Mapping[str, Any]) -> bytes:
+def avro_bytes(schema: Any, row: Mapping[str, Any]) -> bytes:
+    """A record without a frame; the schema is parsed."""
     out = BytesIO()
     fastavro.schemaless_writer(out, schema, row)
     return out.getvalue()
@@ -264,18 +266,20 @@ def _proto_type(of: DataType, name: str) -> str:
             return "string"
 
 
-def _proto_text(columns: Mapping[str, DataType], name: str) -> str:
+def proto_text(columns: Mapping[str, DataType], name: str) -> str:
+    """The declaration of a message, its fields numbered from 1."""
     inner, fields = [], []
     for number, (column, of) in enumerate(columns.items(), 1):
         held = of.element if isinstance(of, ListType) else of
         if isinstance(held, StructType):
             parts = {field.name: field.type for field in held.fields}
-            inner.append(_proto_text(parts, f"M{column}"))
+            inner.append(proto_text(parts, f"M{column}"))
         fields.append(f"{_proto_type(of, column)} {column} = {number};")
     return f"message {name} {{ {' '.join(inner)} {' '.join(fields)} }}"
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A number without a sign, seven bits a byte."""
     found = bytearray()
     while number > 127:  # noqa: PLR2004
         found.append(number & 127 | 128)
@@ -286,25 +290,26 @@ def _varint(number: int) -> bytes:
 def _proto_field(number: int, of: DataType, value: Any) -> bytes:
     match of:
         case IntegerType() | BooleanType():
-            return _varint(number << 3) + _varint(int(value))
+            return varint(number << 3) + varint(int(value))
         case FloatType():
-            return _varint(number << 3 | 1) + struct.pack("<d", value)
+            return varint(number << 3 | 1) + struct.pack("<d", value)
         case TimestampType():
-            seconds = _varint(8) + _varint(int(value.timestamp()))
-            body = seconds + _varint(16) + _varint(value.microsecond * 1000)
+            seconds = varint(8) + varint(int(value.timestamp()))
+            body = seconds + varint(16) + varint(value.microsecond * 1000)
         case ListType(element):
             return b"".join(_proto_field(number, element, one) for one in value)
         case MapType(key, inner):
             pairs = [_proto_field(1, key, k) + _proto_field(2, inner, v) for k, v in value.items()]
-            return b"".join(_varint(number << 3 | 2) + _varint(len(p)) + p for p in pairs)
+            return b"".join(varint(number << 3 | 2) + varint(len(p)) + p for p in pairs)
         case StructType(fields):
-            body = _proto_bytes({field.name: field.type for field in fields}, value)
+            body = proto_bytes({field.name: field.type for field in fields}, value)
         case _:
             body = str(value).encode()
-    return _varint(number << 3 | 2) + _varint(len(body)) + body
+    return varint(number << 3 | 2) + varint(len(body)) + body
 
 
-def _proto_bytes(columns: Mapping[str, DataType], row: Mapping[str, Any]) -> bytes:
+def proto_bytes(columns: Mapping[str, DataType], row: Mapping[str, Any]) -> bytes:
+    """A message as `proto_text` declares it; what is None is left out."""
     parts = [
         _proto_field(number, of, row[name])
         for number, (name, of) in enumerate(columns.items(), 1)
@@ -353,11 +358,11 @@ def _encoder(
         case "avro":
             text = _avro_record(columns, "Row")
             parsed = fastavro.parse_schema(text)
-            return lambda row: _avro_bytes(parsed, row), {"schema": json.dumps(text)}
+            return lambda row: avro_bytes(parsed, row), {"schema": json.dumps(text)}
         case "protobuf":
             head = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; '
-            options = {"schema": head + _proto_text(columns, "Row"), "message": "Row"}
-            return lambda row: _proto_bytes(columns, row), options
+            options = {"schema": head + proto_text(columns, "Row"), "message": "Row"}
+            return lambda row: proto_bytes(columns, row), options
         case _:
             return lambda row: ",".join(_csv(value) for value in row.values()).encode(), {}
 

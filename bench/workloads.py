@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.event_formats import encoder
 from bench.standard_events import (
     BATCH,
     FIRST_ID,
@@ -47,6 +48,7 @@ class Workload:
         dirty_one_in: Every so manieth event is dirty; 0 is none.
         divisor: Its topics have so many times fewer records than those of the others.
         summed: Columns whose sums are compared.
+        format: Of the payloads; see `event_formats`.
     """
 
     shape: str = "standard"
@@ -56,6 +58,7 @@ class Workload:
     dirty_one_in: int = 0
     divisor: int = 1
     summed: tuple[str, ...] = ("quantity", "amount", "user_id")
+    format: str = "json"
 
     @property
     def partitions(self) -> int:
@@ -71,7 +74,13 @@ WORKLOADS = {
     "hours_24": Workload(mixed_hours=True),
     "values_1000": Workload(values=1_000),
     "dirty_all": Workload(dirty_one_in=1, divisor=4),
+    "debezium": Workload(format="debezium"),
+    "avro": Workload(format="avro"),
+    "protobuf": Workload(format="protobuf"),
+    "csv": Workload("plain", format="csv"),
 }
+FORMATS = {"json": "standard", **{name: name for name in ("debezium", "avro", "protobuf", "csv")}}
+"""The workload of each format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +119,13 @@ def workload_events(
     """
     templates = _templates(workload.shape, with_values=workload.values > 0)
     number, of = share
+    encode = encoder(workload.format, workload.shape) if workload.format != "json" else None
     for begin in range(number * BATCH, count, of * BATCH):
         for index in range(begin, min(begin + BATCH, count)):
             holes: tuple[int, ...] = (FIRST_ID + index, _time_ms(workload, index, count))
+            if encode is not None:
+                yield index, encode(template_of(index), holes[0], holes[1])
+                continue
             if workload.values:
                 holes += (index * 7_919 % workload.values,)
             payload = templates[template_of(index)] % holes

@@ -69,6 +69,9 @@ fuzz: $(STAMP) #: A million damaged and forged ledger records: each refused, wit
 fuzz-formats: $(STAMP) #: A million damaged payloads for each input format: no crash, no hang, every row accounted
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.format_fuzz --payloads 1000000 --workers 2
 
+fuzz-paths: $(STAMP) #: Payloads of any schema by every path of their format, native, fetched, library: PAYLOADS=300000; no difference
+	@cd tests && nice -n 19 ../$(BIN)/python -m tools.path_fuzz --payloads $(or $(PAYLOADS),300000) --workers 2
+
 types-oracle: $(STAMP) #: A million JSON values of every type against exact arithmetic: none changes silently
 	@cd tests && nice -n 10 ../$(BIN)/python -m oracle --values 1000000 --workers 2
 

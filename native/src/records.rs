@@ -190,6 +190,12 @@ impl Records {
             .collect())
     }
 
+    /// Whether a record has a header.
+    #[getter]
+    fn has_headers(&self) -> bool {
+        !self.headers.is_empty()
+    }
+
     /// The keys as values, at the same offsets and of the same times; headers are left out.
     fn keys(&self) -> Self {
         let mut records = Self::new(self.topic.clone(), self.partition);

@@ -174,8 +174,13 @@ def _judge_lines(column: Column, values: Sequence[Any], made: Vectors, verdict: 
     expected = [outcome(rule, column, text) for text in texts]
     lines = [line(text, made.random) for text in texts]
     wanted = pa.array([value for value, reason, _ in expected if not reason], rule.arrow)
-    for exact_only in (False, True):
-        decoder = CsvDecoder(schema_of(column), {"tombstones": "dirty"}, exact_only=exact_only)
+    for path in ("native", "library", "exact"):
+        decoder = CsvDecoder(
+            schema_of(column),
+            {"tombstones": "dirty"},
+            exact_only=path == "exact",
+            native=path == "native",
+        )
         _judge_decoded(decoder.decode(lines), expected, wanted, (column, lines), verdict)
     verdict.lines += len(lines)
 

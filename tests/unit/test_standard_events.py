@@ -21,7 +21,8 @@ def bench() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("shape", "size", "fields"), [("standard", 455, 14), ("narrow", 120, 6), ("wide", 2048, 60)]
+    ("shape", "size", "fields"),
+    [("standard", 455, 14), ("plain", 350, 12), ("narrow", 120, 6), ("wide", 2048, 60)],
 )
 def test_bench_events_every_event_has_the_shape(
     bench: Any, shape: str, size: int, fields: int
@@ -33,7 +34,7 @@ def test_bench_events_every_event_has_the_shape(
     assert all(list(json.loads(event)) == list(columns) for event in events)
 
 
-@pytest.mark.parametrize("shape", ["standard", "narrow", "wide"])
+@pytest.mark.parametrize("shape", ["standard", "plain", "narrow", "wide"])
 def test_bench_events_every_event_is_convertible_without_nulls(bench: Any, shape: str) -> None:
     view = reader.TableView(bench.SHAPES[shape].columns, ("dt", "hr"), (), ())
     rows = oracle.RowOracle(view, reader.Expectation(required=frozenset({"id", "ts"})))

@@ -448,6 +448,10 @@ class SourceBatch(ABC):
         """Record keys in row order. Called only when a route has a column of them, or a key."""
         return self.records(range(len(self.values))).keys
 
+    def may_have_headers(self) -> bool:
+        """False where no record has one, as far as that is known without reading them."""
+        return True
+
     def headers(self) -> Sequence[Headers]:
         """Headers in row order, as `keys`; `UNREADABLE_HEADERS` where they are no texts."""
         return self.records(range(len(self.values))).headers

@@ -79,7 +79,7 @@ class DecodeRows:
         )
 
     def _payloads(self, batches: Sequence[SourceBatch]) -> Sequence[bytes | None]:
-        if self._decoder.reads_schema_header:
+        if self._decoder.reads_schema_header and any(batch.may_have_headers() for batch in batches):
             return [
                 value
                 for batch in batches

@@ -21,11 +21,12 @@ ABC = schema_of(a="string", b="string", c="string")
 
 
 def decode(payload: bytes, schema: Schema = ABC, **options: str) -> Decoded:
-    """Both paths, which have to agree."""
+    """All paths, which have to agree."""
     fast = CsvDecoder(schema, options).decode([payload])
+    library = CsvDecoder(schema, options, native=False).decode([payload])
     slow = CsvDecoder(schema, options, exact_only=True).decode([payload])
-    assert fast.rows.to_pylist() == slow.rows.to_pylist()
-    assert fast.dirty == slow.dirty
+    assert fast.rows.to_pylist() == library.rows.to_pylist() == slow.rows.to_pylist()
+    assert fast.dirty == library.dirty == slow.dirty
     return fast
 
 

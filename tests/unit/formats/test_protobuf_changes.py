@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
+from random import Random
 
 import pytest
 
 from sluiceway.errors import SourceEmptiedError
+from sluiceway.formats.changes.framed import FramedChangeDecoder
 from sluiceway.formats.contract import Decoded
 from sluiceway.formats.record_keys import key_fields
 from sluiceway.formats.registry import FormatChoice, open_decoder
@@ -26,6 +28,7 @@ from sluiceway.types.schema import (
 from tools import protobuf_bytes as proto
 from tools.avro_change_source import moment_us
 from tools.change_source import Row
+from tools.fetched_payloads import joined
 from tools.protobuf_change_source import (
     DAY,
     KEY_PROTO,
@@ -151,3 +154,26 @@ def test_a_snapshot_that_begins_with_a_dirty_record_is_seen(registry: Registry) 
     found = decode(registry, *told, options=KEYED)
     assert [each.index for each in found.dirty] == [0, 2]
     assert found.begins == (0,)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_batch_by_columns_and_single_messages_agree(registry: Registry, *, keyed: bool) -> None:
+    source, dice = ProtobufChangeSource(1), Random(4)  # noqa: S311
+    told: list[bytes | None] = []
+    for number in range(150):
+        op = dice.choice("cccuurdx")
+        before = None if op in "cr" else row(number, "b")
+        after = None if op == "d" or dice.random() < 0.05 else row(number)
+        told.append(source.envelope(op, before, after) if dice.random() < 0.97 else None)
+    told += [one[: dice.randrange(1, len(one))] for one in told[:20] if one]
+    options = KEYED if keyed else {}
+    given = {"registry.url": registry.url, "registry.unknown_wait_ms": "0", "encoding": "protobuf"}
+    exact = FramedChangeDecoder(SCHEMA, {**given, **options}, fast_rows=None).decode(told)
+    fast = FramedChangeDecoder(SCHEMA, {**given, **options}, fast_rows=1)
+    for payloads in (told, joined(told)):
+        found = fast.decode(payloads)
+        assert found.rows.equals(exact.rows)
+        assert found.indices.equals(exact.indices)
+        assert (found.dirty, found.skipped) == (exact.dirty, exact.skipped)
+        assert found.kinds == exact.kinds
+        assert found.notes == exact.notes

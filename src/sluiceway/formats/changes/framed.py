@@ -8,9 +8,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.avro.decoder import FastAvro, avro_record, fast_avro
+from sluiceway.formats.avro.decoder import avro_record, fast_avro
 from sluiceway.formats.avro.reader import Cursor
 from sluiceway.formats.avro.writer_schemas import RegistrySchemas, WriterSchema
 from sluiceway.formats.changes.envelopes import DEBEZIUM
@@ -23,17 +24,20 @@ from sluiceway.formats.changes.outcomes import (
     OtherMessages,
     with_kinds,
 )
-from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import (
     MIN_ROWS,
+    FastRecords,
     Framed,
     check_columns,
     in_blocks,
     read_by_schema,
 )
+from sluiceway.formats.native_rows import NativeRows
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.protobuf.message_schemas import RegistryMessages
+from sluiceway.formats.protobuf.native_columns import NativeProtobuf
 from sluiceway.formats.protobuf.reader import MessageReader
 from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_registry.frame import confluent_frame
@@ -41,12 +45,15 @@ from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
 from sluiceway.formats.unavailable import marks_of, without_unavailable
 from sluiceway.types.arrow_types import arrow_schema
+from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, StringType, inner_settings
 
 _SNAPSHOT = ("source", "snapshot")
 _BEGINS = "first"
 _IMAGE_PATH = ("after",)
+Origin = WriterSchema | MessageReader
+"""What payloads were written as."""
 _PLAIN = pa.array(sorted(DEBEZIUM.plain), pa.string())
 
 
@@ -67,6 +74,7 @@ class FramedChangeDecoder(RowDecoder):
     """
 
     reads_schema_header = True
+    takes_any_sequence = True
 
     def __init__(
         self, schema: Schema, options: Mapping[str, str], *, fast_rows: int | None = MIN_ROWS
@@ -92,7 +100,7 @@ class FramedChangeDecoder(RowDecoder):
         self._form = MessageForm(columns, DEBEZIUM, (), key)
         self._fast_schema = _fast_schema(self._form, columns, keyed=self._keyed)
         self._fast_rows = fast_rows
-        self._fast: dict[WriterSchema, FastAvro | None] = {}
+        self._fast: dict[Origin, FastRecords | None] = {}
         settings = registry_settings(registry)
         store = process_store(settings)
         self._schemas = RegistrySchemas(store, connect=True)
@@ -123,7 +131,8 @@ class FramedChangeDecoder(RowDecoder):
                 skips_tombstones=skips,
                 frame=self._messages.frame,
                 readers=self._messages.of,
-                read=partial(self._read_messages, collected),
+                read=partial(self._read, collected),
+                read_fetched=partial(self._read_fetched, collected),
             )
         else:
             read_by_schema(
@@ -133,6 +142,7 @@ class FramedChangeDecoder(RowDecoder):
                 frame=confluent_frame,
                 readers=self._schemas.of,
                 read=partial(self._read, collected),
+                read_fetched=partial(self._read_fetched, collected),
             )
         if absent := collected.skipped - sum(collected.notes.values()):
             collected.notes[TOMBSTONE] += absent
@@ -176,13 +186,29 @@ class FramedChangeDecoder(RowDecoder):
             else avro_record(writer, Cursor(payload, begin))
         )
 
-    def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
+    def _read(self, collected: CollectedRows, writer: Origin, group: list[Framed]) -> None:
+        fast = self._fast_columns(writer, len(group))
         for block in in_blocks(group):
             left = block
-            fast = self._fast_columns(writer, len(block))
             if fast is not None:
-                left = self._read_fast(collected, fast, block)
-            self._read_rows(collected, writer, left)
+                rows, payloads, begins = zip(*block, strict=True)
+                batch, kept, doubted = fast.read(payloads, begins)
+                sound = self._take(batch, np.asarray(rows, np.int64)[kept], collected)
+                left = [block[place] for place in _left(doubted, kept[~sound]).tolist()]
+            if isinstance(writer, MessageReader):
+                self._read_messages(collected, writer, left)
+            else:
+                self._read_rows(collected, writer, left)
+
+    def _read_fetched(
+        self, collected: CollectedRows, writer: Origin, payloads: JoinedPayloads, prefix: bytes
+    ) -> tuple[Rows, Rows] | None:
+        fast = self._fast_columns(writer, len(payloads))
+        if not isinstance(fast, NativeRows):
+            return None
+        batch, kept, doubted, empty = fast.read_fetched(payloads, prefix)
+        sound = self._take(batch, kept, collected)
+        return _left(doubted, kept[~sound]), empty
 
     def _read_rows(
         self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]
@@ -209,19 +235,21 @@ class FramedChangeDecoder(RowDecoder):
             values[-1] = RowKind.FIRST
         return values
 
-    def _fast_columns(self, writer: WriterSchema, rows: int) -> FastAvro | None:
+    def _fast_columns(self, writer: Origin, rows: int) -> FastRecords | None:
         if self._fast_rows is None or rows < self._fast_rows:
             return None
         if writer not in self._fast:
-            self._fast[writer] = fast_avro(writer, self._fast_schema)
+            self._fast[writer] = (
+                NativeProtobuf.for_message(writer.of, self._fast_schema, connect=writer.connect)
+                if isinstance(writer, MessageReader)
+                else fast_avro(writer, self._fast_schema)
+            )
         return self._fast[writer]
 
-    def _read_fast(
-        self, collected: CollectedRows, fast: FastAvro, block: list[Framed]
-    ) -> list[Framed]:
-        """Take the changes that the fast path vouches for; returns the others."""
-        rows, payloads, begins = zip(*block, strict=True)
-        batch, kept, doubted = fast.read(payloads, begins)
+    def _take(
+        self, batch: pa.RecordBatch, rows: Rows, collected: CollectedRows
+    ) -> NDArray[np.bool_]:
+        """Add the plain changes among some that are vouched for; returns which these are."""
         width = len(self._schema)
         sound = pc.is_in(batch.column(width), _PLAIN)
         # Where no column of the row has a value, the row as a whole may be missing.
@@ -237,10 +265,13 @@ class FramedChangeDecoder(RowDecoder):
             first, image = (pa.scalar(int(k), pa.int8()) for k in (RowKind.FIRST, RowKind.IMAGE))
             columns.append(pc.if_else(begun, first, image))
         found = pa.RecordBatch.from_arrays(columns, schema=self._collected).filter(sound)
-        mask = sound.to_numpy(zero_copy_only=False)
-        collected.add(found, np.asarray(rows, np.int64)[kept[mask]])
-        left = np.sort(np.concatenate([doubted, kept[~mask]]))
-        return [block[place] for place in left.tolist()]
+        mask: NDArray[np.bool_] = sound.to_numpy(zero_copy_only=False)
+        collected.add(found, rows[mask])
+        return mask
+
+
+def _left(doubted: Rows, others: Rows) -> Rows:
+    return np.sort(np.concatenate([doubted, others]))
 
 
 def _fast_schema(form: MessageForm, schema: Schema, *, keyed: bool) -> Schema:

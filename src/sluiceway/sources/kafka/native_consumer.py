@@ -70,6 +70,10 @@ class NativeBatch(SourceBatch):
         """Record keys in row order, as buffers."""
         return JoinedPayloads([self._records.keys()])
 
+    def may_have_headers(self) -> bool:
+        """See `SourceBatch`; the buffer knows."""
+        return bool(self._records.has_headers)
+
     def headers(self) -> list[Headers]:
         """Headers in row order."""
         return [_headers(self._records.headers(row)) for row in range(len(self._records))]
