@@ -165,3 +165,6 @@ sim-chains: $(STAMP) #: A route that reads a table and hands over to its topic, 
 
 sql-oracle: $(STAMP) #: SQL of a route against plain Spark SQL, row by row, random queries: CHECKED=10000
 	@cd tests && ../$(BIN)/python -m tools.sql_oracle --checked $(or $(CHECKED),10000)
+
+rooms: $(STAMP) #: A room is killed, stopped or cut under load, in network namespaces (root, iproute2, iptables): CASE=stretched DRILLS=20
+	@cd tests && ../$(BIN)/python -m rooms --case $(or $(CASE),stretched) --drills $(or $(DRILLS),20)

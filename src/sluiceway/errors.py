@@ -311,6 +311,18 @@ class LeaseHeldError(StateConflictError):
     code = "SW452"
 
 
+class NeedsConfirmationError(LeaseHeldError):
+    """Another room's driver is silent, and an operator has to confirm that this room takes over."""
+
+    code = "SW465"
+
+
+class RoomNotReadyError(LeaseHeldError):
+    """This room would take over, but could not work now; it waits until it can."""
+
+    code = "SW466"
+
+
 class LedgerCorruptError(StateConflictError):
     """A record is missing, altered, forged or of an unknown kind."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sim import operators
 from sim.background import BACKGROUND
 from sim.lives import Life
+from sim.rooms import blind_room, lose_room, switch_room
 from sim.scheduler import Process
 from sim.world import TOPIC, World
 from sluiceway.jobfile.compile.dirty_limits import DirtyLimits
@@ -398,5 +399,8 @@ ACTORS = (
     Actor(cut_log, 1),
 )
 
-OFTEN = frozenset({BACKGROUND, *(actor.act.__name__ for actor in ACTORS)})
+ROOM_ACTORS = (Actor(lose_room, 3), Actor(blind_room, 3), Actor(switch_room, 4))
+"""In worlds of two rooms only, so that all other worlds stay as they are."""
+
+OFTEN = frozenset({BACKGROUND, *(actor.act.__name__ for actor in (*ACTORS, *ROOM_ACTORS))})
 """What a world can be asked to have often."""

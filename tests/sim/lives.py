@@ -46,6 +46,7 @@ class SimLog:
         self.debug(event, **fields)
         # Only the product damages records here. The weather has codes of its own: a replay
         # that waits with this one met a bug, or a substitute that does not fit.
+        self._life.seen["rooms_released"] += event == "room_released"
         is_bug = event == "lane_waits" and fields["code"] == TaskFailedError.code
         if event == "old_records_damaged" or is_bug:
             self._life.halts.append((str(fields["code"]), str(fields["error"])))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sim import operators
-from sim.actors import ACTORS, OFTEN, weight_of
+from sim.actors import ACTORS, OFTEN, ROOM_ACTORS, weight_of
 from sim.lives import Life
 from sim.places import ViolationError
 from sim.scheduler import KilledError, Process, StuckError
@@ -42,7 +42,8 @@ class _Run:
         self._world = world
         self._scheduler = world.scheduler
         self._arrived = 0
-        self._drawn = [actor for actor in ACTORS for _ in range(weight_of(actor, world.often))]
+        actors = (*ACTORS, *ROOM_ACTORS) if world.rooms.there else ACTORS
+        self._drawn = [actor for actor in actors for _ in range(weight_of(actor, world.often))]
 
     def trouble(self) -> None:
         """Actors act until their number is up."""
@@ -69,6 +70,7 @@ class _Run:
         world.weather.heal()
         world.broker.heal()
         world.doubts.heal()
+        world.rooms.heal()
         for life in world.running():
             life.stop.ask()
         processes = [life.process for life in world.running()]
@@ -198,8 +200,7 @@ def simulate(seed: int, *, traced: bool = False, often: frozenset[str] = frozens
     """
     if unknown := often - OFTEN:
         raise LookupError(f"nothing that happens is {sorted(unknown)}; {sorted(OFTEN)} do")
-    world = World(seed, traced=traced)
-    world.often = often
+    world = World(seed, traced=traced, often=often)
     violation = ""
     with running(world.scheduler):
         enter(world)

@@ -25,6 +25,7 @@ from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.readiness import minute_of
 from sim.remote import Objects, RemoteStorage
+from sim.rooms import RoomSource, SimRooms
 from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFormat, SimRunner, copy_late_files, run_lane_task
 from sim.watched import WatchedLocalStorage
@@ -57,7 +58,15 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.operate import operator_record, replay, short_driver
-from sluiceway.route import background, committer, route_plan, takeover
+from sluiceway.route import (
+    background,
+    committer,
+    room_keeper,
+    room_standby,
+    rooms,
+    route_plan,
+    takeover,
+)
 from sluiceway.route.route_context import RouteParts
 from sluiceway.schedule import pieces, runner, steady_clock
 from sluiceway.sinks.change_judge import ChangeJudge
@@ -86,16 +95,17 @@ if TYPE_CHECKING:
 
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
-_HALTS_ALLOWED = {"SW103", "SW420", "SW451", "SW452"}
+_HALTS_ALLOWED = {"SW103", "SW420", "SW451", "SW452", "SW466"}
 _worlds: list["World"] = []
 
 
 class World:
     """Everything that one seed makes; `Run` lets it live. What happens `often`: see `simulate`."""
 
-    often: frozenset[str] = frozenset()
-
-    def __init__(self, seed: int, *, traced: bool) -> None:
+    def __init__(  # noqa: PLR0915
+        self, seed: int, *, traced: bool, often: frozenset[str] = frozenset()
+    ) -> None:
+        self.often = often
         self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self.trace: list[str] | None = [] if traced else None
         self.scheduler = Scheduler(self.rng)
@@ -132,7 +142,8 @@ class World:
         self.commands: list[Command] = []
         self.wrong: list[str] = []
         self.in_a_turn: set[int] = set()
-        self.hosts = self.rng.choice((("a",), ("a", "b")))
+        self.rooms = SimRooms(self, seed)
+        self.hosts = self.rooms.hosts(self.rng.choice((("a",), ("a", "b"))))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 4)
         self.monitor.max_unpublished = max(1, self.slots - 1)
@@ -270,6 +281,7 @@ class World:
 
     def _has_fenced(self, process: Process, term: int) -> None:
         self.monitor.outside.terms[process] = term
+        self.rooms.fenced(process)
 
     def _by_owner(self) -> bool:
         """Whether the driver acts now that holds the fence."""
@@ -305,6 +317,7 @@ class World:
     def route(self) -> RouteConfig:
         """The route of every driver."""
         return RouteConfig(
+            rooms=self.rooms.rule(),
             ready=ready_rule(self.timed),
             job="job",
             route=ROUTE,
@@ -334,6 +347,8 @@ class World:
         life = Life(process, StopSignal(), SimRunner(self, self.slots), self.seen)
         self.lives.append(life)
         self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces, limits), "main")
+        if replaces is not None:
+            self.rooms.replacing.add(process.name)
         said = "" if replaces is None else f" with --takeover {replaces}"
         self.note(f"{process.name} starts on {process.host}{said}")
         return life
@@ -450,7 +465,8 @@ def _is_alive(identity: ProcessIdentity) -> bool | None:
 
 def _open_source(config: RouteConfig) -> SimSource:
     del config
-    return SimSource(_world().broker)
+    world = _world()
+    return RoomSource(world.rooms, world) if world.rooms.there else SimSource(world.broker)
 
 
 def _open_sink(config: RouteConfig) -> SimSink:
@@ -526,6 +542,10 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (takeover, "open_storage", _open_storage),
     (takeover, "own_identity", _own_identity),
     (lease, "is_alive", _is_alive),
+    (room_standby, "own_identity", _own_identity),
+    (room_standby, "AUTO_PAUSE_S", 0.0),
+    (room_keeper, "own_identity", _own_identity),
+    (rooms, "open_source", _open_source),
     (runner, "open_storage", _open_storage),
     (run, "open_source", _open_source),
     # It reads log ends for figures alone, and each of its looks would be a step of every history.

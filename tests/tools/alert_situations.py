@@ -75,6 +75,29 @@ SITUATIONS: dict[str, Situation] = {
         fires_at=20,
         clear_at=50,
     ),
+    # A room that reports nothing counts as not ready; then it reports.
+    "RoomNotReady": Situation(
+        {
+            f'sluiceway_room_ready{{{_OF},room="a"}}': "1x60",
+            f'sluiceway_room_ready{{{_OF},room="b"}}': "1x5 0x20 1x35",
+        },
+        fires_at=15,
+        clear_at=40,
+    ),
+    "RoomsInOnePlace": Situation(
+        {f"sluiceway_rooms_in_one_place{{{_OF}}}": "0x5 1x20 0x35"}, fires_at=20, clear_at=40
+    ),
+    "NeedsConfirmation": Situation(
+        {f'sluiceway_room_needs_confirmation{{{_OF},room="b"}}': "0x5 1x20 0x35"},
+        fires_at=10,
+        clear_at=40,
+    ),
+    # Time begins at 0 here: a drill that ended 31 days before that, then a new one.
+    "DrillOld": Situation(
+        {f"sluiceway_last_drill_timestamp_seconds{{{_OF}}}": "-2678400x80 4800x60"},
+        fires_at=70,
+        clear_at=100,
+    ),
     "RestartLoop": Situation(
         {'sluiceway_start_timestamp_seconds{job_name="j"}': "0 60 120 180 180x90"},
         fires_at=5,

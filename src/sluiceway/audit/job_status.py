@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sluiceway.audit.format_times import span
 from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
 from sluiceway.audit.pick_route import FoundRoutes, found_routes, pick_route
+from sluiceway.audit.rooms import ObservedRooms, observed_rooms
 from sluiceway.audit.upstream import ObservedUpstream, observed_upstream, reads_table
 from sluiceway.errors import (
     Fatal,
@@ -118,6 +119,7 @@ class ObservedRoute:
         lag_error: Why the brokers did not give the lag of a route that no driver measures.
         upstream: The table that the route reads; None where it reads topics, or that cannot be
             looked at.
+        rooms: Rooms of the job; None for a job that has one place only.
     """
 
     config: RouteConfig
@@ -126,6 +128,7 @@ class ObservedRoute:
     fold: Fold | None = None
     lag_error: str = ""
     upstream: ObservedUpstream | None = None
+    rooms: ObservedRooms | None = None
 
     @property
     def is_well(self) -> bool:
@@ -147,7 +150,8 @@ class ObservedRoute:
             slow_start(status, now_ms),
             f"how many records wait is not known: {self.lag_error}" if self.lag_error else "",
         )
-        return tuple(each for each in told if each)
+        rooms = () if self.rooms is None else self.rooms.attention(now_ms)
+        return (*(each for each in told if each), *rooms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +274,14 @@ def _moves(one: _Found) -> bool:
 
 
 def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> ObservedRoute:
+    seen = _see_route(one, config, alive)
+    if config.rooms is None or isinstance(one, SluicewayError):
+        return seen
+    place = one.table
+    return replace(seen, rooms=observed_rooms(place.storage, place.layout, config.rooms, one.lease))
+
+
+def _see_route(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> ObservedRoute:
     blank = RouteStatus(
         route=config.route,
         table=f"{config.table.database}.{config.table.table}",

@@ -180,7 +180,7 @@ class MetastoreClient:
     def _create_database(self, database: str) -> Any:
         wanted = ttypes.Database(name=database, description="", parameters={})
         # Another process may have been faster.
-        with suppress(AlreadyExists), location_refusals(f"database {database}", ""):
+        with location_refusals(f"database {database}", ""), suppress(AlreadyExists):
             self._connection.call(
                 f"create database {database}",
                 lambda client: client.create_database(wanted),
@@ -202,7 +202,7 @@ class MetastoreClient:
         """
         # An existing table is read back and compared below, as after every creation.
         wanted = table.layout.location
-        with suppress(AlreadyExists), location_refusals(f"table {table}", wanted):
+        with location_refusals(f"table {table}", wanted), suppress(AlreadyExists):
             self._connection.call(
                 f"create table {table}",
                 lambda client: client.create_table(raw_table(table)),

@@ -24,7 +24,7 @@ from sluiceway.cli.views.error_text import (
     drop_output,
     print_error,
 )
-from sluiceway.cli.views.typed_commands import JOB_FILE
+from sluiceway.cli.views.typed_commands import JOB_FILE, OWN_ROOM
 from sluiceway.errors import WrongUsageError
 
 EXIT_USAGE = 2
@@ -88,6 +88,8 @@ VERBS = (
     Verb("logs", "Show the log of a submitted job."),
     Verb("stop", "End a submitted job."),
     Verb("restart", "End a submitted job and start it again."),
+    Verb("switch", "Move a job to another room."),
+    Verb("drill", "Try a switch to another room, timed."),
     Verb("pack", "Pack this Python environment for a cluster."),
     Verb("k8s", "Write what Kubernetes needs to run a job."),
     Verb("dashboards", "Write boards and alert rules."),
@@ -102,7 +104,7 @@ VERBS = (
 GROUPS = (
     ("Begin", ("init", "infer", "lab", "demo")),
     ("Check before a run", ("validate", "doctor", "plan", "preview", "test")),
-    ("Run", ("run", "submit", "list", "logs", "restart", "stop", "pack", "k8s")),
+    ("Run", ("run", "submit", "list", "logs", "restart", "stop", "switch", "drill", "pack", "k8s")),
     ("Look", ("status", "serve", "partitions", "files", "at", "ledger", "verify", "dashboards")),
     ("Mend and keep", ("dirty", "late", "offsets", "backfill", "compact", "maintain", "gc")),
     ("Help", ("explain", "schema", "completion", "version")),
@@ -146,6 +148,7 @@ def run_command(args: Sequence[str]) -> int:
         conflict, 130 interrupted, 141 the reader of standard output is gone.
     """
     JOB_FILE.set(None)
+    OWN_ROOM.set("")
     try:
         code = _dispatch(list(args))
         # A failed flush is reported here, not at the interpreter's end.
@@ -246,10 +249,12 @@ def verb_command(verb: Verb) -> Any:
     """A verb's Typer command, without Typer's completion options: completion is its own verb."""
     import typer  # noqa: PLC0415 - as in `_run_typer`
 
+    from sluiceway.cli.room_option import add_room_option  # noqa: PLC0415
     from sluiceway.cli.views.typed_commands import lay_out_help  # noqa: PLC0415
 
     command: Any = typer.main.get_command(import_module(verb.module).app)
     command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
+    add_room_option(command)
     lay_out_help(command)
     command.context_settings["help_option_names"] = ["-h", "--help"]
     return command

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sluiceway.cli.room_option import ALL_ROOMS, choose_room
 from sluiceway.cli.views.typed_commands import JOB_FILE
 from sluiceway.errors import JobFileError
 from sluiceway.jobfile.blocks.columns import ColumnSpec
@@ -22,51 +23,76 @@ from sluiceway.jobfile.blocks.written_columns import (
 )
 from sluiceway.jobfile.compile.choices import ReadColumns, problems_of, unread_policies
 from sluiceway.jobfile.compile.unnamed_routes import surely_fits
+from sluiceway.jobfile.document import read_document
 from sluiceway.jobfile.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, job_file_error
+from sluiceway.jobfile.room_overlay import home_of, rooms_mark, rooms_of
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
 from sluiceway.types.hive_types import parse_hive_type
 
 
-def load_checked_job(path: FilePath) -> LoadedJob:
+def load_checked_job(path: FilePath, *, opens: bool = True) -> LoadedJob:
     """Load a job file and check what its own layer cannot: see `inspect_checked_job`.
+
+    Args:
+        path: The file.
+        opens: Whether a job with rooms needs the room of this process named: else it is the home.
 
     Raises:
         JobFileError: The file cannot be read or is not valid; holds every problem with its line.
         NotInThisVersionError: It asks for things of later versions.
         UnhealthyEnvironmentError: A plug-in that it names does not work here.
+        WrongUsageError: The job has rooms, and this process names none of them.
     """
     JOB_FILE.set(str(path))
-    return parse_checked_job(read_job_file(path), path)
+    return parse_checked_job(read_job_file(path), path, opens=opens)
 
 
-def parse_checked_job(content: bytes, path: FilePath) -> LoadedJob:
+def parse_checked_job(content: bytes, path: FilePath, *, opens: bool = True) -> LoadedJob:
     """As `load_checked_job`, for bytes that are already read.
 
     Raises:
         JobFileError: The job is not valid; holds every problem with its line.
         NotInThisVersionError: It asks for things of later versions.
         UnhealthyEnvironmentError: A plug-in that it names does not work here.
+        WrongUsageError: As in `load_checked_job`.
     """
-    found = inspect_checked_job(content, path)
-    if found.job is None or found.problems:
-        raise job_file_error(str(path), found.problems)
-    return found.job
+    found = [inspect_checked_job(content, path, room) for room in _rooms(content, opens=opens)]
+    problems = [problem for each in found for problem in each.problems]
+    if problems or found[0].job is None:
+        raise job_file_error(str(path), problems)
+    return found[0].job
 
 
-def inspect_checked_job(content: bytes, path: FilePath) -> InspectedJob:
+def _rooms(content: bytes, *, opens: bool) -> tuple[str, ...]:
+    """Rooms whose references are read: one, or all where `validate` asks for that."""
+    root = read_document(content).root if b"rooms" in content else None
+    rooms, home = tuple(rooms_of(root)), home_of(root)
+    if rooms_mark(root) is not None and home not in rooms:
+        # The check of the file reports that with its place.
+        return ("",)
+    room = choose_room(rooms, home, opens=opens)
+    return (home, *(each for each in rooms if each != home)) if room == ALL_ROOMS else (room,)
+
+
+def inspect_checked_job(content: bytes, path: FilePath, room: str = "") -> InspectedJob:
     """Find all that is wrong with a job file, by every check that needs no server and no Spark.
 
     Column types, constants and expressions are checked even where the rest is wrong. Options of the
     source are checked in routes that can be read. Format options, columns and the parts of a row
     are checked together only when all else is valid.
 
+    Args:
+        content: The whole file.
+        path: Its path as the user gave it.
+        room: Room of this process; empty is the file's home.
+
     Raises:
         UnhealthyEnvironmentError: A plug-in in the job file does not work here.
     """
-    read = inspect_job(content, path, os.environ, _wrong_columns)
+    read = inspect_job(content, path, os.environ, _wrong_columns, room)
     if read.job is None:
         return read
     known = {problem.mark for problem in read.problems}

@@ -44,6 +44,7 @@ class Application:
             submission.
         hadoop_conf: HADOOP_CONF_DIR of the submission, to find the cluster again.
         login: Login of the job for calls to the cluster; None for the user's own ticket, if any.
+        room: Room of its driver; empty for a job without rooms.
     """
 
     job: str
@@ -57,6 +58,7 @@ class Application:
     environment_named: bool = False
     hadoop_conf: str = ""
     login: KerberosLogin | None = None
+    room: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from sluiceway.errors import SubmissionError
 from sluiceway.host.copied_files import carry
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.jobfile.references import REFERENCE
+from sluiceway.jobfile.room_overlay import ROOM_VARIABLE
 
 _PROGRAM = '''\
 """The driver of the job {job}; holds its secrets, so keep it private."""
@@ -58,7 +59,10 @@ class JobArchive:
 
 
 def collect(
-    job_file: Path, environment: Mapping[str, str], login: KerberosLogin | None = None
+    job_file: Path,
+    environment: Mapping[str, str],
+    login: KerberosLogin | None = None,
+    room: str = "",
 ) -> JobArchive:
     """Collect a job file and all that its references stand for. The file was checked before.
 
@@ -66,13 +70,14 @@ def collect(
         job_file: Its path.
         environment: Variables that it may refer to.
         login: Login of the job; None where it has none.
+        room: Room of the driver; empty for a job without rooms.
 
     Raises:
         SubmissionError: A file cannot be read any more.
     """
     try:
         text = job_file.read_text("utf-8")
-        variables, files = {}, {}
+        variables, files = {ROOM_VARIABLE: room} if room else {}, {}
         for match in REFERENCE.finditer(text):
             kind, _, name = match[1].partition(":")
             if kind == "env" and name in environment:

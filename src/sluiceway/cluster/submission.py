@@ -24,6 +24,7 @@ from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.spark_master import STANDALONE, reachable_master
 from sluiceway.jobfile.blocks.values import Secret, revealed
+from sluiceway.jobfile.room_overlay import ROOM_VARIABLE
 
 NO_ENVIRONMENT = "none"
 _KUBERNETES = "k8s://"
@@ -43,6 +44,7 @@ class JobSubmission:
         deploy: Where the driver runs; None: on this machine.
         environment: An archive, its address, or `none`; empty: this environment is packed.
         login: The job's block `kerberos`; None without.
+        room: Room of its driver; empty for a job without rooms.
     """
 
     job: str
@@ -52,6 +54,7 @@ class JobSubmission:
     deploy: Deploy = "client"
     environment: str = ""
     login: KerberosLogin | None = None
+    room: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +149,13 @@ def _begin(folder: ApplicationFolder, wanted: JobSubmission, environment: str) -
         submitted_at_ms=now_ms(),
         hadoop_conf=os.environ.get("HADOOP_CONF_DIR", ""),
         login=wanted.login,
+        room=wanted.room,
     )
     if wanted.deploy == "client":
-        return begin_supervised(
-            folder, application, write_spark_conf(folder.spark_conf, environment)
-        )
-    archive = collect(wanted.job_file, os.environ, wanted.login)
+        variables = {ROOM_VARIABLE: wanted.room} if wanted.room else {}
+        variables |= write_spark_conf(folder.spark_conf, environment)
+        return begin_supervised(folder, application, variables)
+    archive = collect(wanted.job_file, os.environ, wanted.login, wanted.room)
     settings = {key: revealed(value) for key, value in wanted.spark_conf.items()}
     number = submit_to_yarn(wanted.job, archive, environment, settings, _user(application))
     taken = replace(application, cluster_id=number)

@@ -15,7 +15,14 @@ from functools import partial
 
 from sluiceway.driver.discovery import Discovery
 from sluiceway.driver.route_pool import RoutePool, turn_lanes
-from sluiceway.driver.route_slot import EarlyEnd, RouteSlot, StagedEpoch, knows_start
+from sluiceway.driver.route_slot import (
+    EarlyEnd,
+    RouteSlot,
+    StagedEpoch,
+    gave_way,
+    knows_start,
+    pause_after,
+)
 from sluiceway.driver.status_board import StatusBoard, StatusFiles
 from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import (
@@ -112,6 +119,7 @@ class JobLoop:
                 self._process_done(0.0)
                 self._commit_staged()
                 self._discover()
+                self._leave_rooms()
                 self._publish_states()
                 self._start_due()
                 turn_lanes(
@@ -235,6 +243,22 @@ class JobLoop:
         self._discovered[config.route] = route_slot
         self._route_slots.append(route_slot)
 
+    def _leave_rooms(self) -> None:
+        """Release routes that another room is to have; from then on this driver is a standby."""
+        for route_slot in self._route_slots:
+            session = route_slot.session
+            to = session.rooms.leave_to
+            if to is None or route_slot.work is not None or route_slot.staged is not None:
+                continue
+            if session.started:
+                # A fresh session has what a new process has: another driver id and no ledger.
+                route_slot.work = self._pool.submit(partial(session.leave, to))
+                self._process_done(None, [route_slot])
+            route_slot.session = self._parts.open_session(session.config)
+            route_slot.state, route_slot.error, route_slot.due = RouteState.STARTING, None, 0.0
+            if not self._parts.standby:
+                self._halt(route_slot, gave_way(to))
+
     def _refuse(self, config: RouteConfig, error: SluicewayError) -> None:
         self._parts.log.error(
             "route_refused", route=config.route, code=error.code, error=str(error)
@@ -323,14 +347,11 @@ class JobLoop:
             route_slot.staged = None
             self._parts.log.info("epoch_discarded", route=config.route, epoch=staged.epoch)
             route_slot.session.figures.thrown_away(staged.answers)
-        pause_s = route_slot.session.planner.retry_pause.pause_s(error)
-        if self._parts.standby and isinstance(error, LeaseHeldError):
-            # Reading the lease took its time; the next pause begins where this one ended.
-            pause_s = 0.0
+        pause_s = pause_after(route_slot, error, standby=self._parts.standby)
         if pause_s is None or route_slot.state is RouteState.HALTED:
             self._halt(route_slot, error)
             return
-        again = isinstance(error, LeaseHeldError) and isinstance(route_slot.error, LeaseHeldError)
+        again = isinstance(error, LeaseHeldError) and type(error) is type(route_slot.error)
         route_slot.error = error
         route_slot.state = RouteState.WAITING
         route_slot.due = time.monotonic() + pause_s
@@ -496,6 +517,7 @@ class JobLoop:
             except SluicewayError as error:
                 self._react(route_slot, error)
                 continue
+            route_slot.session.rooms.refused = None
             if epoch is not None:
                 planned[id(route_slot)] = epoch
             elif route_slot.session.planner.caught_up:

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sluiceway.driver.discovery import Discovery
-from sluiceway.errors import Fatal, SluicewayError, StorageUnavailableError
+from sluiceway.errors import (
+    Fatal,
+    LeaseHeldError,
+    MetastoreUnavailableError,
+    RequestRefusedError,
+    SluicewayError,
+    SourceUnavailableError,
+    StorageUnavailableError,
+)
 from sluiceway.jobfile.blocks.start import EARLIEST
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
@@ -23,6 +31,8 @@ if TYPE_CHECKING:
 _FIRST_TRY_S = 30.0
 _LONGEST_TRY_S = 300.0
 _MOST_DOUBLINGS = 10
+_STANDBY_ASKS_S = 1.0
+_UNREACHED = (SourceUnavailableError, MetastoreUnavailableError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,8 @@ class RouteSlot:
         """Whether an epoch may be planned now: one may be in flight, and the new one makes two."""
         if self.state is not RouteState.RUNNING or self.staged is not None:
             return False
+        if self.session.rooms.leave_to is not None:
+            return False
         return self.work is None or (self.ahead is not None and self.topics is None)
 
     def free(self) -> bool:
@@ -114,6 +126,36 @@ class RouteSlot:
         if self.work is not None and trouble is not None and self.state is not RouteState.HALTED:
             return RouteState.WAITING, trouble
         return self.state, self.error
+
+
+def pause_after(route_slot: RouteSlot, error: SluicewayError, *, standby: bool) -> float | None:
+    """How long to leave a route alone after an error; None halts it.
+
+    Args:
+        route_slot: The route.
+        error: The error.
+        standby: Whether its driver waits for routes that another driver runs.
+    """
+    if standby and isinstance(error, LeaseHeldError):
+        # Reading the lease took its time; the next pause begins where this one ended.
+        return 0.0
+    session = route_slot.session
+    pause_s = session.planner.retry_pause.pause_s(error)
+    if session.config.rooms is None:
+        return pause_s
+    session.rooms.refused = error if isinstance(error, _UNREACHED) else None
+    if pause_s is not None and standby and not session.started:
+        # Growing pauses would come on top of a store's fail-over.
+        return min(pause_s, _STANDBY_ASKS_S)
+    return pause_s
+
+
+def gave_way(room: str) -> RequestRefusedError:
+    """Why a run with an end halts a route that another room takes over: it is no standby."""
+    return RequestRefusedError(
+        f"room {room} takes over; a run with an end is no standby",
+        hint="start the job there, or run it here without an end",
+    )
 
 
 def knows_start(
@@ -167,7 +209,8 @@ class EarlyEnd:
         """Ask the tasks of each route to end, at most once."""
         stop = self.stop_requested()
         for route_slot, planned in self.running:
-            if id(route_slot) not in self._requested and (stop or _is_vain(route_slot)):
+            ends = stop or route_slot.session.rooms.leave_to is not None or _is_vain(route_slot)
+            if id(route_slot) not in self._requested and ends:
                 self._requested.add(id(route_slot))
                 self._ask(route_slot, planned)
 

@@ -216,6 +216,8 @@ def run_job(
     Raises:
         SluicewayError: Why it could not go on; everything committed is safe.
     """
+    if spec.routes[0].rooms is not None:
+        observers = replace(observers, log=observers.log.bind(room=spec.routes[0].room))
     _log_in(spec, observers.log)
     job = compile_routes(spec)
     job = replace(job, takeover=_of_routes(job, options.takeover))
@@ -228,7 +230,7 @@ def run_job(
     observers.progress.waiting("starting Spark")
     runner, spark_log = _start_spark(spec, observers.log, borrow=options.borrow_session)
     observers.board.spark_ui = runner.ui_address()
-    if options.standby or not spec.run.master.startswith("local"):
+    if options.standby or spec.routes[0].rooms or not spec.run.master.startswith("local"):
         # A standby that has yet to start its workers would be late when it is needed.
         observers.progress.waiting("waiting for executors")
         try:
@@ -353,6 +355,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             work=runner.work(),
             sql=None if config.sql is None else runner.sql(),
             upstream=None if config.bootstrap is None else sources[config.bootstrap.source],
+            slots=runner.slots,
         )
         return RouteSession(config, parts)
 
@@ -372,7 +375,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             progress,
             observers.board,
             rates,
-            standby=extra.standby,
+            standby=extra.standby or (_has_rooms(job) and not bounded),
             slot_target=extra.slot_target,
         )
         lag_watch.start()
@@ -388,6 +391,11 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
 def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
     routes = (*job.routes, *(template.route for template in job.templates))
     return (*routes, *(each.bootstrap for each in routes if each.bootstrap is not None))
+
+
+def _has_rooms(job: CompiledJob) -> bool:
+    """Whether drivers of several rooms share the job: each of them is a standby at first."""
+    return any(config.rooms is not None for config in _all_routes(job))
 
 
 def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:

@@ -91,12 +91,14 @@ class MeasuredRoute:
     Attributes:
         announced: Prefixes that were announced last, and when, in seconds since 1970.
         phases: Name -> seconds that it took in the last committed epoch.
+        rooms: Gauges of the job's rooms, by metric; empty for a job that has one place only.
     """
 
     status: RouteStatus
     figures: FiguresRead
     announced: tuple[tuple[str, float], ...] = ()
     phases: Mapping[str, float] = field(default_factory=dict)
+    rooms: Mapping[str, Mapping[tuple[str, ...], float]] = field(default_factory=dict)
 
     def value(self, metric: Metric, *labels: str) -> float | None:
         """Value of a counter or gauge under these labels; None without one."""
@@ -191,6 +193,7 @@ class StatusBoard:
                 entry.session.figures.figures.read(),
                 tuple(entry.session.figures.announced),
                 {phase.value: s for phase, s in entry.session.figures.phases.items()},
+                entry.session.rooms.gauges(),
             )
             for entry in self._copy()
         )

@@ -104,7 +104,7 @@ class _Schemas:
             "type": "object",
             "description": _summary(block),
             "properties": properties,
-            "additionalProperties": False,
+            "additionalProperties": False if block.NAMED is None else self.reference(block.NAMED),
         }
         required = [
             info.alias or name

@@ -36,6 +36,7 @@ from sluiceway.jobfile.document import Mapping as MappingNode
 from sluiceway.jobfile.positions import Path, Positions, places_in
 from sluiceway.jobfile.problems import JobFileProblem, Mark, job_file_error, quoted
 from sluiceway.jobfile.references import resolve_references
+from sluiceway.jobfile.room_overlay import file_digest, home_of, lay_room, room_problems, rooms_mark
 
 
 def check_routes(trees: Sequence[RouteTree]) -> Iterator[JobFileProblem]:
@@ -227,6 +228,7 @@ def inspect_job(
     path: FilePath,
     environ: Mapping[str, str],
     more_checks: MoreChecks = no_more_checks,
+    room: str = "",
 ) -> InspectedJob:
     """Find all problems in the bytes of a job file. Never raises for an invalid one.
 
@@ -235,6 +237,7 @@ def inspect_job(
         path: The path as the user gave it.
         environ: Variables for `${env:NAME}`.
         more_checks: Called for each route, also when its models refuse it.
+        room: The room of this process, for a file with `rooms`; empty is its home.
     """
     document = read_document(content)
     if not _has_blocks(document.root):
@@ -245,7 +248,11 @@ def inspect_job(
             return InspectedJob(None, (foreign,))
     if document.root is None:
         return InspectedJob(None, document.problems)
-    root, unresolved = resolve_references(document.root, environ)
+    written = document.root
+    has_rooms = isinstance(written, MappingNode) and rooms_mark(written) is not None
+    room = room or home_of(written)
+    laid = lay_room(written, room) if isinstance(written, MappingNode) else written
+    root, unresolved = resolve_references(laid, environ)
     listed = has_routes(root)
     if isinstance(root, MappingNode) and not listed:
         root = with_table_source(root)
@@ -257,11 +264,14 @@ def inspect_job(
     # A value whose reference was not replaced is not checked a second time.
     skipped = {problem.mark for problem in (*document.problems, *unresolved)}
     judged = [problem for problem in (*whole.problems, *found) if problem.mark not in skipped]
-    problems = (*document.problems, *unresolved, *judged)
+    problems = (*document.problems, *unresolved, *room_problems(written), *judged)
     if not routes:
         return InspectedJob(None, problems)
     first = routes[0].spec
     specs = tuple(_with_places(route, path, content) for route in routes)
+    if has_rooms and isinstance(written, MappingNode):
+        seen_from = {"room": room, "file_digest": file_digest(written)}
+        specs = tuple(spec.model_copy(update=seen_from) for spec in specs)
     spec = JobSpec(first.name, first.owner, first.run, specs, first.metrics)
     positions = tuple(route.positions for route in routes)
     return InspectedJob(LoadedJob(spec, positions, path), problems)

@@ -60,6 +60,25 @@ class LedgerLayout:
         return f"{self.readers}/{name}.json"
 
     @property
+    def rooms(self) -> str:
+        """What the rooms of a job say to each other; advice."""
+        return f"{self.root}/rooms"
+
+    def room(self, name: str) -> str:
+        """What the driver of a room says of itself."""
+        return f"{self.rooms}/{name}.json"
+
+    @property
+    def switch(self) -> str:
+        """Request of an operator that another room takes over."""
+        return f"{self.rooms}/_switch.json"
+
+    @property
+    def drill(self) -> str:
+        """The last drill."""
+        return f"{self.rooms}/_drill.json"
+
+    @property
     def hint(self) -> str:
         """Advice about the newest SNAPSHOT."""
         return f"{self.root}/hint.json"

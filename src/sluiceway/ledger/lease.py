@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import ClassVar
 
 from sluiceway.errors import LeaseHeldError, StorageUnavailableError
 from sluiceway.host.process import ProcessIdentity, is_alive
@@ -38,12 +39,22 @@ class HeldByProcess:
 
 @dataclass(frozen=True, slots=True)
 class Lease(HeldByProcess):
-    """Content of `lease.json`."""
+    """Content of `lease.json`.
 
+    Attributes:
+        room: Room of the driver; empty for a job without rooms.
+        digest: Digest of its job file, without `rooms` and secrets; empty without rooms.
+        released_to: Room that it was released to; empty for any.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"room", "digest", "released_to"})
     driver: str
     term: int
     counter: int
     released: bool
+    room: str = ""
+    digest: str = ""
+    released_to: str = ""
 
 
 def read_lease(storage: Storage, path: str) -> Lease | None:
@@ -84,13 +95,15 @@ def wait_until_free(
         if now is None or now.released:
             return now
         if (now.driver, now.counter) != (first.driver, first.counter):
-            raise _held_by(now, path)
+            raise held_by(now, path)
     return first
 
 
-def _held_by(lease: Lease, path: str) -> LeaseHeldError:
+def held_by(lease: Lease, path: str) -> LeaseHeldError:
+    """The error for a driver that finds the lease of a live one."""
+    room = f" in room {lease.room}" if lease.room else ""
     error = LeaseHeldError(
-        f"a live driver runs this route: {lease.host} pid {lease.pid}, term {lease.term}",
+        f"a live driver runs this route: {lease.host} pid {lease.pid}{room}, term {lease.term}",
         where=path,
         hint="stop it first; one route has one driver. If it hangs, name its term to replace it",
     )
@@ -130,8 +143,12 @@ class LeaseKeeper:
             volume = self._path
         self._renewal = process_renewals().add(volume, self.renew, RENEW_INTERVAL_S)
 
-    def release(self) -> None:
-        """Stop and say so, so that a successor need not wait. Safe to repeat."""
+    def release(self, to: str = "") -> None:
+        """Stop and say so, so that a successor need not wait. Safe to repeat.
+
+        Args:
+            to: Room that is to take over; empty for any.
+        """
         if self._released:
             return
         self._released = True
@@ -144,7 +161,7 @@ class LeaseKeeper:
             # A fenced driver leaves its successor's lease alone.
             own = self._lease.driver, self._lease.term
             if held is not None and (held.driver, held.term) == own:
-                self._lease = replace(self._lease, released=True)
+                self._lease = replace(self._lease, released=True, released_to=to)
                 self._write()
         except StorageUnavailableError:
             # The successor waits until the counter has stood still for long enough.

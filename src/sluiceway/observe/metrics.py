@@ -209,6 +209,17 @@ CUT_OFF = _counter(
     of_route=False,
 )
 
+# Rooms. A standby says of its own room alone, the driver that has the route of all that report.
+
+ROOM_READY = _gauge("room_ready", "1 where a room could take over, or has the route.", "room")
+ROOM_NEEDS_CONFIRMATION = _gauge(
+    "room_needs_confirmation", "1 where an operator has to confirm a switch to the room.", "room"
+)
+ROOMS_IN_ONE_PLACE = _gauge(
+    "rooms_in_one_place", "1 where rows of the source may be in one room only."
+)
+LAST_DRILL = _gauge("last_drill_timestamp_seconds", "When the last drill ended.")
+
 METRICS: tuple[Metric, ...] = tuple(
     value for value in tuple(globals().values()) if isinstance(value, Metric)
 )

@@ -1,6 +1,6 @@
 """What the parts of one route's session have in common."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -32,6 +32,8 @@ class RouteParts:
         background: Begin what else asks for records between the epochs.
         sql: Runs SQL; None where tasks do not run in Spark.
         upstream: Client of the table that a new route follows before its topics; likewise shared.
+        slots: Number of task slots now, for the readiness of a standby; None for a command, which
+            is none.
     """
 
     source: SourceClient
@@ -44,6 +46,7 @@ class RouteParts:
     background: tuple[BeginWork, ...] = ()
     sql: SqlEngine | None = None
     upstream: SourceClient | None = None
+    slots: Callable[[], int] | None = None
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from sluiceway.observe.failpoints import reach
 from sluiceway.observe.steps import Step
 from sluiceway.route.committer import EpochCommitter
 from sluiceway.route.owned_route import OwnedRoute
+from sluiceway.route.rooms import RouteRooms
 from sluiceway.route.route_context import RouteContext, RouteParts
 from sluiceway.route.route_figures import RouteFigures
 from sluiceway.route.route_meter import RouteMeter
@@ -45,6 +46,7 @@ class RouteSession:
         figures: What the metrics say of it, for any thread.
         meter: What its status says of it, for any thread.
         read_before: Pattern of topics in the ledger at the first START; None without sources.
+        rooms: What it has of its job's rooms.
     """
 
     def __init__(self, config: RouteConfig, parts: RouteParts) -> None:
@@ -64,6 +66,7 @@ class RouteSession:
         self._left: ReleasedLedger | None = None
         self._status_place: tuple[Storage, str] | None = None
         self.read_before: str | None = None
+        self.rooms = RouteRooms.of(self._context, self._driver)
 
     @property
     def config(self) -> RouteConfig:
@@ -138,6 +141,7 @@ class RouteSession:
             replaces=self._replaces,
             driver=self._driver,
             measured=self.figures.measured,
+            room=self.rooms.standby,
         )
         owned = fence_route(context, hooks, self._left)
         try:
@@ -149,7 +153,9 @@ class RouteSession:
         if self._status_place is None and (known := owned.fold.subscription) is not None:
             self.read_before = known.pattern
         self._status_place = owned.storage, owned.layout.status
-        begin_following(context, self.committer, composed)
+        whole = self.rooms.owes_comparison(owned)
+        begin_following(context, self.committer, composed, whole=whole)
+        self.rooms.begin(self.state)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
@@ -193,12 +199,16 @@ class RouteSession:
             hint = "the next start goes on"
             self._context.log.warning("followers_left", followers=names, hint=hint)
 
-    def leave(self) -> None:
+    def leave(self, to: str = "") -> None:
         """Give back all that is held, and remember how the ledger was left. Safe to repeat.
 
         Called when the route has halted, and at the end. What is not in the catalog yet is left to
         the next START.
+
+        Args:
+            to: Room that the lease is released to; empty for any.
         """
+        self.rooms.close()
         held, self._context.held = self._context.held, None
         if held is not None:
             self._left = ReleasedLedger.of(held.owned)
@@ -206,6 +216,6 @@ class RouteSession:
             held.background.close_work()
             held.followers.close()
             held.background.housekeeper.close()
-            held.owned.lease.release()
+            held.owned.lease.release(to)
         self._context.parts.sink.close()
         self.planner.retry_pause.begin_anew()

@@ -223,11 +223,21 @@ def recover(context: RouteContext, committer: EpochCommitter) -> None:
     context.observe(Step.RECOVERED)
 
 
-def begin_following(context: RouteContext, committer: EpochCommitter, composed: Composed) -> None:
-    """Have the catalog follow, and begin what goes on next to the epochs. Called after RECOVER."""
+def begin_following(
+    context: RouteContext, committer: EpochCommitter, composed: Composed, *, whole: bool = False
+) -> None:
+    """Have the catalog follow, and begin what goes on next to the epochs. Called after RECOVER.
+
+    Args:
+        context: Context of the route's session.
+        committer: Puts its records.
+        composed: The followers.
+        whole: Whether the catalog is compared with all partitions, not only with those that
+            records above `effects_through` have changed: another room's catalog may have lost more.
+    """
     held = context.state
     owned = held.owned
     context.meter.advance(owned.fold)
     context.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
-    committer.want_partitions(owned.fold.effects_through, again=True)
+    committer.want_partitions(0 if whole else owned.fold.effects_through, again=True)
     begin_background(held, composed.feeders, context.config, context.parts, context.log)

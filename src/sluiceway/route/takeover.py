@@ -11,6 +11,7 @@ from sluiceway.errors import (
     LeaseHeldError,
     LedgerCorruptError,
     LedgerMismatchError,
+    RequestRefusedError,
     SluicewayError,
     StorageRefusedError,
 )
@@ -31,6 +32,7 @@ from sluiceway.route.ownership import (
     claim_table,
     table_identity,
 )
+from sluiceway.route.room_standby import StandbyRoom
 from sluiceway.sinks.contract import TableSink, TableState
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import refuse_missing_parent
@@ -172,6 +174,8 @@ class TakeoverHooks:
         driver: Id of the driver in its fences and its lease. A driver that starts its route again
             keeps it, and no other driver ever has it: by it a driver knows its own records.
         measured: Makes the table's store one whose calls are timed.
+        room: Decides when a driver of a job with rooms may fence; None for other jobs, and for
+            commands, which are refused where another room has the route.
     """
 
     observe: Observer
@@ -180,6 +184,7 @@ class TakeoverHooks:
     replaces: int | None = None
     driver: str = field(default_factory=lambda: uuid4().hex)
     measured: Callable[[Storage], Storage] = lambda store: store
+    room: StandbyRoom | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +257,13 @@ def take_over(
         MetastoreUnavailableError: The catalog does not answer; nothing was changed.
         StorageUnavailableError: The store failed; nothing was promised.
     """
-    state = sink.open()
+    state = _open_table(sink, hooks)
     storage, layout = _open_store(config, state, hooks)
     owner = claim_table(storage, layout, state, config.job)
-    seen = None
-    if hooks.replaces is None:
-        seen = wait_until_free(storage, layout.lease, sleep=hooks.sleep)
     log = LedgerLog(storage, layout)
+    seen = None if hooks.replaces is not None else _wait(log, hooks)
     fold = log.fold()
+    _refuse_other_room(config, fold, hooks)
     if state.ledger is None and fold.subscription is not None:
         # Another driver may have made the ledger since the table was read.
         state = sink.open()
@@ -273,7 +277,15 @@ def take_over(
     if left is not None:
         left.check(owner.ledger, fold)
 
+    def mark_change() -> None:
+        if hooks.room is not None:
+            hooks.room.mark_change(log, fold)
+
     def on_lost() -> None:
+        wait_again()
+        mark_change()
+
+    def wait_again() -> None:
         if left is not None:
             left.check(owner.ledger, fold)
         if hooks.replaces is not None:
@@ -281,20 +293,50 @@ def take_over(
             _check_replaced(layout, fold, hooks.replaces)
             return
         hooks.sleep(_LOST_FENCE_PAUSE_S)
-        wait_until_free(storage, layout.lease, sleep=hooks.sleep)
+        _wait(log, hooks)
 
     if fold.term != waited_for:
         # Another driver has fenced since the lease was read, as if this one's put had lost;
         # or one has died before it wrote its lease.
-        on_lost()
+        wait_again()
+    mark_change()
     hooks.observe(Step.FENCING)
     writer.fence(_fence(config, state, owner, driver, process), on_lost)
     hooks.observe(Step.FENCED)
-    keeper = LeaseKeeper(storage, layout.lease, _lease(driver, writer.term, process))
+    keeper = LeaseKeeper(storage, layout.lease, _lease(config, driver, writer.term, process))
     _mark_table(sink, state, owner, keeper)
     tenure = DriverTerm(writer, keeper)
     log.check_held = tenure.check
     return OwnedTable(driver, storage, layout, log, owner, writer, keeper, tenure, state)
+
+
+def _open_table(sink: TableSink, hooks: TakeoverHooks) -> TableState:
+    try:
+        return sink.open()
+    except SluicewayError as error:
+        if hooks.room is not None:
+            hooks.room.report_failure(error)
+        raise
+
+
+def _wait(log: LedgerLog, hooks: TakeoverHooks) -> Lease | None:
+    """Return when no live driver holds the lease, and this room may take over."""
+    if hooks.room is not None:
+        return hooks.room.wait_until_ours(log, hooks.sleep)
+    return wait_until_free(log.storage, log.layout.lease, sleep=hooks.sleep)
+
+
+def _refuse_other_room(config: RouteConfig, fold: Fold, hooks: TakeoverHooks) -> None:
+    """Keep a command from moving the route to its own room, as its fence would."""
+    if config.rooms is None or hooks.room is not None or fold.fence is None:
+        return
+    holder = fold.fence.site or config.rooms.home
+    if holder != config.rooms.room:
+        raise RequestRefusedError(
+            f"room {holder} has the route, and no driver lives there to carry this out",
+            where=config.route,
+            hint=f"run the command in room {holder}, or first start the job's driver",
+        )
 
 
 def _open_store(
@@ -369,7 +411,7 @@ def _fence(
         host=process.host,
         boot_id=process.boot_id,
         pid=process.pid,
-        site="",
+        site=_room(config),
         started_at_ms=BigInt(time.time_ns() // 1_000_000),
         format=FORMAT,
         min_reader=FORMAT,
@@ -380,7 +422,11 @@ def _term(lease: Lease | None) -> int:
     return 0 if lease is None else lease.term
 
 
-def _lease(driver: str, term: int, process: ProcessIdentity) -> Lease:
+def _room(config: RouteConfig) -> str:
+    return "" if config.rooms is None else config.rooms.room
+
+
+def _lease(config: RouteConfig, driver: str, term: int, process: ProcessIdentity) -> Lease:
     return Lease(
         driver=driver,
         term=term,
@@ -390,4 +436,6 @@ def _lease(driver: str, term: int, process: ProcessIdentity) -> Lease:
         boot_id=process.boot_id,
         pid=process.pid,
         start_ticks=process.start_ticks,
+        room=_room(config),
+        digest="" if config.rooms is None else config.rooms.digest,
     )

@@ -118,6 +118,38 @@ ALERTS: tuple[Alert, ...] = (
         "Rows are safe. Look whether what it writes to answers: metastore, store, topic.",
     ),
     Alert(
+        "RoomNotReady",
+        f"min by ({_ROUTE}, room) ({metrics.ROOM_READY.full_name}) == 0",
+        "5m",
+        Severity.PAGE,
+        f"{_HERE}: room {{{{ $labels.room }}}} could not take over, or reports nothing",
+        "Ask `sluiceway status JOB`: it says what the room lacks. Start its driver if it has none.",
+    ),
+    Alert(
+        "RoomsInOnePlace",
+        f"max by ({_ROUTE}) ({metrics.ROOMS_IN_ONE_PLACE.full_name}) == 1",
+        "10m",
+        Severity.TICKET,
+        f"{_HERE}: rows of its source may be in one room only",
+        "Ask `sluiceway status JOB`: it names the topic and the setting that has to change.",
+    ),
+    Alert(
+        "NeedsConfirmation",
+        f"max by ({_ROUTE}, room) ({metrics.ROOM_NEEDS_CONFIRMATION.full_name}) == 1",
+        "0m",
+        Severity.PAGE,
+        f"{_HERE}: room {{{{ $labels.room }}}} could take over, and an operator has to confirm it",
+        "If the other room is lost, run the command that `sluiceway status JOB` shows.",
+    ),
+    Alert(
+        "DrillOld",
+        f"time() - max by ({_ROUTE}) ({metrics.LAST_DRILL.full_name}) > {30 * 86_400}",
+        "1h",
+        Severity.TICKET,
+        f"{_HERE}: the last drill was {{{{ $value | humanizeDuration }}}} ago",
+        "Run `sluiceway drill JOB --to ROOM --back` at a quiet hour.",
+    ),
+    Alert(
         "RestartLoop",
         f"max by (job_name) (changes({metrics.STARTED.full_name}[30m])) >= 3"
         f" or sum by ({_ROUTE})"

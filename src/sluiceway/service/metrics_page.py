@@ -170,7 +170,7 @@ def _numbers_of(route: MeasuredRoute, metric: Metric) -> dict[Labels, float]:
         return {(each.name,): each.behind_slots for each in status.followers}
     if metric.name == metrics.FOLLOWER_BEHIND_SECONDS.name:
         return {(each.name,): each.behind_s for each in status.followers}
-    found = dict(route.figures.numbers.get(metric.name, {}))
+    found = dict(route.rooms.get(metric.name) or route.figures.numbers.get(metric.name, {}))
     if metric.kind is MetricKind.COUNTER:
         # A counter that begins with its first increase would hide that one from `rate`.
         found = _ZEROES.get(metric.name, {} if metric.labels else {_NO_LABELS: 0}) | found

@@ -327,6 +327,18 @@ class SourceClient(ABC):
         del starts, ends
         return ()
 
+    def one_place_problems(self, topics: Sequence[str]) -> tuple[str, ...]:
+        """Why rows of these topics may be in one room only; empty where they are not.
+
+        Called every five minutes by the driver of a job with rooms, with a client of its own. A
+        source that cannot say it returns nothing.
+
+        Raises:
+            SourceUnavailableError: It is not known now.
+        """
+        del topics
+        return ()
+
     @abstractmethod
     def close(self) -> None:
         """Release connections. Safe to repeat."""

@@ -48,6 +48,8 @@ MORE = {
     ("offsets", "retire"): ("--reason", "why not"),
     ("backfill",): ("dt=20261120", "--from", "ledger"),
     ("compact",): ("--all-closed",),
+    ("switch",): ("--to", "b"),
+    ("drill",): ("--to", "b"),
 }
 WITHOUT_JOB = {
     *(("version",), ("explain",), ("lab", "status"), ("dashboards", "export")),

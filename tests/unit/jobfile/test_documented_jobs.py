@@ -46,6 +46,13 @@ def test_masks_of_personal_data_are_valid() -> None:
     assert problems_of(_AROUND + block.replace("table:\n", inside)) == []
 
 
+def test_rooms_of_the_guide_are_valid() -> None:
+    blocks = _YAML.findall((DOCS / "guides/operations.md").read_text("utf-8"))
+    (rooms,) = [block for block in blocks if block.startswith("rooms:")]
+    table = "table:\n  hive: {connection: hms, name: a.b}\n  partition_by: []\n"
+    assert problems_of(_AROUND + table + rooms) == []
+
+
 def test_form_of_airflow_is_valid() -> None:
     blocks = _YAML.findall((DOCS / "guides/complete-hours.md").read_text("utf-8"))
     (hook,) = [block for block in blocks if "dag_run_id" in block]

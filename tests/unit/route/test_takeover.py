@@ -47,6 +47,7 @@ class _Route:
     route = "orders"
     stores = NO_STORES
     table = _Hive()
+    rooms = None
 
 
 class _Sink(TableSink):

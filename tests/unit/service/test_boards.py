@@ -151,7 +151,9 @@ def test_alerts_are_those_of_the_design_each_with_a_situation_and_a_paragraph() 
     names = [alert.name for alert in ALERTS]
     assert names == [
         *("StaleCommit", "Lag", "LagGrowing", "PartitionsLeftOut", "DirtyRate"),
-        *("PartitionOverdue", "EpochFailing", "FollowerBehind", "RestartLoop", "NoData"),
+        *("PartitionOverdue", "EpochFailing", "FollowerBehind"),
+        *("RoomNotReady", "RoomsInOnePlace", "NeedsConfirmation", "DrillOld"),
+        *("RestartLoop", "NoData"),
     ]
     assert list(SITUATIONS) == names
     reference = (ROOT / "docs/reference/metrics.md").read_text()

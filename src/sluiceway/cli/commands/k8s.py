@@ -87,8 +87,9 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
         pairs("--label", label or ()),
         tuple(map(toleration_of, toleration or ())),
     )
+    archive = collect(job_file, os.environ, room=spec.routes[0].room)
     _name_login_files(spec.routes[0])
-    _write(out, render(spec.name, collect(job_file, os.environ), choices), image_recipe())
+    _write(out, render(spec.name, archive, choices), image_recipe())
 
 
 def _name_login_files(route: "RouteSpec") -> None:

@@ -26,12 +26,14 @@ def restart(
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.cli.job_folders import grace_s  # noqa: PLC0415
+    from sluiceway.cli.views.typed_commands import OWN_ROOM  # noqa: PLC0415
     from sluiceway.cluster.applications import submitted  # noqa: PLC0415
     from sluiceway.cluster.submission import JobSubmission, resubmit  # noqa: PLC0415
     from sluiceway.jobfile.compile.stores import job_login  # noqa: PLC0415
 
     folder, before = submitted(named_job(job))
     job_file = Path(before.job_file)
+    OWN_ROOM.set(before.room)
     spec = load_checked_job(job_file).spec
     patience_s = grace_s(grace)
     # An archive that `submit` packed is packed again: packages may have changed.
@@ -44,6 +46,7 @@ def restart(
         before.deploy,
         environment,
         job_login(spec.routes[0]),
+        spec.routes[0].room,
     )
     resubmit(folder, wanted, patience_s=patience_s)
     print(f"{spec.name} runs again", file=sys.stderr)

@@ -134,14 +134,19 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _terms(texts: list[str], *, standby: bool) -> dict[str, int]:
-    """Parse `7` and `orders=7` into route -> term."""
+    """Terms of `--takeover`."""
     if standby and texts:
         # A standby waits for a lease to end; a term replaces a driver at once.
         raise typer.BadParameter("expected it without --standby", param_hint="--takeover")
+    return parsed_terms(texts, "--takeover")
+
+
+def parsed_terms(texts: list[str], option: str) -> dict[str, int]:
+    """Terms by route, of texts as `7` and `orders=7`; the only route has an empty name."""
     found = {}
     for text in texts:
         name, _, term = text.rpartition("=")
         if not (term.isascii() and term.isdigit() and int(term) > 0):
-            raise typer.BadParameter("expected TERM or ROUTE=TERM", param_hint="--takeover")
+            raise typer.BadParameter("expected TERM or ROUTE=TERM", param_hint=option)
         found[name] = int(term)
     return found

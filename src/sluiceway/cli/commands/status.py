@@ -89,6 +89,8 @@ def _route_as_json(route: "ObservedRoute", fill: "Fill") -> dict[str, Any]:
     left_out = route.status.left_out.items()
     told["left_out"] = {name: fill({"message": why})["message"] for name, why in left_out}
     told["attention"] = [fill({"message": each})["message"] for each in route.attention]
+    if route.rooms is not None:
+        told["rooms"] = asdict(route.rooms)
     if route.upstream is not None:
         told["upstream"] = asdict(route.upstream)
     return {**first, **told, "driver": route.driver, "ok": route.is_well}
@@ -104,6 +106,7 @@ def _table(seen: "ObservedJob", job_file: str) -> str:
             message = _printable(typed_text(route.status.message, job_file))
             lines.append(f"  {code}{message}{_next_try(route)}")
         lines += [f"  look: {_printable(typed_text(t, job_file))}" for t in route.attention]
+        lines += [f"  {line}" for line in ([] if route.rooms is None else route.rooms.lines())]
         lines += _upstream_lines(route)
         lines += _left_out_lines(route, job_file)
         lines += _late_lines(route)

@@ -40,7 +40,8 @@ def submit(
     """Start a job that goes on when this terminal is closed; its master is `run.master`.
 
     A driver that dies is started again. Executors get this Python environment as an archive, packed
-    once; job file and secrets go to the driver alone.
+    once; job file and secrets go to the driver alone. The driver of a job with rooms is one of its
+    home, unless --room names another room: there it is a standby.
 
     $ sluiceway submit orders.yaml
     $ sluiceway submit orders.yaml --deploy cluster
@@ -50,7 +51,7 @@ def submit(
     from sluiceway.cluster.submission import submit as submit_job  # noqa: PLC0415
     from sluiceway.jobfile.compile.stores import job_login  # noqa: PLC0415
 
-    job = load_checked_job(job_file).spec
+    job = load_checked_job(job_file, opens=False).spec
     begun = submit_job(
         JobSubmission(
             job.name,
@@ -60,6 +61,7 @@ def submit(
             "cluster" if deploy is DeployMode.CLUSTER else "client",
             environment,
             job_login(job.routes[0]),
+            job.routes[0].room,
         )
     )
     if output.is_document:

@@ -48,7 +48,7 @@ def try_records(
     from sluiceway.audit.row_tests import differences, read_tests  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
 
-    spec = load_checked_job(job_file).spec
+    spec = load_checked_job(job_file, opens=False).spec
     place = tests or job_file.with_name(f"{job_file.stem}{TESTS_SUFFIX}")
     if not place.exists():
         raise WrongUsageError(

@@ -34,7 +34,7 @@ def validate(
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415 - keeps `--help` quick
     from sluiceway.cli.views.typed_commands import typed_text  # noqa: PLC0415
 
-    spec = load_checked_job(job_file).spec
+    spec = load_checked_job(job_file, opens=False).spec
     if output.is_document:
         print_document(_summary(str(job_file), spec), output)
     else:

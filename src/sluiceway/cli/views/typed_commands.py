@@ -25,6 +25,9 @@ Fill = Callable[[Mapping[str, Any]], dict[str, Any]]
 JOB_FILE: ContextVar[str | None] = ContextVar("job_file", default=None)
 """Job file of this process's command, as it was typed; None before it is known."""
 
+OWN_ROOM: ContextVar[str] = ContextVar("own_room", default="")
+"""Room that this process's command names with `--room`; empty without the option."""
+
 
 def typed(command: str, job_file: str | None, *, anywhere: bool = False) -> str:
     """A command in a form to paste.

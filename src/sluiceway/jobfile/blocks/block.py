@@ -16,6 +16,7 @@ class Block(BaseModel):
         LATER: Keys of the design that this version does not have.
         ONE_OF: Keys of which exactly one is given.
         PLUGINS: Plug-ins whose names are allowed as well as `ONE_OF`, with their options.
+        NAMED: Block of each mapping under another key, which is a name; None allows no other key.
         NULL_WORDS: Keys for which a plain `null` is a word, as the name of their effect.
     """
 
@@ -30,6 +31,7 @@ class Block(BaseModel):
     LATER: ClassVar[frozenset[str]] = frozenset()
     ONE_OF: ClassVar[tuple[str, ...]] = ()
     PLUGINS: ClassVar[tuple[PluginGroup, ...]] = ()
+    NAMED: "ClassVar[type[Block] | None]" = None
     NULL_WORDS: ClassVar[frozenset[str]] = frozenset()
 
 

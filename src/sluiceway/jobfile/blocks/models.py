@@ -25,6 +25,7 @@ from sluiceway.jobfile.blocks.metastore import KerberosSpec
 from sluiceway.jobfile.blocks.metrics import MetricsSpec
 from sluiceway.jobfile.blocks.ready import ReadySpec
 from sluiceway.jobfile.blocks.retention import RetentionSpec
+from sluiceway.jobfile.blocks.rooms import RoomsSpec
 from sluiceway.jobfile.blocks.start import (
     EARLIEST,
     LATEST,
@@ -292,6 +293,7 @@ class JobBlocks(Block):
         retention: How long partitions are kept; None for ever.
         metrics: Where metrics are served and how many series they have.
         lineage: Receiver of OpenLineage events; None sends none.
+        rooms: Rooms between which the job moves; None has one place only.
     """
 
     version: Literal[1]
@@ -312,6 +314,7 @@ class JobBlocks(Block):
     retention: RetentionSpec | None = None
     metrics: MetricsSpec = Field(default_factory=MetricsSpec)
     lineage: LineageSpec | None = None
+    rooms: RoomsSpec | None = None
 
 
 class RouteEntry(Block):
@@ -359,9 +362,13 @@ class RouteSpec(JobBlocks):
         places: Where its table is written, for errors when columns are known only at the start;
             None where they are known before.
         sql_places: Where its SQL is written; without a place where there is none.
+        room: The room of this process; empty without `rooms`.
+        file_digest: Digest of the file without `rooms` and secrets; empty without `rooms`.
     """
 
     route: str = ""
+    room: str = ""
+    file_digest: str = ""
     places: Places | None = None
     sql_places: SqlPlaces = SqlPlaces()
 

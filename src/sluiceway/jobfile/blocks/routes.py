@@ -223,6 +223,11 @@ def _merged(base: Mapping, over: Mapping, path: Path) -> Mapping:
     return Mapping(tuple(entries.values()), over.mark if path else base.mark)
 
 
+def laid_over(base: Mapping, over: Mapping) -> Mapping:
+    """A file's tree with the keys of another one laid over it, as those of a route are."""
+    return _merged(base, over, ())
+
+
 def _goes_on(held: Node, over: Node, path: Path) -> bool:
     if not isinstance(held, Mapping) or not isinstance(over, Mapping):
         return False

@@ -179,6 +179,8 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
         elif entry.key in _plugins_of(block):
             # Before the keys of later versions: a plug-in may have options that this version lacks.
             data[entry.key] = _value(shape, entry, inner, _FREE)
+        elif block.NAMED is not None and _is_named(entry, block):
+            data[entry.key] = _value(shape, entry, inner, FieldLayout("block", block.NAMED))
         elif entry.key in block.LATER:
             shape.later_in.add(path)
             _refuse(shape, inner, _later(entry.key, entry.mark))
@@ -187,6 +189,11 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
     if path not in shape.given_later or any(key in data for key in block.ONE_OF):
         _require_one(shape, node, data, block)
     return data
+
+
+def _is_named(entry: Entry, block: type[Block]) -> bool:
+    """Whether a key that the block does not have is a name: only a mapping can have one."""
+    return entry.key not in block.LATER and isinstance(entry.value, document.Mapping)
 
 
 def _is_null_word(node: Node) -> bool:

@@ -22,6 +22,7 @@ from sluiceway.jobfile.compile.lake_choices import key_rule, lake_access, lake_o
 from sluiceway.jobfile.compile.ready_choice import ready_rule, side_topic
 from sluiceway.jobfile.compile.ready_rule import lineage_rule
 from sluiceway.jobfile.compile.retention import RetentionRule
+from sluiceway.jobfile.compile.room_rule import room_rule
 from sluiceway.jobfile.compile.schema_formats import (
     avro_options,
     debezium_options,
@@ -242,6 +243,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         late_table=late_table(spec),
         key=key_rule(spec),
         bootstrap=None if first is None else compile_route(first),
+        rooms=room_rule(spec),
     )
 
 

@@ -14,6 +14,7 @@ from sluiceway.jobfile.blocks.values import is_lake_name, is_table_name
 from sluiceway.jobfile.compile.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.jobfile.compile.ready_rule import LineageRule, ReadyRule
 from sluiceway.jobfile.compile.retention import RetentionRule
+from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.folding.fold_state import FoldState, Subscription
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
@@ -75,6 +76,7 @@ class RouteConfig:
         figure_limits: How many values labels of its metrics may have.
         lineage: Receiver of lineage events; None without one.
         key: How changes find their rows; None appends all rows.
+        rooms: The room of this process; None for a job that has one place only.
     """
 
     job: str
@@ -113,6 +115,7 @@ class RouteConfig:
     figure_limits: FigureLimits = PLAIN_LIMITS
     lineage: LineageRule | None = None
     key: KeyRule | None = None
+    rooms: RoomRule | None = None
     awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
     awaits_key: RouteSpec | None = field(default=None, hash=False, repr=False)
     bootstrap: "RouteConfig | None" = field(default=None, hash=False, repr=False)

@@ -13,7 +13,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from sluiceway.errors import (
     JobFileError,
@@ -40,6 +40,7 @@ from sluiceway.sources.kafka.failures import (
 )
 from sluiceway.sources.kafka.group_offsets import GroupReporter, group_offsets
 from sluiceway.sources.kafka.leader_bounds import Answers, LeaderBounds
+from sluiceway.sources.kafka.replica_rooms import TopicReplicas, one_place_problems
 from sluiceway.sources.kafka.settings import admin_settings
 
 _WAIT_STEP_S: Final = 0.05
@@ -261,6 +262,42 @@ class KafkaSourceClient(SourceClient):
         timeout_s = min(self._timeout_s, _REPORT_TIMEOUT_S)
         self._reporter.report(group, risen, timeout_s)
         self._reported |= {(group, one): end for one, end in risen.items()}
+
+    def one_place_problems(self, topics: Sequence[str]) -> tuple[str, ...]:
+        """See the contract: settings of the topics against the racks of their replicas.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+            TopicNotFoundError: Names the topics that are not there.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+        """
+        named, admin = sorted(set(topics)), self._open_admin()
+        with self._asking("kafka.describe", ",".join(named)):
+            described = admin.describe_topics(
+                TopicCollection(named), request_timeout=self._timeout_s
+            )
+            settings = admin.describe_configs(
+                [ConfigResource(ConfigResource.Type.TOPIC, each) for each in named],
+                request_timeout=self._timeout_s,
+            )
+            self._wait([*described.values(), *settings.values()], self._timeout_s)
+        self._assert_found(described)
+        values = {
+            resource.name: self._result(answer, resource.name)
+            for resource, answer in settings.items()
+        }
+        found = [
+            TopicReplicas(
+                topic,
+                [
+                    [node.rack for node in info.replicas]
+                    for info in self._result(described[topic], topic).partitions
+                ],
+                {name: entry.value for name, entry in values[topic].items()},
+            )
+            for topic in named
+        ]
+        return tuple(one_place_problems(found))
 
     def close(self) -> None:
         """Release connections. Safe to repeat."""

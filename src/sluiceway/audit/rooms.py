@@ -1,0 +1,106 @@
+"""The rooms of a route from outside: who has it, and who could take over."""
+
+import time
+from dataclasses import dataclass, field
+
+from sluiceway.audit.format_times import span
+from sluiceway.errors import StorageUnavailableError
+from sluiceway.jobfile.compile.room_rule import RoomRule
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.lease import Lease
+from sluiceway.ledger.room_files import (
+    SILENT_AFTER_S,
+    DrillResult,
+    RoomReport,
+    read_advice,
+    read_reports,
+)
+from sluiceway.storage.contract import Storage
+
+DRILL_AGE_S = 30 * 86_400
+"""A drill that is older needs attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRooms:
+    """The rooms of one route at one moment.
+
+    Attributes:
+        here: Room of this process.
+        home: Room where the job normally runs.
+        names: All rooms.
+        holder: Room whose driver has the route, or had it last; empty when none had.
+        reports: What the drivers of the rooms said last, by room.
+        drill: The last drill; None before the first.
+        problem: Why that is not known; empty when it is.
+    """
+
+    here: str
+    home: str
+    names: tuple[str, ...]
+    holder: str = ""
+    reports: dict[str, RoomReport] = field(default_factory=dict)
+    drill: DrillResult | None = None
+    problem: str = ""
+
+    def attention(self, now_ms: int) -> list[str]:
+        """Sentences about what an operator should check."""
+        told = [f"the rooms are not known: {self.problem}"] if self.problem else []
+        digests = {each.digest for each in self.reports.values()}
+        for name in self.names:
+            report = self.reports.get(name)
+            if report is not None and report.confirm_term:
+                command = f"switch JOB --to {name} --now --term {report.confirm_term} --reason WHY"
+                told.append(
+                    f"room {name} needs a confirmation: if room {self.holder} is lost, run "
+                    f"`sluiceway {command} --execute`"
+                )
+            if name != self.holder:
+                told += self._not_ready(name, report, now_ms)
+        if len(digests) > 1:
+            told.append("the job files of the rooms differ: bring them in line")
+        told += [each for report in self.reports.values() for each in report.notices]
+        if self.drill is not None and now_ms - self.drill.ended_ms > 1000 * DRILL_AGE_S:
+            told.append("the last drill is over 30 days old; run `sluiceway drill JOB --to ROOM`")
+        return told
+
+    def _not_ready(self, name: str, report: RoomReport | None, now_ms: int) -> list[str]:
+        if report is None:
+            return [f"no driver of room {name} has ever reported"]
+        age_s = (now_ms - report.reported_ms) / 1000
+        if age_s > SILENT_AFTER_S:
+            # By two clocks, for people: nothing goes by it.
+            return [f"room {name} has not reported for {span(int(1e6 * age_s))}"]
+        return [] if report.ready else [f"room {name} is not ready: {'; '.join(report.reasons)}"]
+
+    def lines(self) -> list[str]:
+        """The rooms in words."""
+        holder = f"room {self.holder} has it" if self.holder else "no room has it yet"
+        others = [
+            f"{name} {'ready' if self.reports[name].ready else 'not ready'}"
+            for name in self.names
+            if name != self.holder and name in self.reports
+        ]
+        standby = f"; standby: {', '.join(others)}" if others else ""
+        lines = [f"{holder}; home {self.home}, here {self.here}{standby}"]
+        if self.drill is not None:
+            made = self.drill
+            how = f"{made.seconds:.1f} s" if made.ok else "failed"
+            ago = span(max(0, time.time_ns() // 1000 - 1000 * made.ended_ms))
+            lines.append(f"last drill: {made.came_from} to {made.to}, {how}, {ago} ago")
+        return lines
+
+
+def observed_rooms(
+    storage: Storage, layout: LedgerLayout, rule: RoomRule, lease: Lease | None
+) -> ObservedRooms:
+    """Read what the rooms of a route say. Changes nothing."""
+    try:
+        reports = read_reports(storage, layout, rule.names)
+        drill = read_advice(storage, layout.drill, DrillResult)
+    except StorageUnavailableError as error:
+        return ObservedRooms(rule.room, rule.home, rule.names, problem=str(error))
+    holder = "" if lease is None else lease.room
+    if lease is not None and lease.released and lease.released_to:
+        holder = lease.released_to
+    return ObservedRooms(rule.room, rule.home, rule.names, holder, reports, drill)

@@ -1,0 +1,174 @@
+"""`sluiceway switch`: move a job to another room."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat, this_operator
+from sluiceway.cli.views.answers import print_document, raise_code, read_each, route_answers
+from sluiceway.cli.views.tables import printable
+from sluiceway.errors import SluicewayError, WrongUsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sluiceway.jobfile.compile.config import RouteConfig
+    from sluiceway.operate.switch import SwitchPlan
+
+app = typer.Typer()
+
+ToRoom = Annotated[str, typer.Option("--to", metavar="ROOM", help="Room that is to have the job.")]
+
+
+@app.command()
+def switch(  # noqa: PLR0913, PLR0917 - the command's options
+    job_file: JobFile,
+    to: ToRoom,
+    route: OnlyRoute = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="The other room is lost: do not wait for its driver.")
+    ] = False,
+    term: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--term",
+            metavar="[ROUTE=]TERM",
+            help="With --now: the term that may be replaced; repeatable.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also to a room that is not ready.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why, for the log; --now needs one.", show_default=False)
+    ] = "",
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it; without it only the plan is printed.")
+    ] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Print what a switch to another room would do, or do it.
+
+    When the room that has the job answers, its driver ends in order and releases each route to the
+    other room. When it is silent, an operator who knows that it is lost gives --now and the term.
+
+    $ sluiceway switch orders.yaml --to b
+    $ sluiceway switch orders.yaml --to b --execute
+    """
+    from sluiceway.cli.commands.run import parsed_terms  # noqa: PLC0415
+    from sluiceway.operate.switch import await_switch, request_switch  # noqa: PLC0415
+
+    if now and execute and not reason.strip():
+        raise WrongUsageError("--now confirms that a room is lost", hint="say why with --reason")
+    terms = parsed_terms(term or [], "--term")
+
+    def move(config: "RouteConfig") -> "tuple[SwitchPlan, bool]":
+        plan = plan_of(config, to)
+        if plan.is_done:
+            return plan, True
+        named = terms.get(config.route, terms.get(""))
+        if not execute:
+            return plan, False
+        plan.refuse(now=now, term=named, force=force)
+        request_switch(plan, this_operator(), reason.strip(), now=now, force=force)
+        return plan, await_switch(plan, rows=False)
+
+    chosen = chosen_routes(job_file, route)
+    found = read_each(chosen, move, output)
+    if output.is_document:
+        print_document({"to": to, "routes": route_answers(chosen, found, _as_json)}, output)
+    else:
+        for config, one in zip(chosen, found, strict=True):
+            sys.stdout.write(_text(config.route, one, execute=execute))
+    raise_code(found, lambda one: 0 if one[1] or not execute else 1)
+
+
+def chosen_routes(job_file: "Path", route: str | None) -> "tuple[RouteConfig, ...]":
+    """Routes of the job, or the one that is named."""
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
+
+    routes = tuple(job_routes(load_checked_job(job_file).spec, WarningsOnDemand()))
+    return routes if route is None else (pick_route(routes, route),)
+
+
+def plan_of(config: "RouteConfig", to: str) -> "SwitchPlan":
+    """What a switch of a route would do."""
+    from sluiceway.audit.open_table import open_place, read_ledger  # noqa: PLC0415
+    from sluiceway.operate.switch import RoutePlace, plan_switch, room_rule_of  # noqa: PLC0415
+    from sluiceway.route.clients import open_source  # noqa: PLC0415
+
+    rule = room_rule_of(config, to)
+    table = open_place(config)
+    ledger = read_ledger(table)
+    place = RoutePlace(config, rule, table.storage, table.layout, ledger.log, ledger.fold)
+    source = open_source(config)
+    try:
+        return plan_switch(place, to, source)
+    finally:
+        source.close()
+
+
+def plan_as_json(plan: "SwitchPlan") -> dict[str, Any]:
+    """The plan for programs."""
+    standby = plan.standby
+    return {
+        "holder": plan.place.holder or None,
+        "term": plan.place.fold.term,
+        "holder_answers": plan.holder_lives,
+        "standby_ready": standby is not None and standby.ready,
+        "standby_reasons": ["no driver reports"] if standby is None else list(standby.reasons),
+        "positions": [
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "end": each.end,
+                "position": each.end,
+                "proof": "same log",
+                "lag_rows": each.lag_rows,
+            }
+            for each in plan.positions
+        ],
+    }
+
+
+def plan_lines(route: str, plan: "SwitchPlan") -> list[str]:
+    """The plan for a person."""
+    holder, standby = plan.place.holder or "none", plan.standby
+    answers = "answers" if plan.holder_lives else "is silent"
+    if standby is None:
+        ready = "no driver reports"
+    else:
+        ready = "ready" if standby.ready else f"not ready: {'; '.join(standby.reasons)}"
+    lines = [
+        f"{route}: room {holder} has it, term {plan.place.fold.term}, and {answers}",
+        f"  room {plan.to}: {printable(ready)}",
+    ]
+    for each in plan.positions:
+        lag = "not known" if each.lag_rows is None else f"{each.lag_rows:,} rows"
+        where = f"{each.partition.topic}/{each.partition.partition}"
+        lines.append(f"  {where} continues at {each.end} (same log), lag {lag}")
+    return lines
+
+
+def _as_json(found: "tuple[SwitchPlan, bool]") -> dict[str, Any]:
+    plan, done = found
+    return {**plan_as_json(plan), "done": done}
+
+
+def _text(route: str, found: "tuple[SwitchPlan, bool] | SluicewayError", *, execute: bool) -> str:
+    if isinstance(found, SluicewayError):
+        return f"{route}: NOT SWITCHED [{found.code}] {printable(str(found))}\n"
+    plan, done = found
+    if plan.is_done:
+        return f"{route}: room {plan.to} has it already\n"
+    lines = plan_lines(route, plan)
+    if not execute:
+        lines.append("  nothing was changed; repeat it with --execute to do it")
+    elif done:
+        lines.append(f"  done: room {plan.to} has it, term {plan.place.fold.term}")
+    else:
+        lines.append(f"  asked for, and room {plan.to} has not taken it in time; see `status`")
+    return "\n".join([*lines, ""])

@@ -1,0 +1,139 @@
+"""A job file as one of its rooms sees it: the room's connections over the file's own."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from sluiceway.jobfile import document
+from sluiceway.jobfile.blocks.rooms import RoomsSpec
+from sluiceway.jobfile.blocks.routes import laid_over
+from sluiceway.jobfile.blocks.values import is_secret_key
+from sluiceway.jobfile.document import Entry, Mapping, Node, Scalar
+from sluiceway.jobfile.problems import JobFileProblem, Mark, quoted
+
+ROOMS = "rooms"
+ROOM_VARIABLE = "SLUICEWAY_ROOM"
+"""A machine's room, for commands without `--room`."""
+
+_CONNECTIONS = "connections"
+_DIGEST_DIGITS = 16
+_LEAST_ROOMS = 2
+ROOM_NAME = re.compile(r"(?!all$)[a-z0-9][a-z0-9_-]{0,31}")
+ROOM_NAME_EXPECTED = "1 to 32 of a-z, 0-9, `_`, `-`, and not `all`"
+_SETTINGS = frozenset(
+    {*(info.alias or name for name, info in RoomsSpec.model_fields.items()), *RoomsSpec.LATER}
+)
+
+
+def rooms_of(root: Node | None) -> dict[str, Entry]:
+    """The rooms that a file names, each with its entry; empty without the block."""
+    block = _rooms_block(root)
+    if block is None:
+        return {}
+    return {
+        entry.key: entry
+        for entry in block.entries
+        if entry.key not in _SETTINGS and isinstance(entry.value, Mapping)
+    }
+
+
+def rooms_mark(root: Node | None) -> Mark | None:
+    """Where the block `rooms` begins; None for a file without it."""
+    entry = _entry(root, ROOMS)
+    return None if entry is None else entry.mark
+
+
+def home_of(root: Node | None) -> str:
+    """The home room as it is written; empty where there is none."""
+    entry = _entry(_rooms_block(root), "home")
+    value = entry.value if entry is not None else None
+    return str(value.value) if isinstance(value, Scalar) else ""
+
+
+def room_problems(root: Node | None) -> Iterator[JobFileProblem]:
+    """Problems of the rooms' names. Called once per load of a file with the block."""
+    entry, rooms = _entry(root, ROOMS), rooms_of(root)
+    if entry is None or not isinstance(entry.value, Mapping):
+        return
+    for name, room in rooms.items():
+        if ROOM_NAME.fullmatch(name) is None:
+            text = f"expected {ROOM_NAME_EXPECTED}, got {quoted(name)}"
+            yield JobFileProblem(room.mark, text, "rename the room")
+    if len(rooms) < _LEAST_ROOMS:
+        text = f"expected two rooms or more, got {len(rooms)}"
+        yield JobFileProblem(entry.mark, text, "write each as `NAME: {connections: {...}}`")
+    home = _entry(entry.value, "home")
+    if home is not None and home_of(root) not in rooms and len(rooms) >= _LEAST_ROOMS:
+        text = f"expected one of the rooms {', '.join(rooms)}, got {quoted(home_of(root))}"
+        yield JobFileProblem(home.value.mark, text, "correct it, or add the room")
+
+
+def lay_room(root: Mapping, room: str) -> Mapping:
+    """Lay a room's connections over those of the file. Called before references are read.
+
+    Only the room's own references are read later: what other rooms have is left out.
+
+    Args:
+        root: The whole file, as written.
+        room: One of `rooms_of`; any other text lays nothing over.
+    """
+    rooms = rooms_of(root)
+    if not rooms:
+        return root
+    own = rooms[room].value if room in rooms else None
+    entries = [_without_rooms(entry, rooms) for entry in root.entries]
+    laid = Mapping(tuple(entries), root.mark)
+    given = _entry(own, _CONNECTIONS)
+    if given is None or not isinstance(given.value, Mapping):
+        return laid
+    return laid_over(laid, Mapping((given,), root.mark))
+
+
+def _without_rooms(entry: Entry, rooms: dict[str, Entry]) -> Entry:
+    if entry.key != ROOMS or not isinstance(entry.value, Mapping):
+        return entry
+    kept = tuple(
+        _without_connections(each) if each.key in rooms else each for each in entry.value.entries
+    )
+    return Entry(entry.key, entry.mark, Mapping(kept, entry.value.mark))
+
+
+def _without_connections(entry: Entry) -> Entry:
+    kept = entry.value.entries if isinstance(entry.value, Mapping) else ()
+    rest = tuple(each for each in kept if not _is_connections(each))
+    return Entry(entry.key, entry.mark, Mapping(rest, entry.value.mark))
+
+
+def _is_connections(entry: Entry) -> bool:
+    return entry.key == _CONNECTIONS and isinstance(entry.value, Mapping)
+
+
+def file_digest(root: Mapping) -> str:
+    """Digest of a job file without `rooms` and secrets: equal files of two rooms have it in common.
+
+    Args:
+        root: The whole file, as written: references stay as they are.
+    """
+    kept = Mapping(tuple(entry for entry in root.entries if entry.key != ROOMS), root.mark)
+    text = json.dumps(_plain(kept), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
+
+
+def _plain(node: Node) -> Any:
+    if isinstance(node, Mapping):
+        return {e.key: _plain(e.value) for e in node.entries if not is_secret_key(e.key)}
+    if isinstance(node, document.Sequence):
+        return [_plain(item) for item in node.items]
+    return node.value
+
+
+def _rooms_block(root: Node | None) -> Mapping | None:
+    entry = _entry(root, ROOMS)
+    return entry.value if entry is not None and isinstance(entry.value, Mapping) else None
+
+
+def _entry(node: Node | None, key: str) -> Entry | None:
+    entries = node.entries if isinstance(node, Mapping) else ()
+    return next((entry for entry in entries if entry.key == key), None)

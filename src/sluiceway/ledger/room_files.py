@@ -1,0 +1,160 @@
+"""What the rooms of a job say to each other in a route's folder `rooms`. Advice, never truth.
+
+The log decides who has the route. A lost or torn file costs a wait or a question to an operator.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import StrictJsonError, decode, encode
+
+REPORT_EVERY_S = 10.0
+SILENT_AFTER_S = 60.0
+"""A room whose counter stood still for so long, by the reader's clock, is silent."""
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclass(frozen=True, slots=True)
+class RoomReport:
+    """What the driver of a room says of itself, in `rooms/<room>.json`.
+
+    Attributes:
+        counter: Rises with each report: a reader sees by it that the room lives.
+        digest: Of the driver's job file, without `rooms` and secrets.
+        holds: Whether it has the route; else it is a standby.
+        ready: Whether it could take over now.
+        reasons: Why it could not; empty when it is ready.
+        waiting_rows: Rows in the logs that are not committed; None when that is not known.
+        term: Latest term of the log that it has seen.
+        reported_ms: When, by the room's own clock; for people.
+        auto_term: Last term that this room has taken without an operator; 0 for none.
+        compare_owed: Whether the catalog is still to be compared with the whole fold.
+        confirm_term: Term that an operator has to confirm to be replaced by this room; 0 for none.
+        notices: What is wrong with the rooms themselves, such as copies in one room only.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset(
+        {"auto_term", "compare_owed", "confirm_term", "notices"}
+    )
+    room: str
+    counter: int
+    driver: str
+    host: str
+    pid: int
+    digest: str
+    holds: bool
+    ready: bool
+    reasons: tuple[str, ...]
+    waiting_rows: int | None
+    term: int
+    reported_ms: int
+    auto_term: int = 0
+    compare_owed: bool = False
+    confirm_term: int = 0
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchRequest:
+    """What an operator asks for, in `rooms/_switch.json`.
+
+    Attributes:
+        id: Uuid of the request.
+        to: The room that is to have the route.
+        term: The term that may be replaced: a later one makes the request void.
+        now: Whether the room may fence although the driver of the term has not released its lease.
+        force: Whether it may although it is not ready.
+        requested_ms: When, by the operator's clock; for people.
+    """
+
+    id: str
+    to: str
+    term: int
+    operator: str
+    reason: str
+    now: bool
+    force: bool
+    requested_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrillResult:
+    """The last drill of a route, in `rooms/_drill.json`. Times are milliseconds since 1970.
+
+    Attributes:
+        came_from: Room that had the route before.
+        to: Room that has it since.
+        ended_ms: When the new room had committed.
+        seconds: From the request to the first record after the new room's fence.
+        rows_before: Rows of the ledger when the drill began, and `rows_after` when it ended.
+        ok: Whether the new room has the route, and no row is missing.
+    """
+
+    came_from: str
+    to: str
+    ended_ms: int
+    seconds: float
+    rows_before: int
+    rows_after: int
+    ok: bool
+
+
+def read_advice(storage: Storage, path: str, kind: type[_Kind]) -> _Kind | None:
+    """A file of the folder; None when it is absent, torn or of another version.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    raw = storage.read(path)
+    try:
+        return None if raw is None else decode(raw, kind)
+    except StrictJsonError:
+        return None
+
+
+def write_advice(
+    storage: Storage,
+    layout: LedgerLayout,
+    path: str,
+    content: RoomReport | SwitchRequest | DrillResult,
+) -> None:
+    """Replace a file of the folder.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    storage.make_folders(layout.rooms)
+    storage.overwrite(path, encode(content))
+
+
+def read_reports(
+    storage: Storage, layout: LedgerLayout, rooms: Iterable[str]
+) -> dict[str, RoomReport]:
+    """Reports of these rooms, as far as there are any.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    found = {room: read_advice(storage, layout.room(room), RoomReport) for room in rooms}
+    return {room: report for room, report in found.items() if report is not None}
+
+
+class Liveness:
+    """Which rooms live, by counters that rise and by the reader's own clock."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, tuple[tuple[str, int], float, bool]] = {}
+
+    def update(self, report: RoomReport) -> bool:
+        """Take in a report; whether its counter has risen since an earlier one, not long ago."""
+        mark, now = (report.driver, report.counter), time.monotonic()
+        before, since, rose = self._marks.get(report.room, (mark, now, False))
+        if mark != before:
+            since, rose = now, True
+        self._marks[report.room] = (mark, since, rose)
+        return rose and now - since < SILENT_AFTER_S

@@ -1,0 +1,277 @@
+"""Moving a route to another room: what a switch would do, its request, and a timed drill."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from sluiceway.errors import RequestRefusedError, SluicewayError, WrongUsageError
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.room_rule import RoomRule
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import RecordType
+from sluiceway.ledger.room_files import (
+    REPORT_EVERY_S,
+    DrillResult,
+    Liveness,
+    RoomReport,
+    SwitchRequest,
+    read_advice,
+    write_advice,
+)
+from sluiceway.operate.short_driver import Heartbeat
+from sluiceway.schedule.source_view import read_source_view
+from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.storage.contract import Storage
+
+_POLL_S = 0.2
+SWITCH_WITHIN_S: Final = 120.0
+"""How long `switch --execute` and `drill` wait for the other room."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPosition:
+    """Where a source partition continues in the other room: at its committed end, the same log.
+
+    Attributes:
+        lag_rows: Rows from there to the log's end; None when no leader answers from here.
+    """
+
+    partition: SourcePartition
+    end: int
+    lag_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePlace:
+    """Where a route's ledger is, as a command sees it.
+
+    Attributes:
+        fold: Up to the tail when it was read.
+    """
+
+    config: RouteConfig
+    rule: RoomRule
+    storage: Storage
+    layout: LedgerLayout
+    log: LedgerLog
+    fold: Fold
+
+    @property
+    def holder(self) -> str:
+        """Room that has the route; empty before its first driver."""
+        fence = self.fold.fence
+        return "" if fence is None else fence.site or self.rule.home
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPlan:
+    """What a switch would do.
+
+    Attributes:
+        place: The route.
+        to: Room that is to have it.
+        holder_lives: Whether the driver of the room that has it answers.
+        standby: Report of the other room's driver; None without one that lives.
+        positions: Where each source partition continues.
+    """
+
+    place: RoutePlace
+    to: str
+    holder_lives: bool
+    standby: RoomReport | None
+    positions: tuple[MovedPosition, ...]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the room has the route already."""
+        return self.place.holder == self.to
+
+    def refuse(self, *, now: bool, term: int | None, force: bool) -> None:
+        """Pass when the switch can be asked for as the operator says.
+
+        Args:
+            now: Whether the room is to fence although the other one has not released its lease.
+            term: The term that the operator names.
+            force: Whether the room is to fence although it is not ready.
+
+        Raises:
+            RequestRefusedError: It cannot; says what helps.
+        """
+        holder, latest = self.place.holder, self.place.fold.term
+        named = f"sluiceway switch JOB --to {self.to} --now --term {latest} --reason WHY --execute"
+        if self.standby is None:
+            raise self._refused(
+                f"no driver of room {self.to} reports",
+                f"start one there: `sluiceway submit JOB --room {self.to}`",
+            )
+        if not now and not self.holder_lives:
+            raise self._refused(
+                f"room {holder} is silent, so nobody can release the route",
+                f"if room {holder} is lost, run `{named}`",
+            )
+        if now and self.holder_lives:
+            raise self._refused(
+                f"room {holder} answers", "leave out --now: its driver releases the route in order"
+            )
+        if now and term != latest:
+            said = "no term is named" if term is None else f"term {term} is not the latest"
+            raise self._refused(f"{said}; the latest is {latest}", f"run `{named}`")
+        if self.standby.reasons and not force:
+            raise self._refused(
+                f"room {self.to} is not ready: {'; '.join(self.standby.reasons)}",
+                "remove the cause, or add --force",
+            )
+
+    def _refused(self, message: str, hint: str) -> RequestRefusedError:
+        return RequestRefusedError(message, where=self.place.config.route, hint=hint)
+
+
+def room_rule_of(config: RouteConfig, to: str) -> RoomRule:
+    """The rooms of a route that is to move.
+
+    Raises:
+        WrongUsageError: The job has no rooms, or not this one.
+    """
+    rule = config.rooms
+    if rule is None:
+        raise WrongUsageError(
+            "the job has one place only", hint="add the block `rooms` to its file first"
+        )
+    if to not in rule.names:
+        raise WrongUsageError(
+            f"the job has no room `{to}`", hint=f"its rooms: {', '.join(rule.names)}"
+        )
+    return rule
+
+
+def plan_switch(place: RoutePlace, to: str, source: SourceClient) -> SwitchPlan:
+    """Find out what a switch would do. Changes nothing; waits until both rooms are known.
+
+    Args:
+        place: The route.
+        to: Room that is to have it.
+        source: Its source, as seen from here.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    holder, standby = _who_lives(place, to)
+    return SwitchPlan(place, to, holder, standby, _positions(place, source))
+
+
+def _who_lives(place: RoutePlace, to: str) -> tuple[bool, RoomReport | None]:
+    """Whether the holder's lease moves, and the other room's report if its counter rises."""
+    heart, liveness = Heartbeat(), Liveness()
+    first: Lease | None = None
+    holder_lives, standby = False, None
+    until = time.monotonic() + max(DEAD_AFTER_S, REPORT_EVERY_S + 2.0)
+    while time.monotonic() < until and not (holder_lives and standby):
+        lease = read_lease(place.storage, place.layout.lease)
+        first = first or lease
+        if lease is None or not heart.heard(lease):
+            holder_known = True
+        else:
+            holder_lives = holder_lives or lease != first
+            holder_known = holder_lives
+        report = read_advice(place.storage, place.layout.room(to), RoomReport)
+        if report is not None and liveness.update(report) and not report.holds:
+            standby = report
+        if standby is not None and holder_known:
+            break
+        time.sleep(_POLL_S)
+    return holder_lives, standby
+
+
+def _positions(place: RoutePlace, source: SourceClient) -> tuple[MovedPosition, ...]:
+    known = {key: each for key, each in place.fold.sources.items() if not each.retired}
+    try:
+        bounds = read_source_view(source, {topic for topic, _ in known}).bounds
+    except SluicewayError:
+        # The room that is asked about may be the only one that reaches the brokers.
+        bounds = {}
+    found = []
+    for (topic, partition), state in sorted(known.items(), key=str):
+        one = SourcePartition(topic, partition)
+        end = bounds[one].high_watermark if one in bounds else None
+        lag = None if end is None else max(0, end - state.end)
+        found.append(MovedPosition(one, state.end, lag))
+    return tuple(found)
+
+
+def request_switch(
+    plan: SwitchPlan, operator: str, reason: str, *, now: bool, force: bool
+) -> SwitchRequest:
+    """Put the request, which the driver of either room carries out.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    place = plan.place
+    requested_ms = time.time_ns() // 1_000_000
+    asked = SwitchRequest(
+        uuid4().hex, plan.to, place.fold.term, operator, reason, now, force, requested_ms
+    )
+    write_advice(place.storage, place.layout, place.layout.switch, asked)
+    return asked
+
+
+def await_switch(
+    plan: SwitchPlan, *, rows: bool, stopped: Callable[[], bool] = lambda: False
+) -> bool:
+    """Wait until the other room has the route, and has committed where rows wait.
+
+    Args:
+        plan: The switch that was asked for.
+        rows: Whether to wait for a commit of rows too, if any waited when it was planned.
+        stopped: Whether to give up.
+
+    Returns:
+        Whether it has, in time.
+
+    Raises:
+        LedgerCorruptError: The log is damaged.
+        StorageUnavailableError: The store failed.
+    """
+    place, until = plan.place, time.monotonic() + SWITCH_WITHIN_S
+    fenced = committed = False
+    waiting = rows and any(each.lag_rows for each in plan.positions)
+    while time.monotonic() < until and not stopped():
+        for record in place.log.advance(place.fold):
+            if record.type is RecordType.FENCE:
+                fenced = place.holder == plan.to
+            committed = committed or (fenced and record.type is RecordType.DATA)
+        if fenced and (committed or not waiting):
+            return True
+        time.sleep(_POLL_S)
+    return False
+
+
+def run_drill(plan: SwitchPlan, operator: str) -> DrillResult:
+    """Switch a route in order, and time it. Called after `SwitchPlan.refuse`.
+
+    Raises:
+        SluicewayError: As in `request_switch` and `await_switch`.
+    """
+    place = plan.place
+    came_from, rows_before = place.holder, int(place.fold.counts.read)
+    began = time.monotonic()
+    request_switch(plan, operator, "drill", now=False, force=False)
+    moved = await_switch(plan, rows=True)
+    seconds = time.monotonic() - began
+    rows_after = int(place.fold.counts.read)
+    result = DrillResult(
+        came_from=came_from,
+        to=plan.to,
+        ended_ms=time.time_ns() // 1_000_000,
+        seconds=round(seconds, 3),
+        rows_before=rows_before,
+        rows_after=rows_after,
+        ok=moved and rows_after >= rows_before,
+    )
+    write_advice(place.storage, place.layout, place.layout.drill, result)
+    return result

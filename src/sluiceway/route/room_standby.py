@@ -1,0 +1,389 @@
+"""When a driver of a job with rooms may fence: readiness, the wait, and who confirms.
+
+Safety rests on the log's next slot alone. This only keeps a room that cannot work, or that nobody
+asked, from taking the route.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sluiceway.errors import (
+    LeaseHeldError,
+    NeedsConfirmationError,
+    OffsetsLostError,
+    RoomNotReadyError,
+    SluicewayError,
+    StorageUnavailableError,
+)
+from sluiceway.host.process import own_identity
+from sluiceway.jobfile.compile.room_rule import RoomRule
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.lease import Lease, held_by, read_lease, wait_until_free
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.room_files import (
+    REPORT_EVERY_S,
+    RoomReport,
+    SwitchRequest,
+    read_advice,
+    write_advice,
+)
+from sluiceway.observe.log import Log
+from sluiceway.schedule.planner import readable_start
+from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
+from sluiceway.sources.contract import SourceClient
+
+AUTO_PAUSE_S: Final = 1800.0
+"""After a switch without an operator, the next one needs an operator for so long."""
+
+_WATCH_EVERY_S = 0.5
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyParts:
+    """What a standby asks before it takes over.
+
+    Attributes:
+        open_source: Makes a client of the source of its own.
+        topics: Topics of the route now.
+        slots: Number of task slots now.
+        driver: Id of the driver.
+    """
+
+    open_source: Callable[[], SourceClient]
+    topics: Callable[[], Sequence[str]]
+    slots: Callable[[], int]
+    driver: str
+    log: Log
+
+
+class StillLease:
+    """How long a lease has stood still, by the reader's own monotonic clock.
+
+    The clock runs only while the store answers: after an outage the time counts from its end.
+    """
+
+    def __init__(self) -> None:
+        self._lease: Lease | None = None
+        self._since: float | None = None
+
+    def still_s(self, lease: Lease | None) -> float:
+        """Take in the lease as it is now; seconds since it last changed."""
+        now = time.monotonic()
+        if self._since is None or lease != self._lease:
+            self._lease, self._since = lease, now
+        return now - self._since
+
+    def moved(self, lease: Lease | None) -> bool:
+        """Whether the lease is another one than at the last look; false at the first look."""
+        return self._since is not None and lease != self._lease
+
+    def reset(self) -> None:
+        """The store did not answer: what stood still before says nothing."""
+        self._lease = self._since = None
+
+
+class StandbyRoom:
+    """Decides for one route when this room's driver may fence. Lives as long as its session.
+
+    Args:
+        rule: The rooms.
+        parts: What it asks.
+
+    Attributes:
+        report: What it reported last.
+    """
+
+    def __init__(self, rule: RoomRule, parts: StandbyParts) -> None:
+        self.rule = rule
+        self._parts = parts
+        self._source: SourceClient | None = None
+        self._fold: Fold | None = None
+        self._ledger: LedgerLog | None = None
+        self._watch = StillLease()
+        self._reported_at = float("-inf")
+        self.report: RoomReport | None = None
+        self._terms: dict[int, float] = {}
+        self._confirm_term = 0
+
+    def wait_until_ours(self, ledger: LedgerLog, sleep: Callable[[float], None]) -> Lease | None:
+        """Return when this driver may fence. Called once a START, before the fence.
+
+        Args:
+            ledger: Read side of the route's log.
+            sleep: Interruptible pause.
+
+        Returns:
+            The lease as it was seen last; None when there is none.
+
+        Raises:
+            LeaseHeldError: Another driver lives, or another room is to begin.
+            NeedsConfirmationError: The other room is silent, and nobody has confirmed the switch.
+            RoomNotReadyError: This room would take over, but is not ready.
+            StorageUnavailableError: The store failed; the wait begins again.
+        """
+        self._ledger = ledger
+        try:
+            self._report_if_due(ledger)
+            self._confirm_term = 0
+            return self._wait(ledger, sleep)
+        except StorageUnavailableError:
+            self._watch.reset()
+            raise
+
+    def report_failure(self, error: SluicewayError) -> None:
+        """Say that this room is not ready, because its START failed before it could wait."""
+        if self._ledger is not None and self._is_due():
+            self._write(self._ledger, (f"{error.code} {error.message}",), None)
+
+    def close(self) -> None:
+        """Close the client of the source."""
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+    def _wait(self, ledger: LedgerLog, sleep: Callable[[float], None]) -> Lease | None:
+        while True:
+            lease = read_lease(ledger.storage, ledger.layout.lease)
+            asked = self._confirmation(ledger, lease)
+            if asked is not None:
+                return self._take(ledger, lease, force=asked.force, auto=False)
+            if lease is not None and lease.released and lease.released_to == self.rule.room:
+                return self._take(ledger, lease, force=False, auto=False)
+            holder = self._holder(ledger, lease)
+            if holder == self.rule.room:
+                return wait_until_free(ledger.storage, ledger.layout.lease, sleep=sleep)
+            if not holder:
+                return self._begin(lease)
+            if self._stands_still(ledger, lease):
+                self._refuse_unconfirmed(lease, holder)
+                return self._take(ledger, lease, force=False, auto=True)
+            sleep(_WATCH_EVERY_S)
+
+    def _begin(self, lease: Lease | None) -> Lease | None:
+        """No driver has ever had the route: the home room begins."""
+        if self.rule.room == self.rule.home:
+            return lease
+        raise LeaseHeldError(
+            f"no driver has begun this route, and its home is room {self.rule.home}",
+            hint="start the job there first; this driver is a standby",
+        )
+
+    def _holder(self, ledger: LedgerLog, lease: Lease | None) -> str:
+        """Room that has the route, or had it last; empty when none ever had."""
+        if lease is not None and lease.room:
+            # Released to a room, it is that room's: the driver that has released it does not fence.
+            return lease.released_to or lease.room
+        fence = self._advanced(ledger).fence
+        # A ledger from before the job had rooms is the home room's.
+        return "" if fence is None else fence.site or self.rule.home
+
+    def _stands_still(self, ledger: LedgerLog, lease: Lease | None) -> bool:
+        """Whether the lease has not changed for long enough.
+
+        Raises:
+            LeaseHeldError: It has changed: its driver lives.
+        """
+        moved = self._watch.moved(lease)
+        still_s = self._watch.still_s(lease)
+        if moved and lease is not None and not lease.released:
+            raise held_by(lease, ledger.layout.lease)
+        return still_s >= self.rule.after_s
+
+    def _refuse_unconfirmed(self, lease: Lease | None, holder: str) -> None:
+        why = ""
+        if not self.rule.auto:
+            why = "`switch: ask` has an operator confirm that"
+        elif self._switched_lately():
+            why = "rooms were switched without an operator less than 30 minutes ago"
+        if not why:
+            return
+        term, to = self._latest_term(lease), self.rule.room
+        self._confirm_term = term
+        command = f"sluiceway switch JOB --to {to} --now --term {term} --reason WHY --execute"
+        raise NeedsConfirmationError(
+            f"room {holder} is silent for {self.rule.after_s:.0f} s, and room {self.rule.room} "
+            f"could take over from term {term}; {why}",
+            hint=f"if room {holder} is lost, run `{command}`",
+        ).with_report(
+            {"silent_room": holder, "term": term},
+            (command,),
+        )
+
+    def _latest_term(self, lease: Lease | None) -> int:
+        known = 0 if self._fold is None else self._fold.term
+        return max(known, 0 if lease is None else lease.term)
+
+    def _switched_lately(self) -> bool:
+        """Whether a room took the present term by itself, and this driver saw that lately."""
+        ledger, fold = self._ledger, self._fold
+        if ledger is None or fold is None:
+            return True
+        reports = (
+            read_advice(ledger.storage, ledger.layout.room(name), RoomReport)
+            for name in self.rule.names
+        )
+        taken = max((each.auto_term for each in reports if each is not None), default=0)
+        if not taken:
+            return False
+        since = self._terms.setdefault(taken, time.monotonic())
+        return time.monotonic() - since < AUTO_PAUSE_S
+
+    def _confirmation(self, ledger: LedgerLog, lease: Lease | None) -> SwitchRequest | None:
+        """The operator's request that this room takes over now, if it names the latest term."""
+        asked = read_advice(ledger.storage, ledger.layout.switch, SwitchRequest)
+        if asked is None or asked.to != self.rule.room or not asked.now:
+            return None
+        fold = self._advanced(ledger)
+        return asked if asked.term == max(fold.term, 0 if lease is None else lease.term) else None
+
+    def _take(
+        self, ledger: LedgerLog, lease: Lease | None, *, force: bool, auto: bool
+    ) -> Lease | None:
+        """Refuse while this room is not ready; else say in its report what the fence will mean."""
+        reasons, waiting = self._reasons(ledger)
+        if reasons and not force:
+            self._write(ledger, reasons, waiting)
+            raise RoomNotReadyError(
+                f"room {self.rule.room} is to take over and is not ready: {'; '.join(reasons)}",
+                hint="it takes over as soon as it is ready; `sluiceway switch JOB --to "
+                f"{self.rule.room} --now --force` has it take over at once",
+            )
+        self._write(ledger, reasons, waiting, auto=auto)
+        return lease
+
+    def mark_change(self, ledger: LedgerLog, fold: Fold) -> None:
+        """Keep that the catalog is to be compared with the whole fold, if the room changes.
+
+        Called right before each try at a fence: a driver that dies after it leaves the comparison
+        to the next one of its room. Also for a driver that replaces a term without any wait.
+
+        Raises:
+            StorageUnavailableError: The store failed; nothing was fenced.
+        """
+        self._ledger, fence = ledger, fold.fence
+        if fence is None or (fence.site or self.rule.home) == self.rule.room:
+            return
+        reasons = () if self.report is None else self.report.reasons
+        self._write(ledger, reasons, None, compare_owed=True)
+
+    # Readiness
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._reported_at >= REPORT_EVERY_S
+
+    def _report_if_due(self, ledger: LedgerLog) -> None:
+        if self._is_due():
+            reasons, waiting = self._reasons(ledger)
+            self._write(ledger, reasons, waiting)
+
+    def _reasons(self, ledger: LedgerLog) -> tuple[tuple[str, ...], int | None]:
+        """Why this room could not work now, and the rows that wait; the catalog has answered."""
+        found: list[str] = []
+        waiting = None
+        try:
+            if self._parts.slots() < 1:
+                found.append("no task slots are there")
+            fold = self._advanced(ledger)
+            topics = self._parts.topics()
+            view = read_source_view(self._client(), topics)
+            found += _silent_leaders(view)
+            found += (str(error) for error in view.missing.values())
+            lost, waiting = _positions(fold, view)
+            found += lost
+        except StorageUnavailableError:
+            raise
+        except SluicewayError as error:
+            found.append(f"{error.code} {error.message}")
+        return tuple(found[:_SHOWN]), waiting
+
+    def _client(self) -> SourceClient:
+        if self._source is None:
+            self._source = self._parts.open_source()
+        return self._source
+
+    def _advanced(self, ledger: LedgerLog) -> Fold:
+        """The fold up to the tail; kept, so that a takeover does not read the whole log."""
+        if self._fold is None:
+            self._fold = ledger.fold()
+        else:
+            ledger.advance(self._fold)
+        self._terms.setdefault(self._fold.term, time.monotonic())
+        return self._fold
+
+    def _write(
+        self,
+        ledger: LedgerLog,
+        reasons: tuple[str, ...],
+        waiting: int | None,
+        *,
+        auto: bool = False,
+        compare_owed: bool = False,
+    ) -> None:
+        """Write the report; `auto` when this room takes over and no operator has asked for it."""
+        storage, layout, rule = ledger.storage, ledger.layout, self.rule
+        before = self.report or read_advice(storage, layout.room(rule.room), RoomReport)
+        process, term = own_identity(), 0 if self._fold is None else self._fold.term
+        report = RoomReport(
+            room=rule.room,
+            counter=1 if before is None else before.counter + 1,
+            driver=self._parts.driver,
+            host=process.host,
+            pid=process.pid,
+            digest=rule.digest,
+            holds=False,
+            ready=not reasons,
+            reasons=reasons,
+            waiting_rows=waiting,
+            term=term,
+            reported_ms=time.time_ns() // 1_000_000,
+            auto_term=0 if before is None else before.auto_term,
+            compare_owed=before is not None and before.compare_owed,
+            confirm_term=self._confirm_term,
+        )
+        if auto:
+            report = replace(report, auto_term=term + 1)
+        if compare_owed:
+            report = replace(report, compare_owed=True)
+        write_advice(storage, layout, layout.room(rule.room), report)
+        self._log_change(report)
+        self.report, self._reported_at = report, time.monotonic()
+
+    def _log_change(self, report: RoomReport) -> None:
+        """Log when the room becomes ready or is no longer, and when job files differ."""
+        before = self.report
+        if before is None or before.ready != report.ready:
+            log = self._parts.log
+            if report.ready:
+                log.info("room_ready", waiting_rows=report.waiting_rows)
+            else:
+                log.warning("room_not_ready", reason="; ".join(report.reasons))
+
+
+def _silent_leaders(view: SourceView) -> list[str]:
+    found = [each.partition for partitions in view.by_topic.values() for each in partitions]
+    silent = [one for one in found if one not in view.bounds]
+    if not silent:
+        return []
+    named = ", ".join(f"{one.topic}/{one.partition}" for one in silent[:3])
+    return [f"no leader answers for {len(silent)} of {len(found)} source partitions: {named}"]
+
+
+def _positions(fold: Fold, view: SourceView) -> tuple[list[str], int]:
+    """Source partitions that could not continue at their committed ends, and rows that wait."""
+    lost, waiting = [], 0
+    for one, bounds in view.bounds.items():
+        known = fold.sources.get((one.topic, one.partition))
+        if known is None or known.retired:
+            continue
+        try:
+            start = readable_start(fold, one, bounds)
+        except OffsetsLostError as error:
+            lost.append(f"{one.topic}/{one.partition}: {error.message}")
+        else:
+            waiting += max(0, bounds.high_watermark - start)
+        if not is_same_log(one, known, view):
+            lost.append(f"{one.topic} is another topic from here than in the ledger")
+    return lost, waiting

@@ -1,0 +1,49 @@
+"""Drills of jobs in two rooms; the last line of output is JSON.
+
+python -m rooms --case stretched --drills 20
+
+Rooms are network namespaces, which take root, iproute2 and iptables. A room is killed, stopped or
+cut in turn, at a random moment under load.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from rooms.drills import StretchedDrills
+from rooms.stretched import stretched_cluster
+from tools.far_host import NoFarHostError
+from tools.lab_fixture import shared_lab
+
+_MOST_S = 60.0
+
+
+def main() -> int:
+    """Run what the arguments say; 0 when every row is in the table once, in time."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=("stretched",), default="stretched")
+    parser.add_argument("--drills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="sluiceway-rooms-") as scratch:
+        folder = Path(scratch)
+        try:
+            with (
+                shared_lab(folder / "lab") as lab,
+                stretched_cluster(lab, folder / "brokers") as cluster,
+            ):
+                drills = StretchedDrills(cluster, lab, folder, arguments.seed)
+                results = drills.play(arguments.drills).as_json(arguments.case)
+        except NoFarHostError as error:
+            print(f"not run: {error}", file=sys.stderr)
+            return 2
+    print(json.dumps(results))
+    wrong = ("lost", "doubled", "zombie_commits", "early_ready")
+    late = float(str(results["rto_p95_s"])) > _MOST_S
+    return int(late or any(results[name] for name in wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

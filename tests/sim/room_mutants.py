@@ -1,0 +1,18 @@
+"""Wrong variants of rooms: a standby that does not ask, a catalog that is believed."""
+
+from sluiceway.ledger.driver_term import OwnedLedger
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.route.room_standby import StandbyRoom
+from sluiceway.route.rooms import RouteRooms
+
+
+def never_asked(room: StandbyRoom, ledger: LedgerLog) -> tuple[tuple[str, ...], int]:
+    """A standby takes over whatever answers it."""
+    room._advanced(ledger)
+    return (), 0
+
+
+def catalog_believed(rooms: RouteRooms, owned: OwnedLedger) -> bool:
+    """After a change of room the catalog gets only what records above `effects_through` ask for."""
+    del rooms, owned
+    return False

@@ -1,0 +1,119 @@
+"""The block `rooms`: one job file for all rooms, as one of them sees it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from sluiceway.errors import JobFileError, NotInThisVersionError
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.compile.room_rule import RoomRule
+from sluiceway.jobfile.document import Mapping as MappingNode
+from sluiceway.jobfile.document import read_document
+from sluiceway.jobfile.loader import LoadedJob, inspect_job
+from sluiceway.jobfile.problems import job_file_error
+from sluiceway.jobfile.room_overlay import file_digest
+
+JOB = """\
+version: 1
+name: orders
+connections:
+  main: {kafka: {bootstrap_servers: "k:9092"}}
+  hms: {metastore: {uri: "thrift://m:9083"}}
+source: {connection: main, topics: [orders]}
+format: {json: {}}
+table:
+  hive: {connection: hms, name: ods.orders}
+  columns: [{name: id, type: bigint}]
+  partition_by: []
+"""
+ROOMS = """\
+rooms:
+  home: a
+  after: 4s
+  a: {connections: {main: {kafka: {bootstrap_servers: "ka:9092"}}}}
+  b: {connections: {main: {kafka: {bootstrap_servers: "${env:B}"}}}}
+"""
+
+
+def load(text: str, room: str = "", environ: Mapping[str, str] | None = None) -> LoadedJob:
+    found = inspect_job(text.encode(), Path("orders.yaml"), environ or {}, room=room)
+    if found.job is None or found.problems:
+        raise job_file_error("orders.yaml", found.problems)
+    return found.job
+
+
+def digest(text: str) -> str:
+    root = read_document(text.encode()).root
+    assert isinstance(root, MappingNode)
+    return file_digest(root)
+
+
+def test_a_job_without_the_block_has_no_room() -> None:
+    (route,) = load(JOB).spec.routes
+    assert (route.room, route.file_digest, compile_route(route).rooms) == ("", "", None)
+
+
+def test_a_room_sees_its_own_connections_and_reads_its_own_references_only() -> None:
+    (home,) = load(JOB + ROOMS).spec.routes
+    assert home.kafka.bootstrap_servers == "ka:9092"
+    (other,) = load(JOB + ROOMS, "b", {"B": "kb:9092"}).spec.routes
+    assert other.kafka.bootstrap_servers == "kb:9092"
+    rule = RoomRule("b", "a", ("a", "b"), False, 4.0, 30.0, digest(JOB))  # noqa: FBT003
+    assert compile_route(other).rooms == rule
+    assert rule.others == ("a",)
+    with pytest.raises(JobFileError, match=r"orders.yaml:16:55: .* variable B, got nothing"):
+        load(JOB + ROOMS, "b")
+
+
+def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
+    login = 'properties: {sasl.password: "${env:P}"}'
+    with_secret = JOB.replace('servers: "k:9092"', f'servers: "k:9092", {login}')
+    assert digest(JOB) == digest(JOB + ROOMS)
+    other = with_secret.replace("env:P", "file:/p")
+    assert digest(with_secret) == digest(other)
+    assert digest(JOB) != digest(JOB.replace("id", "number"))
+
+
+@pytest.mark.parametrize(
+    ("rooms", "says"),
+    [
+        ("{home: c, a: {}, b: {}}", "12:15: expected one of the rooms a, b, got `c`"),
+        ("{home: a, a: {}}", "12:1: expected two rooms or more, got 1"),
+        ("{a: {}, b: {}}", "12:1: expected the key `home`, got none"),
+        ("{home: a, a: {}, all: {}}", "not `all`, got `all`; rename the room"),
+        ("{home: a, a: {}, B: {}}", "12:25: expected 1 to 32 of a-z"),
+        (
+            "{home: a, swich: auto, a: {}, b: {}}",
+            "12:18: unknown key `swich`; did you mean `switch`",
+        ),
+        ("{home: a, switch: maybe, a: {}, b: {}}", "expected `ask` or `auto`, got `maybe`"),
+        ("{home: a, after: 0s, a: {}, b: {}}", "expected a duration from 1s to 1h"),
+        ("{home: a, check_blocks: no, a: {}, b: {}}", "expected `wait`, `warn` or `off`"),
+        ("{home: a, a: {conections: {}}, b: {}}", "12:22: unknown key `conections`"),
+    ],
+)
+def test_wrong_rooms_are_refused_with_their_place(rooms: str, says: str) -> None:
+    with pytest.raises(JobFileError) as refused:
+        load(f"{JOB}rooms: {rooms}\n")
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "queue: mirrored",
+        "queue: linked",
+        "storage: copied",
+        "mirror: {origin: sw-origin}",
+        "writers: own",
+        "witness: {storage: s, path: p}",
+        "mirrored_first: true",
+        "after_loss: hold",
+        "c: {topics: {orders: a.orders}}",
+        "c: {location: /w}",
+    ],
+)
+def test_what_comes_later_is_refused_by_name(key: str) -> None:
+    with pytest.raises(NotInThisVersionError, match="is not in this version"):
+        load(f"{JOB}rooms: {{home: a, {key}, a: {{}}, b: {{}}}}\n")
