@@ -20,6 +20,9 @@ bench-slope: $(STAMP) #: Ours alone: CPU per record and records per second, betw
 bench-freshness: $(STAMP) #: From append to a readable row, 20,000 records/s, at 2 s and 0.5 s intervals
 	@$(BIN)/python -m bench.freshness --results bench/results/freshness.jsonl
 
+bench-chain-freshness: $(STAMP) #: As bench-freshness, of a second table that is filled from the first: RATE=2000
+	@$(BIN)/python -m bench.freshness --chain --rate $(or $(RATE),2000)
+
 bench-memory: $(STAMP) #: 20,000 records/s for half an hour: how the memory of the whole job grows
 	@$(BIN)/python -m bench.freshness --interval 2 --seconds 1800 --results bench/results/freshness.jsonl
 
@@ -85,6 +88,9 @@ bench-stores: $(STAMP) #: One job on local disk, HDFS and S3 in turn: CPU of a r
 	@SLUICEWAY_NATIVE=$(if $(filter 0,$(NATIVE)),0,1) $(BIN)/python -m bench.stores --rounds $(or $(ROUNDS),3) \
 	  --small $(or $(SMALL),500000) --large $(or $(LARGE),2500000) \
 	  --fresh-seconds $(or $(SECONDS),30) $(if $(KEEP),--keep)
+
+bench-sql: $(STAMP) #: SQL on a route: CPU a record over the same route without it, CPU of an epoch of ten rows: RECORDS=100000 ROUNDS=3
+	@PYTHONPATH=tests $(BIN)/python -m bench.sql --records $(or $(RECORDS),100000) --rounds $(or $(ROUNDS),3)
 
 bench-shapes: $(STAMP) #: Decoding alone, microseconds a record by format and shape, with and without the native module: RECORDS=4000 ROUNDS=3
 	@$(BIN)/python -m bench.shapes --records $(or $(RECORDS),4000) --rounds $(or $(ROUNDS),3)

@@ -85,7 +85,36 @@ class Elsewhere:
     files: Callable[[], Path]
 
 
-def measure(
+def chained(text: str, topic: str, table: str, folder: Path) -> str:
+    """The same job with a second route, which reads the table of the first into `<table>_refined`.
+
+    Args:
+        text: A job file of one route.
+        topic: Of that route.
+        table: Its name, without the database.
+        folder: Where both tables lie, by their names.
+    """
+    own = (
+        f"topics: [{topic}], ",
+        f"    name: bench.{table}\n",
+        f'    location: "{folder / table}"\n',
+    )
+    for part in own:
+        if text.count(part) != 1:
+            raise ValueError(f"the job file has no {part!r}")
+        text = text.replace(part, "")
+    place = '{{hive: {{name: bench.{name}, location: "{folder}"}}}}'
+    first = place.format(name=table, folder=folder / table)
+    refined = place.format(name=f"{table}_refined", folder=folder / f"{table}_refined")
+    return f"""\
+{text}
+routes:
+- {{topics: [{topic}], table: {first}}}
+- {{source: {{table: bench.{table}}}, table: {refined}}}
+"""
+
+
+def measure(  # noqa: PLR0913 - what one figure is of
     endpoints: LabEndpoints,
     folder: Path,
     *,
@@ -93,8 +122,9 @@ def measure(
     rate: int,
     seconds: float,
     elsewhere: Elsewhere | None = None,
+    chain: bool = False,
 ) -> Freshness:
-    """Run the job under load at one interval.
+    """Run the job under load at one interval; `chain` times the rows of a second table.
 
     Raises:
         WrongOutputError: The job failed, or rows are missing, doubled or other ones.
@@ -107,13 +137,19 @@ def measure(
         interval=f"{int(interval_s * 1000)}ms",
         connections=elsewhere.connections if elsewhere else "",
     )
-    location = elsewhere.location if elsewhere else str(local)
+    table = name.replace("-", "_")
+    if chain:
+        local = folder / name / f"{table}_refined"
+    location = str(folder / name / table) if chain else str(local)
+    if elsewhere:
+        location = elsewhere.location
     job = folder / name / "job.yaml"
-    job.write_text(
-        job_text(Workload(), endpoints, choices, topic=name, name=name, location=location)
-    )
+    text = job_text(Workload(), endpoints, choices, topic=name, name=name, location=location)
+    job.write_text(chained(text, name, table, folder / name) if chain else text)
     folders = elsewhere.folders if elsewhere else None
-    reader = Reader(endpoints.metastore_uri, "bench", name.replace("-", "_"), folders)
+    reader = Reader(
+        endpoints.metastore_uri, "bench", f"{table}_refined" if chain else table, folders
+    )
     with ExitStack() as running:
         load = start_load(running, endpoints.bootstrap_servers, name, rate)
         measurer, report = _start_job(running, job)
@@ -209,6 +245,7 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=60.0, help="timed at each interval")
     parser.add_argument("--interval", type=float, help="of the epochs, s; the default is 2 and 0.5")
+    parser.add_argument("--chain", action="store_true", help="time a table that is filled from it")
     parser.add_argument("--results", type=Path, help="add the line to this file")
     given = parser.parse_args()
     end_tidily()
@@ -226,6 +263,7 @@ def main() -> int:
                     interval_s=interval_s,
                     rate=given.rate,
                     seconds=given.seconds,
+                    chain=given.chain,
                 )
             except WrongOutputError as error:
                 print(f"no measurement: {error}", file=sys.stderr)

@@ -43,7 +43,7 @@ def lease_ahead(self: UpstreamLedger, place: int) -> int:
 def kept_whatever(self: TableReader) -> UpstreamLedger:
     """What an earlier task has read of the ledger is good for any split."""
     if self._upstream is None:
-        kept = reader._KEPT.pop(self._options.texts(), None)
+        kept = reader._KEPT.pop(self._options, None)
         if kept is not None:
             self._upstream = kept
             kept.read_on()

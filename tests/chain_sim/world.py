@@ -374,7 +374,7 @@ class World:
         """Rows may be lost only where the table let go of them before they were read."""
         known = follower.writer.fold.sources[TABLE.topic, TABLE.partition]
         read = set(self._rows())
-        lost = [row for row, slot in self._gone.items() if slot > known.seen_slot]
+        lost = [row for row, slot in self._gone.items() if slot > known.newest_slot]
         if not set(lost) - read:
             raise ViolationError(f"no row was let go of that the route had to read: {error}")
         self.halted = True

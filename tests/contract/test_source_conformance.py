@@ -1,6 +1,7 @@
-"""Kafka, as the registry opens it, against the suite for all sources."""
+"""Kafka, as the registry opens it, and a table, against the suite for all sources."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from sluiceway.sources.kafka.consumer_cache import process_cache
 from tools.kafka_consumers import CONSUMERS, choose_consumer
 from tools.kafka_under_test import KafkaUnderTest
 from tools.lab_fixture import TopicFactory
+from tools.table_under_test import TableUnderTest
 
 
 class TestKafkaSource(SourceConformance):
@@ -23,3 +25,9 @@ class TestKafkaSource(SourceConformance):
         choose_consumer(monkeypatch, request.param)
         yield KafkaUnderTest(bootstrap_servers, new_topic)
         process_cache().close()
+
+
+class TestTableSource(SourceConformance):
+    @pytest.fixture
+    def opened(self, tmp_path: Path) -> SourceUnderTest:
+        return TableUnderTest(tmp_path)

@@ -139,23 +139,16 @@ def test_sql_that_does_not_work_row_by_row_is_refused_at_its_place(
         assert "mode: recompute" in caught.value.hint
 
 
-def half(value: int | None) -> int | None:
-    """A user's function."""
-    if value == 4:
-        raise ValueError("four")
-    return None if value is None else value // 2
-
-
 def test_python_functions_run_and_a_row_that_they_refuse_is_dirty(
     sql_run: MakeRun, writer: TopicWriter
 ) -> None:
-    functions = f'  functions: {{half: {{python: "{__name__}:half", returns: bigint}}}}'
-    run, topic = sql_run("SELECT id, half(id) AS h FROM input", more=functions)
-    writer.write(topic, [order(n) for n in range(9)], partition=0)
+    functions = '  functions: {root: {python: "math:isqrt", returns: bigint}}'
+    run, topic = sql_run("SELECT id, root(id) AS r FROM input", more=functions)
+    writer.write(topic, [order(n) for n in (0, 1, 4, -4, 9)], partition=0)
     run.catch_up()
-    assert run.rows("id, h") == [(n, n // 2) for n in range(9) if n != 4]
+    assert run.rows("id, r") == [(0, 0), (1, 1), (4, 2), (9, 3)]
     (dirty,) = run.dirty('"offset", stage, message')
-    assert dirty[:2] == (4, "transform")
+    assert dirty[:2] == (3, "transform")
     run.assert_verified()
 
 
@@ -213,7 +206,7 @@ def test_driver_killed_between_landing_and_commit_loses_and_doubles_nothing(
     sql_run: MakeRun, writer: TopicWriter, tmp_path: Path
 ) -> None:
     run, topic = sql_run("SELECT id FROM input")
-    for number, point in enumerate(("sql.landed", "sql.done")):
+    for number, point in enumerate(("step.written", "step.prepared")):
         writer.write(topic, [order(n) for n in range(5 * number, 5 * number + 5)], partition=0)
         assert run_job_file(run.job.path, tmp_path / point, point) == -signal.SIGKILL
         assert (tmp_path / point / "hit").exists()

@@ -1,17 +1,23 @@
 """A table that one job fills is the source of another: exact after kills and compaction."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from matrix.drivers import driver_server
 from sluiceway.cli.app import run_command
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import TableMismatchError, TopicNotFoundError
+from sluiceway.jobfile.blocks.routes import default_route_name
 from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord, SwapRecord
 from sluiceway.ledger.records import DataRecord, RecordType
+from sluiceway.observe.failpoints import Action, FailpointSpec
 from sluiceway.observe.steps import Step
-from tools.job_files import JobFile, event
+from tools.job_files import JobFile, event, write_routes
+from tools.lab_fixture import TopicFactory
+from tools.raw_metastore import raw_client
 from tools.route_faults import Crash, CrashAt, NewRun, live
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
@@ -174,6 +180,75 @@ def test_commands_say_what_the_route_reads_and_what_its_hours_wait_for(
         code = run_command(command)
         printed = capsys.readouterr()
         assert (code, "Traceback" in printed.err) == (0, False), (command, printed)
+
+
+def test_one_job_with_both_routes_ends_when_both_tables_have_every_row(
+    new_topic: TopicFactory,
+    writer: TopicWriter,
+    tmp_path: Path,
+    bootstrap_servers: str,
+    metastore_uri: str,
+) -> None:
+    topic = new_topic(2)
+    for part in (0, 1):
+        writer.write(topic, [event(n) for n in range(part, 400, 2)], partition=part)
+    routes = f"""\
+  - {{source: {{table: ods.{topic}}}, table: ods.{topic}_refined}}
+  - {{topics: [{topic}], table: ods.{topic}}}
+"""
+    where = {"bootstrap_servers": bootstrap_servers, "metastore_uri": metastore_uri}
+    run = RouteRun(write_routes(tmp_path, routes, **where))
+    # The route that reads comes first: it is planned before there is a row.
+    run.catch_up()
+    for name in (topic, f"{topic}_refined"):
+        of = run.of(default_route_name(f"ods.{name}"))
+        assert of.rows("id") == [(n,) for n in range(400)]
+        of.assert_verified()
+
+
+def test_driver_of_a_route_that_reads_a_table_is_killed(
+    chain: Chain, writer: TopicWriter, tmp_path: Path
+) -> None:
+    raw, refined, topic = chain()
+    points = (
+        "step.pinned",
+        "step.planned",
+        "task.close",
+        "step.prepared",
+        "storage.put.link.reply",
+    )
+    with driver_server() as drivers:
+        for number, point in enumerate(points):
+            _fill(raw, writer, topic, range(10 * number, 10 * number + 10))
+            if number == 2:
+                assert run_command(["compact", str(raw.job.path), "dt=20261120"]) == 0
+            marks = tmp_path / point
+            marks.mkdir()
+            kill = FailpointSpec(point, Action.KILL, str(marks)).text()
+            job, log = refined.job.path, tmp_path / "driver.log"
+            driver = drivers.start(job, tmp_path, log, {"SLUICEWAY_FAILPOINTS": kill})
+            try:
+                assert driver.wait(120.0) in (-signal.SIGKILL, 0), driver.words()
+            finally:
+                driver.end()
+            assert (marks / "hit").exists() or point == "step.pinned", point
+    refined.catch_up()
+    assert refined.rows("id") == [(n,) for n in range(10 * len(points))]
+    refined.assert_verified()
+
+
+def test_table_that_was_dropped_stops_the_route_also_after_a_restart(
+    chain: Chain, writer: TopicWriter, metastore_uri: str
+) -> None:
+    raw, refined, topic = chain()
+    _fill(raw, writer, topic, range(3))
+    refined.catch_up()
+    database, _, name = raw.job.table.partition(".")
+    with raw_client(metastore_uri) as client:
+        client.drop_table(database, name, False)  # noqa: FBT003 - thrift has no names
+    with pytest.raises(TopicNotFoundError, match="the table that this route reads was dropped"):
+        refined.catch_up()
+    assert refined.rows("id") == [(n,) for n in range(3)]
 
 
 def test_column_that_the_table_does_not_have_is_named(chain: Chain, writer: TopicWriter) -> None:

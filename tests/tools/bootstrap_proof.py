@@ -34,7 +34,8 @@ _PATIENCE_S = 300.0
 _POINTS = (
     *(f"step.{name}" for name in ("fenced", "recovered", "pinned", "planned", "written")),
     *(f"step.{name}" for name in ("prepared", "committed", "published", "reported")),
-    *("storage.put.link", "storage.put.fsync", "storage.overwrite.rename", "storage.remove"),
+    *("storage.put.link.request", "storage.put.link.reply", "storage.put.fsync.reply"),
+    *("storage.overwrite.rename.reply", "storage.remove.request"),
 )
 
 

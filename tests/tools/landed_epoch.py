@@ -1,7 +1,6 @@
 """One epoch landed on this machine's disk, and what its SQL makes of it."""
 
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,8 @@ from sluiceway.worker.plan import TaskPlan, TaskResult
 from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
 from sluiceway.worker.write_behind import WriteBehind
 from tools.small_task import AT_NOON, made_batch, route_plan
+
+_READ_ROWS = 5000
 
 
 @dataclass
@@ -74,7 +75,7 @@ class _Config:
 def land_epoch(
     root: Path,
     decoded: Schema,
-    made: Schema,
+    made: Schema | None,
     rows: Sequence[dict[str, Any]],
     *,
     tasks: int = 2,
@@ -93,8 +94,9 @@ def land_epoch(
         asked = TaskPlan(plan, 1, task, (split,), 600.0, AT_NOON)
         writes = WriteBehind()
         pipeline = RowPipeline(asked, storage, writes.lane())
-        events = [json.loads(json.dumps(rows[number])) for number in numbers]
-        pipeline.write([made_batch(0, events, first=numbers.start)])
+        for begin in range(numbers.start, numbers.stop, _READ_ROWS):
+            read = rows[begin : min(begin + _READ_ROWS, numbers.stop)]
+            pipeline.write([made_batch(0, read, first=begin)])
         ends = [SplitEnd(numbers.stop, len(numbers), 0, None)]
         results.append(finished_result(asked, pipeline, ends, TaskTimes()))
         writes.close()

@@ -62,6 +62,10 @@ class RowsOnDisk:
         pq.write_table(pa.table(columns), half, row_group_size=3)
         half.rename(path)
 
+    def _numbers(self, path: Path) -> list[int]:
+        """Numbers of the rows of a file."""
+        return list(pq.read_table(path)["ts"].to_pylist())
+
     def merge(self, partition: str, size: int = 100) -> int:
         """Write a partition's rows to files of so many rows, as compaction does; the slot.
 
@@ -75,7 +79,7 @@ class RowsOnDisk:
         state = replace(writer.fold.partitions[partition])
         live = LiveFiles(self.table.log, [state]).of(state)
         old = [self.root / file.final for file in live]
-        rows = [row for path in old for row in pq.read_table(path)["ts"].to_pylist()]
+        rows = [row for path in old for row in self._numbers(path)]
         added = [
             FileRecord(
                 f"i{intent}-{body.uuid}/m{at}.parquet",

@@ -17,6 +17,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import PURGE, LaneDataRecord, LaneRange, LaneRecord
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import SwapRecord
 from sluiceway.ledger.records import EpochRecord, Record
 from sluiceway.types.log_key import SourceKey
 from sluiceway.types.strict_json import BigInt
@@ -104,13 +105,14 @@ class DirtyRows:
             for span in body.ranges:
                 self._mark(span.source, int(span.start), int(span.end), state)
         first = self.fold.first_fence
-        if first is None or not isinstance(body, EpochRecord):
+        if first is None or not isinstance(body, EpochRecord | SwapRecord):
             return
         lane = body.lane if isinstance(body, LaneDataRecord) else None
+        epoch, schema = (-1, "") if isinstance(body, SwapRecord) else (body.epoch, body.schema)
         for source, file in dirty_sources(first.ledger, record).items():
             states = np.zeros(int(file.rows), np.int8)
             self.files[str(source)] = DirtyFile(
-                source, body.epoch, record.term, body.schema, lane, file, states
+                source, epoch, record.term, schema, lane, file, states
             )
 
     def _mark(self, source: str, start: int, stop: int, state: DirtyState) -> None:

@@ -17,6 +17,7 @@ from sluiceway.errors import (
 from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.sources.contract import (
+    LEDGER_CLUSTER,
     Correction,
     DiscoveredPartition,
     HandOver,
@@ -27,7 +28,6 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 
-_LEDGER = "ledger"
 _CHECK_S = 30.0
 
 
@@ -46,6 +46,7 @@ class TableClient(SourceClient):
         self._upstream: UpstreamLedger | None = None
         self._next_check_s = 0.0
         self._leases: dict[str, ReaderLeaseKeeper] = {}
+        self._was_read = False
         self._lock = threading.Lock()
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
@@ -63,7 +64,7 @@ class TableClient(SourceClient):
             raise TopicNotFoundError("no such table is read", where=unknown)
         with self._lock:
             upstream = self._read_on(check=True)
-            identity, slot = SourceIdentity(_LEDGER, upstream.ledger), upstream.book.slot
+            identity, slot = SourceIdentity(LEDGER_CLUSTER, upstream.ledger), upstream.book.slot
         return (DiscoveredPartition(self._partition, identity, None, slot),)
 
     def list_topics(self) -> tuple[str, ...]:
@@ -139,6 +140,10 @@ class TableClient(SourceClient):
             except StorageUnavailableError as error:
                 raise _unavailable(error) from error
 
+    def expect(self, partitions: Mapping[SourcePartition, SourceIdentity]) -> None:
+        """See `SourceClient.expect`."""
+        self._was_read = self._was_read or self._partition in partitions
+
     def leave(self, group: str) -> None:
         """See `SourceClient.leave`: files wait for its lease no more."""
         with self._lock:
@@ -189,7 +194,7 @@ class TableClient(SourceClient):
         try:
             root = self._options.found_root()
         except TableNotFoundError as error:
-            if known is None:
+            if known is None and not self._was_read:
                 raise SourceUnavailableError(
                     "the table does not exist yet; it is looked for again",
                     where=self._options.topic,

@@ -89,10 +89,10 @@ class UpstreamOptions:
         """See that the table has what is read of it: a misspelt column would be null for ever.
 
         Raises:
-            TableMismatchError: It lacks a column.
+            TableMismatchError: It lacks a column, or is no table of files.
             MetastoreUnavailableError: Its catalog does not answer.
         """
-        if self.root or not self.columns:
+        if self.root:
             return
         held = column_names(self._table())
         missing = sorted(set(self.columns) - {name.lower() for name in held})

@@ -148,7 +148,7 @@ class TableReader(SplitReader):
     def close(self, *, reusable: bool) -> None:
         """Keep what was read of the ledger for the next task of this process."""
         if self._upstream is not None and reusable:
-            _keep(self._options.texts(), self._upstream)
+            _keep(self._options, self._upstream)
         self._upstream = None
 
     def _next(self, index: int, place: _Place) -> SourceBatch | None:
@@ -191,6 +191,15 @@ class TableReader(SplitReader):
         """Map the next rows to files; whether there are any."""
         if self._stop(place) <= place.at:
             self._read_ledger(place)
+        end = self._ledger().end
+        if place.at > end:
+            raise OffsetsLostError(
+                f"offset {place.at} is not there: the table has rows from "
+                f"{self._ledger().book.first} to {end}",
+                where=str(place.split.partition),
+                hint="was the table put back from a backup? Rows that were read are safe; this "
+                "route goes on when the table has come so far, or after `sluiceway offsets reset`",
+            )
         spans = self._spans(place)
         place.planned = max(min(self._stop(place), place.at + _PLANNED_ROWS), place.at)
         if place.planned > place.at:
@@ -217,7 +226,7 @@ class TableReader(SplitReader):
     def _ledger(self) -> UpstreamLedger:
         if self._upstream is None:
             start = min(place.at for place in self._places)
-            kept = _KEPT.pop(self._options.texts(), None)
+            kept = _KEPT.pop(self._options, None)
             if kept is None or kept.book.after > kept.slot_before(start) or not kept.is_same():
                 kept = UpstreamLedger(self._options.found_root(), self._options.stores, RowBook())
             self._upstream = kept
@@ -234,7 +243,7 @@ class TableReader(SplitReader):
             let_go = book.let_go(each.partition, each.life)
             if let_go is None:
                 left.append(each)
-            elif let_go.slot > place.split.seen_slot:
+            elif let_go.slot > place.split.newest_slot:
                 self._refuse(each, let_go, place.split)
         return book.spans(left)
 
@@ -357,11 +366,11 @@ class PrefixReader(SplitReader):
                 yield from file_batches(upstream, span, self._options.columns)
 
 
-_KEPT: OrderedDict[tuple[tuple[str, str], ...], UpstreamLedger] = OrderedDict()
+_KEPT: OrderedDict[UpstreamOptions, UpstreamLedger] = OrderedDict()
 """What the tasks of this process have read of ledgers, for the next ones."""
 
 
-def _keep(key: tuple[tuple[str, str], ...], upstream: UpstreamLedger) -> None:
+def _keep(key: UpstreamOptions, upstream: UpstreamLedger) -> None:
     _KEPT[key] = upstream
     while len(_KEPT) > _MOST_KEPT:
         _KEPT.popitem(last=False)

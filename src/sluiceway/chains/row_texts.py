@@ -1,5 +1,6 @@
 """Rows of a table as JSON, for dirty files: what `format: json` reads back as the same values."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,27 @@ def row_texts(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _readable(array: pa.Array) -> pa.Array:
-    if not pa.types.is_timestamp(array.type):
+    """The same with times as texts, however deep they lie."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        parts = [_readable(array.field(at)) for at in range(kind.num_fields)]
+        names = [kind.field(at).name for at in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(parts, names, mask=array.is_null()) if parts else array
+    if pa.types.is_list(kind):
+        values = _readable(array.values)
+        return pa.ListArray.from_arrays(_offsets(array), values)
+    if pa.types.is_map(kind):
+        keys, items = _readable(array.keys), _readable(array.items)
+        return pa.MapArray.from_arrays(_offsets(array), keys, items)
+    if not pa.types.is_timestamp(kind):
         return array
     utc = array.cast(pa.timestamp(array.type.unit))
     return pc.strftime(utc, "%Y-%m-%dT%H:%M:%SZ")
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Offsets of lists, null where the list is."""
+    if not array.null_count:
+        return array.offsets
+    gone = np.append(np.asarray(array.is_null()), values=False)
+    return pa.array(np.asarray(array.offsets), pa.int32(), mask=gone)

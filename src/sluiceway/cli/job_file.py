@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from sluiceway.cli.room_option import ALL_ROOMS, choose_room
 from sluiceway.cli.views.typed_commands import JOB_FILE
 from sluiceway.errors import JobFileError
+from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.columns import ColumnSpec
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.table import FROM_REGISTRY
@@ -148,14 +149,17 @@ def _read_columns(columns: tuple[object, ...]) -> ReadColumns:
 
 
 def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    for path, column in decoded_columns(data):
-        text = column.get("type")
+    written = [((*path, "type"), column.get("type")) for path, column in decoded_columns(data)]
+    functions = mapping(data, "transform", "functions")
+    for name in functions:
+        returns = mapping(functions, name).get("returns")
+        written.append((("transform", "functions", name, "returns"), returns))
+    for place, text in written:
         if not isinstance(text, str) or not text.strip():
             continue
         try:
             parse_hive_type(text)
         except ValueError as error:
-            place = (*path, "type")
             came = f"expected a Hive type, got {positions.came(place)}"
             yield JobFileProblem(positions.value(place), came, f"correct it: {error}")
 

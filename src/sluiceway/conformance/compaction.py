@@ -1,7 +1,7 @@
 """What every merging of a table's files must do: rows keep their order, file by file.
 
 Readers find a row by its number among the rows of its partition (`ledger.row_places`). A merging
-that orders rows anew gives each reader other rows than it has not read yet.
+that changes their order gives a reader rows that it has read, and hides others.
 """
 
 from abc import ABC, abstractmethod

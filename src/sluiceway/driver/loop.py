@@ -22,6 +22,7 @@ from sluiceway.driver.route_slot import (
     gave_way,
     knows_start,
     pause_after,
+    pin_sources,
 )
 from sluiceway.driver.status_board import StatusBoard, StatusFiles
 from sluiceway.driver.stop import StopSignal
@@ -47,7 +48,8 @@ from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.schedule.spread import SplitAssigner
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.schedule.task_packer import TaskPacker
-from sluiceway.sources.contract import SourceClient
+from sluiceway.sinks.table_options import TableOptions
+from sluiceway.sources.contract import TABLE_TOPIC, SourceClient
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.worker.plan import TaskPlan, TaskResult
 
@@ -510,6 +512,7 @@ class JobLoop:
             planned.pop(id(route_slot), None)  # Planned ahead: later puts took later numbers.
             if route_slot.work is not None or route_slot.state is not RouteState.RUNNING:
                 continue
+            fed = self._aim_again(route_slot)
             try:
                 epoch = route_slot.session.planner.plan(
                     views[route_slot.session.config.source], bounded=self._bounded
@@ -520,13 +523,30 @@ class JobLoop:
             route_slot.session.rooms.refused = None
             if epoch is not None:
                 planned[id(route_slot)] = epoch
-            elif route_slot.session.planner.caught_up:
+            elif route_slot.session.planner.caught_up and not fed:
                 route_slot.state = RouteState.CAUGHT_UP
         # Meanwhile a commit that others were planned upon may have failed.
         running = {
             id(route_slot) for route_slot in route_slots if route_slot.state is RouteState.RUNNING
         }
         return {key: epoch for key, epoch in planned.items() if key in running}
+
+    def _aim_again(self, route_slot: RouteSlot) -> bool:
+        """Whether a route of this job still fills the table that this one reads to its end."""
+        if not self._bounded:
+            return False
+        topics = route_slot.session.config.topics
+        done = (RouteState.CAUGHT_UP, RouteState.HALTED)
+        fed = any(
+            _table_topic(other.session.config.table) in topics
+            for other in self._route_slots
+            if other.state not in done
+        )
+        if fed or route_slot.fed:
+            # Also once after the other is through: its last rows count.
+            route_slot.session.planner.aim_again()
+        route_slot.fed = fed
+        return fed
 
     def _plan_ahead(self, route_slot: RouteSlot, view: SourceView) -> PlannedEpoch | None:
         """Plan an epoch from the end of the one before, while that is committed.
@@ -552,7 +572,7 @@ class JobLoop:
             return False
         if due is None and not route_slot.session.committer.is_record_due(view):
             return False
-        route_slot.work = self._pool.submit(partial(route_slot.session.pin, due, view))
+        route_slot.work = self._pool.submit(partial(pin_sources, route_slot.session, due, view))
         return True
 
     def _run_tasks(self, planned: dict[int, PlannedEpoch]) -> list[TaskResult] | None:
@@ -590,6 +610,11 @@ class JobLoop:
                     self._react(route_slot, error if alone else TaskDiedError(error.message))
             return None
         return answers
+
+
+def _table_topic(table: TableOptions) -> str:
+    """What stands for a topic where a route reads this table."""
+    return f"{TABLE_TOPIC}{table.database}.{table.table}".lower()
 
 
 def _bug(error: Exception) -> InvariantError:

@@ -18,10 +18,12 @@ from sluiceway.errors import (
 )
 from sluiceway.jobfile.blocks.start import EARLIEST
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.records import SourcesRecord
 from sluiceway.observe.log import Log
 from sluiceway.route.route_session import RouteSession
 from sluiceway.route.status import RouteState
 from sluiceway.schedule.planner import PlannedEpoch
+from sluiceway.schedule.source_view import SourceView
 from sluiceway.worker.plan import TaskResult
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class RouteSlot:
             outcome is known; None when planning has to wait.
         staged: An epoch with answers whose commit has not begun; None without one.
         topics: Topics of a pattern's route for when its work is done; None when nothing changed.
+        fed: Whether a route of the job has filled its table when it was last planned.
         next_try_ms: When a halted route is started again, ms since 1970; None when it never is.
     """
 
@@ -75,6 +78,7 @@ class RouteSlot:
     ahead: Fold | None = None
     staged: StagedEpoch | None = None
     topics: tuple[str, ...] | None = None
+    fed: bool = False
     next_try_ms: int | None = None
     _halts: int = 0
     _came_back: float | None = None
@@ -156,6 +160,17 @@ def gave_way(room: str) -> RequestRefusedError:
         f"room {room} takes over; a run with an end is no standby",
         hint="start the job there, or run it here without an end",
     )
+
+
+def pin_sources(session: RouteSession, record: SourcesRecord | None, view: SourceView) -> None:
+    """As `EpochCommitter.pin`; a session that was handed over is left, to start again.
+
+    Raises:
+        FencedError: Another driver has taken over.
+    """
+    session.committer.pin(record, view)
+    if record is not None and record.because is not None:
+        session.end_following()
 
 
 def knows_start(

@@ -354,7 +354,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             background=extra.background,
             work=runner.work(),
             sql=None if config.sql is None else runner.sql(),
-            upstream=None if config.bootstrap is None else sources[config.bootstrap.source],
+            upstream=None if config.followed is None else sources[config.followed.source],
             slots=runner.slots,
         )
         return RouteSession(config, parts)
@@ -390,7 +390,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
 
 def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
     routes = (*job.routes, *(template.route for template in job.templates))
-    return (*routes, *(each.bootstrap for each in routes if each.bootstrap is not None))
+    return (*routes, *(each.followed for each in routes if each.followed is not None))
 
 
 def _has_rooms(job: CompiledJob) -> bool:

@@ -7,6 +7,7 @@ from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import SwapRecord
 from sluiceway.ledger.records import EpochRecord, Record
 
 
@@ -21,10 +22,11 @@ def late_sources(ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
 
 
 def _sources(kind: type[DirtySource], ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
-    body = record.body
-    if not isinstance(body, EpochRecord):
-        return {}
-    files = body.late_files if kind is LateSource else body.dirty_files
+    body, files = record.body, tuple[FileRecord, ...]()
+    if isinstance(body, EpochRecord):
+        files = body.late_files if kind is LateSource else body.dirty_files
+    elif isinstance(body, SwapRecord) and kind is DirtySource:
+        files = body.dirty_files
     return {kind(ledger, record.seq, each.final.rpartition("/")[2]): each for each in files}
 
 

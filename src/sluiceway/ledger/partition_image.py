@@ -152,6 +152,7 @@ class PartitionsImage:
     forgotten_up_to: str
     intents: tuple[_Intent, ...]
     swaps: str
+    swap_dirty: BigInt
     closed: tuple[_Closed, ...]
     sealed: str
     left: tuple[_Left, ...]
@@ -177,6 +178,7 @@ def partitions_image(fold: FoldState, sealed: Iterable[str] = ()) -> PartitionsI
         forgotten_up_to=after.forgotten_up_to,
         intents=tuple(_intent(seq, each) for seq, each in sorted(fold.intents.items())),
         swaps=packed_names(after.swaps),
+        swap_dirty=BigInt(fold.swap_dirty),
         closed=tuple(_closed(prefix, each) for prefix, each in sorted(fold.closed.items())),
         sealed=packed_names(fold.sealed),
         left=tuple(
@@ -193,6 +195,7 @@ def restore_partitions(fold: FoldState, image: PartitionsImage) -> None:
     fold.moved = {each.location: each.folder for each in kept if each.version}
     fold.intents = {each.seq: _open_intent(each) for each in image.intents}
     fold.swaps = unpacked_names(image.swaps)
+    fold.swap_dirty = int(image.swap_dirty)
     fold.closed = {
         each.prefix: ClosedPrefix(
             each.closed_seq,

@@ -29,6 +29,9 @@ from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 YOUNG_MS = 24 * 3_600_000
 """A lease that was not renewed for so long keeps nothing any more."""
 
+FORGOTTEN_MS = 30 * YOUNG_MS
+"""A lease that was not renewed for so long is removed."""
+
 RENEW_INTERVAL_S = 10.0
 DEAD_AFTER_S = 40.0
 _WATCH_INTERVAL_S = 0.5
@@ -86,7 +89,7 @@ def read_reader_lease(storage: Storage, path: str) -> ReaderLease | None:
 def slot_of_slowest(storage: Storage, layout: LedgerLayout, now_ms: int) -> int | None:
     """The slot up to which all readers with a young lease are through; None without such a reader.
 
-    Called before something is removed that a reader may need.
+    Called before something is removed that a reader may need. Leases of long ago are removed.
 
     Args:
         storage: The table's storage.
@@ -108,6 +111,8 @@ def slot_of_slowest(storage: Storage, layout: LedgerLayout, now_ms: int) -> int 
             at_ms, slot = int(lease.at_ms), lease.slot
         if now_ms - at_ms < YOUNG_MS:
             slots.append(slot)
+        elif now_ms - at_ms >= FORGOTTEN_MS:
+            storage.remove(status.path)
     return min(slots, default=None)
 
 

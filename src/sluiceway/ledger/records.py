@@ -137,11 +137,11 @@ class PinnedPartition:
             offset), `resumed` (subscribed again, goes on at its committed end) or `handed_over`
             (begins where a table ends that was read until then).
         retired: No longer read: gone from the subscription or the cluster.
-        seen_slot: Of a table: its newest slot then. Rows that it had let go of by then are gaps,
+        newest_slot: Of a table: its newest slot then. Rows that it had let go of by then are gaps,
             and no loss.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"seen_slot"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot"})
 
     topic: str
     partition: LogKey
@@ -150,7 +150,7 @@ class PinnedPartition:
     start: BigInt
     how: str
     retired: bool
-    seen_slot: int = -1
+    newest_slot: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +212,11 @@ class RangeRecord:
         offset_sum: Sum over the rows, 32 hex digits (see `ledger.offset_sum`).
         end_epoch: A leader epoch under which all below `end` was known to be committed; None when
             none is known.
+        corrected: Gaps that were rows of a table, and were replaced before they were read; left out
+            at zero.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"end_epoch"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"end_epoch", "corrected"})
 
     topic: str
     partition: LogKey
@@ -228,6 +230,7 @@ class RangeRecord:
     max_event_time_us: BigInt | None
     offset_sum: str
     end_epoch: int | None = None
+    corrected: BigInt = _NEVER
 
 
 _NONE = BigInt(0)
@@ -376,10 +379,15 @@ def needed_format(body: Body) -> int:
     A ledger keeps its format until a record needs a newer one; all later records have that too.
     So an older version reads a ledger to the first record that it does not know, and says so.
     """
-    is_swap = isinstance(body, SwapRecord) or (
-        isinstance(body, IntentRecord) and body.purpose in SWAP_PURPOSES
-    )
-    return 2 if is_swap else FORMAT
+    match body:
+        case SwapRecord():
+            return 2
+        case IntentRecord():
+            return 2 if body.purpose in SWAP_PURPOSES else FORMAT
+        case DataRecord():
+            return 2 if any(span.corrected for span in body.ranges) else FORMAT
+        case _:
+            return FORMAT
 
 
 _BODIES: dict[RecordType, type] = {

@@ -133,7 +133,7 @@ class SnapshotPointer:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"seen_slot"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot"})
 
     topic: str
     partition: LogKey
@@ -149,7 +149,7 @@ class _Source:
     max_event_time_us: BigInt | None
     quiet_since_us: BigInt | None
     idle: bool
-    seen_slot: int = -1
+    newest_slot: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ def _source(key: SourceKey, state: SourceState) -> _Source:
         max_event_time_us=_big(state.max_event_time_us),
         quiet_since_us=_big(state.quiet_since_us),
         idle=state.idle,
-        seen_slot=state.seen_slot,
+        newest_slot=state.newest_slot,
     )
 
 
@@ -384,5 +384,5 @@ def _source_state(each: _Source) -> SourceState:
         max_event_time_us=each.max_event_time_us,
         quiet_since_us=each.quiet_since_us,
         idle=each.idle,
-        seen_slot=each.seen_slot,
+        newest_slot=each.newest_slot,
     )

@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from sluiceway.audit.open_table import OpenLedger
+from sluiceway.audit.open_table import OpenLedger, open_place
 from sluiceway.errors import WrongUsageError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.partition_records import SwapCounts
 from sluiceway.route.clients import open_sink, open_source
 from sluiceway.route.registry_columns import registry_columns
 from sluiceway.route.route_plan import LedgerTerm, table_plan
+from sluiceway.storage.locations import normalise_location
+from sluiceway.storage.registry import open_storage
 from sluiceway.types.log_key import LogKey
 from sluiceway.upkeep.partition_bodies import why_not_swapped
 from sluiceway.upkeep.rereading import LostRange, Rereading
+
+MOST_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,16 @@ class PlannedBackfill:
     dirty_reasons: dict[str, int]
 
 
-def foresee(config: RouteConfig, ledger: OpenLedger, prefix: str) -> PlannedBackfill:
+def foresee(
+    config: RouteConfig, ledger: OpenLedger, prefix: str, files: Sequence[str] = ()
+) -> PlannedBackfill:
     """Read what made a prefix, and count the rows.
 
     Args:
         config: The route.
         ledger: Its ledger, read to the tail.
         prefix: Folder of a partition or above several.
+        files: Files to read in place of that.
 
     Raises:
         WrongUsageError: The rows of this prefix can never be replaced.
@@ -66,9 +74,13 @@ def foresee(config: RouteConfig, ledger: OpenLedger, prefix: str) -> PlannedBack
     try:
         plan = table_plan(config, sink.open(), LedgerTerm(uuid, fold.term, ledger.log.layout))
         reading = Rereading(source, lambda: plan, uuid)
+        if files:
+            made = reading.read_files(files, prefix, "")
+            rows = fold.rows_below(prefix)
+            return PlannedBackfill((), 0, (), rows, made.counts, made.dirty_reasons)
         history = reading.history(ledger.log, prefix, fold.next_seq)
         lost = reading.lost(history)
-        made = None if lost else reading.read(history, prefix, "")
+        again = None if lost else reading.read(history, prefix, "")
     finally:
         sink.close()
         source.close()
@@ -81,11 +93,34 @@ def foresee(config: RouteConfig, ledger: OpenLedger, prefix: str) -> PlannedBack
         replayed=sum(span.stop - span.start for span in history.spans),
         lost=tuple(lost),
         rows_before=fold.rows_below(prefix),
-        counts=None if made is None else made.counts,
-        dirty_reasons={} if made is None else made.dirty_reasons,
+        counts=None if again is None else again.counts,
+        dirty_reasons={} if again is None else again.dirty_reasons,
     )
 
 
-def offsets_of(ranges: Sequence[RangeToRead]) -> int:
-    """How many offsets there are in all."""
-    return sum(each.end - each.start for each in ranges)
+def files_of(config: RouteConfig, pattern: str) -> tuple[str, ...]:
+    """Files on the table's store whose names fit a pattern, in name order.
+
+    Args:
+        config: The route.
+        pattern: Absolute, or a URI; `*`, `?` and `[...]` in the last part only.
+
+    Raises:
+        WrongUsageError: There is none, they are too many, or the pattern is of another store.
+    """
+    home = open_place(config)
+    storage, path = open_storage(normalise_location(pattern), config.stores)
+    folder, _, name = path.rpartition("/")
+    if type(storage) is not type(home.storage) or "*" in folder:
+        raise WrongUsageError(
+            "expected files of one folder on the table's own store", where=pattern
+        )
+    found = sorted(
+        status.path
+        for status in storage.list(folder)
+        if not status.is_dir and fnmatchcase(status.path.rpartition("/")[2], name)
+    )
+    if not found or len(found) > MOST_FILES:
+        text = f"there are {len(found)} such files" if found else "there is no such file"
+        raise WrongUsageError(text, where=pattern, hint=f"from 1 to {MOST_FILES} are read")
+    return tuple(found)

@@ -42,7 +42,7 @@ def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
         SluicewayError: As at any driver's start.
     """
     source = open_source(config)
-    upstream = None if config.bootstrap is None else open_source(config.bootstrap)
+    upstream = None if config.followed is None else open_source(config.followed)
     observe = reaching(ignore_step, log)
     parts = RouteParts(source, open_sink(config), log, observe, Progress(), upstream=upstream)
     session = RouteSession(config, parts)

@@ -119,9 +119,7 @@ class EpochCommitter:
             self._log.info("epoch_discarded", epoch=planned.epoch, reason=outdated)
             self._figures.thrown_away(answers)
             return
-        # SQL: landed rows become staged files; without SQL they are already.
-        if self.sql is not None:
-            results = self.sql.transformed(planned, results)
+        results = self._transformed(planned, results)
         # PREPARE: every claim of a task is checked.
         schema = planned.route.schema_version
         record = prepare_record(owned.fold, planned.epoch, planned.by_task, results, schema)
@@ -166,6 +164,10 @@ class EpochCommitter:
             held.background.housekeeper.tidy(owned.fold)
             held.background.lanes.read_requests()
         self._judge(planned, answers, view, landed=record is not None)
+
+    def _transformed(self, planned: PlannedEpoch, results: list[TaskResult]) -> list[TaskResult]:
+        """Answers whose landed rows the SQL has made staged files; without SQL they are already."""
+        return results if self.sql is None else self.sql.transformed(planned, results)
 
     def _outdated(self, planned: PlannedEpoch, results: Sequence[TaskResult]) -> str:
         """Why an epoch was planned from what is not so; empty when it was not."""

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from sluiceway.errors import OffsetsLostError, TableMismatchError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.folding.fold_sources import HANDED_OVER
-from sluiceway.ledger.records import HandOverCause, SourcesRecord
+from sluiceway.ledger.records import SourcesRecord
 from sluiceway.route.route_context import RouteContext
-from sluiceway.schedule.planner import pinned, retirement
-from sluiceway.schedule.start_offsets import ResolvedStart
+from sluiceway.schedule.planner import plan_hand_over
 from sluiceway.sources.contract import HandOver, SourceIdentity, SourcePartition
 
 
@@ -43,7 +41,7 @@ def hand_over_record(context: RouteContext, fold: Fold) -> SourcesRecord | None:
     _check_topics(topics, found, context.config.topics[0])
     described = context.parts.source.discover(topics.topics)
     _check_identities({each.partition: each.identity for each in described}, found)
-    return _record(fold, topics, found)
+    return plan_hand_over(fold, topics.subscription, found)
 
 
 def _check_topics(config: RouteConfig, found: HandOver, table: str) -> None:
@@ -69,14 +67,3 @@ def _check_identities(described: Mapping[SourcePartition, SourceIdentity], found
                 hint="name the connection of the table's job; where the topic was made again, "
                 "that job has to go on with it first",
             )
-
-
-def _record(fold: Fold, topics: RouteConfig, found: HandOver) -> SourcesRecord:
-    live = ((key, known) for key, known in fold.sources.items() if not known.retired)
-    pins = [
-        *(retirement(*key, known) for key, known in live),
-        *(pinned(each, ResolvedStart(end, HANDED_OVER)) for each, end in found.starts),
-    ]
-    wanted = topics.subscription
-    cause = HandOverCause(found.ledger, found.slot)
-    return SourcesRecord(wanted.topics, wanted.pattern, wanted.start, tuple(pins), because=cause)

@@ -10,6 +10,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.offset_sum import add_sums
 from sluiceway.ledger.records import NO_ROWS, DataRecord, RangeRecord, RowCounts
 from sluiceway.schedule.planner import PlannedSplit
+from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.types.dirty import bounded_counts
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import SplitResult, TaskResult
@@ -98,6 +99,8 @@ def _range(fold: Fold, plan: PlannedSplit, split: SplitResult) -> RangeRecord:
         max_event_time_us=split.max_event_time_us,
         offset_sum=split.offset_sum,
         end_epoch=split.end_epoch,
+        # Rows of a table follow each other without a gap, until some are replaced.
+        corrected=split.gaps if split.topic.startswith(TABLE_TOPIC) else BigInt(0),
     )
 
 
@@ -122,6 +125,7 @@ def _prolonged(before: RangeRecord, piece: RangeRecord) -> RangeRecord:
         end=piece.end,
         rows=BigInt(before.rows + piece.rows),
         gaps=BigInt(before.gaps + piece.gaps),
+        corrected=BigInt(before.corrected + piece.corrected),
         end_epoch=piece.end_epoch,
         max_event_time_us=max(times, default=None),
         offset_sum=add_sums(before.offset_sum, piece.offset_sum),

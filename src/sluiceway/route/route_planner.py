@@ -105,7 +105,12 @@ class RoutePlanner:
 
     def begin_source(self) -> None:
         """Other logs are read from now on: a bounded run aims at their ends too."""
-        self._targets, self._second_look = RunTargets(), LogEndHistory()
+        self._second_look = LogEndHistory()
+        self.aim_again()
+
+    def aim_again(self) -> None:
+        """A bounded run aims at the log ends of its next reading."""
+        self._targets = RunTargets()
         self.caught_up = False
 
     # SOURCES

@@ -11,7 +11,6 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.jobfile.compile.config import RouteConfig
-from sluiceway.ledger.records import SourcesRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.steps import Step
 from sluiceway.route.committer import EpochCommitter
@@ -23,7 +22,6 @@ from sluiceway.route.route_meter import RouteMeter
 from sluiceway.route.route_planner import RoutePlanner
 from sluiceway.route.route_start import begin_following, fence_route, start_route
 from sluiceway.route.takeover import ReleasedLedger, TakeoverHooks
-from sluiceway.schedule.source_view import SourceView
 from sluiceway.storage.contract import Storage
 from sluiceway.upkeep.lanes import Lanes
 
@@ -172,17 +170,11 @@ class RouteSession:
         self.figures.put_repeated()
         self._context.log.warning("commit_unknown", attempts=attempts, error=str(error))
 
-    def pin(self, record: SourcesRecord | None, view: SourceView) -> None:
-        """As `EpochCommitter.pin`. After a hand-over the session has to start again.
-
-        Raises:
-            FencedError: Another driver has taken over.
-        """
-        self.committer.pin(record, view)
-        if record is not None and record.because is not None:
-            self._context.source.leave(self.config.group)
-            self.planner.begin_source()
-            self.leave()
+    def end_following(self) -> None:
+        """A table has handed over to its topics: the session has to start again, with them."""
+        self._context.source.leave(self.config.group)
+        self.planner.begin_source()
+        self.leave()
 
     def finish_effects(self) -> None:
         """Give the catalog a last while to follow. Called once, after the last epoch.

@@ -28,6 +28,7 @@ from sluiceway.route.sql_epoch import SqlEpochs
 from sluiceway.route.sql_tables import SqlTables
 from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import OwnedTable, ReleasedLedger, TakeoverHooks, take_over
+from sluiceway.sources.contract import SourceIdentity, SourcePartition
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import LaneHooks, Lanes
 from sluiceway.upkeep.record_queue import RecordQueue
@@ -149,6 +150,13 @@ def start_route(context: RouteContext, committer: EpochCommitter, owned: OwnedTa
     """
     owned.writer.on_effects = context.figures.applied
     context.choose_source(owned.fold)
+    context.source.expect(
+        {
+            SourcePartition(*key): SourceIdentity(known.cluster_id, known.topic_id)
+            for key, known in owned.fold.sources.items()
+            if not known.retired
+        }
+    )
     rule, engine = context.config.sql, context.parts.sql
     if rule is not None and engine is not None:
         check = owned.tenure.refuse_if_lost

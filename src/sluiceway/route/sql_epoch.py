@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from sluiceway.errors import SqlFailedError, TaskFailedError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.sql_rule import SqlRule
-from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.route.route_plan import decoded_columns
 from sluiceway.route.sql_tables import SqlTables
@@ -98,9 +97,7 @@ class SqlEpochs:
             return list(results)
         tables = self.tables.read()
         job = SqlJob(self.rule, decoded_columns(self.config), task(), tables=tables)
-        reach("sql.landed", job.task.plan.epoch)
         answers = self._answers(job, landed)
-        reach("sql.done", job.task.plan.epoch)
         return [*results, *counted(answers, landed.rows)]
 
     def _answers(self, job: SqlJob, landed: "_Landed") -> list[TaskResult]:

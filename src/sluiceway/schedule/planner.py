@@ -9,12 +9,25 @@ from types import MappingProxyType
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_sources import HANDED_OVER
 from sluiceway.ledger.folding.fold_state import SourceState, Subscription
-from sluiceway.ledger.records import PinnedPartition, RangeRecord, SourcesRecord
+from sluiceway.ledger.records import (
+    HandOverCause,
+    PinnedPartition,
+    RangeRecord,
+    SourcesRecord,
+)
 from sluiceway.schedule.epoch_times import UNDATED, EpochDates
 from sluiceway.schedule.source_view import undescribed
 from sluiceway.schedule.start_offsets import ResolvedStart
-from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
+from sluiceway.sources.contract import (
+    LEDGER_CLUSTER,
+    DiscoveredPartition,
+    HandOver,
+    LogBounds,
+    SourcePartition,
+    Split,
+)
 from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import RoutePlan, TaskPlan
@@ -153,22 +166,38 @@ def plan_sources(
         if known is not None and not known.retired:
             continue
         if known is not None:
-            pins.append(pinned(found, ResolvedStart(known.end, "resumed")))
+            pins.append(_pin(found, ResolvedStart(known.end, "resumed")))
         elif found.partition in starts:
-            pins.append(pinned(found, starts[found.partition]))
+            pins.append(_pin(found, starts[found.partition]))
         else:
             first = bounds[found.partition].start_offset
-            pins.append(pinned(found, ResolvedStart(first, "discovered")))
+            pins.append(_pin(found, ResolvedStart(first, "discovered")))
     for (topic, partition), known in fold.sources.items():
         if topic not in wanted.topics and not known.retired:
-            pins.append(retirement(topic, partition, known))
+            pins.append(_retirement(topic, partition, known))
     if not pins and fold.subscription == wanted:
         return None
     return SourcesRecord(wanted.topics, wanted.pattern, wanted.start, tuple(pins))
 
 
-def pinned(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
-    """A source partition that is read from its start on."""
+def plan_hand_over(fold: Fold, wanted: Subscription, found: HandOver) -> SourcesRecord:
+    """The record that leaves a table and pins its topics.
+
+    Args:
+        fold: State of the ledger; all that it reads is the table.
+        wanted: Subscription of the topics.
+        found: Where they begin.
+    """
+    live = ((key, known) for key, known in fold.sources.items() if not known.retired)
+    pins = (
+        *(_retirement(*key, known) for key, known in live),
+        *(_pin(each, ResolvedStart(end, HANDED_OVER)) for each, end in found.starts),
+    )
+    cause = HandOverCause(found.ledger, found.slot)
+    return SourcesRecord(wanted.topics, wanted.pattern, wanted.start, pins, because=cause)
+
+
+def _pin(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
     return PinnedPartition(
         found.partition.topic,
         found.partition.partition,
@@ -177,12 +206,11 @@ def pinned(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
         BigInt(start.offset),
         start.how,
         retired=False,
-        seen_slot=found.seen_slot,
+        newest_slot=found.newest_slot,
     )
 
 
-def retirement(topic: str, partition: LogKey, known: SourceState) -> PinnedPartition:
-    """A source partition that is read no more."""
+def _retirement(topic: str, partition: LogKey, known: SourceState) -> PinnedPartition:
     return PinnedPartition(
         topic,
         partition,
@@ -214,6 +242,15 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
         if known is None:
             continue
         now = (found.identity.cluster_id, found.identity.topic_id)
+        if now != (known.cluster_id, known.topic_id) and known.cluster_id == LEDGER_CLUSTER:
+            raise OffsetsLostError(
+                f"the table has another ledger than the one that was read: {now[1]} now, "
+                f"{known.topic_id} before, of which {known.end} rows were read",
+                where=str(found.partition),
+                hint="the table was dropped and made again; rows that were read are safe. Bring "
+                "the old table back together with its folder `_sluiceway`, or fill another table "
+                "from the new one",
+            )
         if now != (known.cluster_id, known.topic_id):
             raise _lost(
                 fold,
@@ -342,7 +379,7 @@ def plan_splits(
             stop,
             epoch,
             new_leader=epoch is not None and leader != epoch,
-            seen_slot=known.seen_slot,
+            newest_slot=known.newest_slot,
         )
         planned.append(PlannedSplit(split, known.end, leader_epoch=leader))
     live = sum(not known.retired for known in fold.sources.values())

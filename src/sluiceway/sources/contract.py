@@ -81,14 +81,17 @@ class DiscoveredPartition:
     """A source partition as the cluster describes it now.
 
     Attributes:
-        seen_slot: See `PinnedPartition.seen_slot`; -1 of what is no table.
+        newest_slot: See `PinnedPartition.newest_slot`; -1 of what is no table.
     """
 
     partition: SourcePartition
     identity: SourceIdentity
     leader_epoch: int | None
-    seen_slot: int = -1
+    newest_slot: int = -1
 
+
+LEDGER_CLUSTER = "ledger"
+"""`SourceIdentity.cluster_id` of a table: its topic id is the uuid of its ledger."""
 
 TABLE_TOPIC = "table:"
 """How the name begins that stands for a topic where a route reads a table: `table:ods.raw`."""
@@ -306,6 +309,9 @@ class SourceClient(ABC):
         del ends, within_s
         return None
 
+    def expect(self, partitions: Mapping[SourcePartition, SourceIdentity]) -> None:  # noqa: B027
+        """These were read before. Called at a route's START: what is missing then was dropped."""
+
     def leave(self, group: str) -> None:  # noqa: B027 - most sources keep nothing for a group
         """Nothing more is read for this group. Called after a hand-over; best effort."""
 
@@ -355,7 +361,7 @@ class Split:
         leader_epoch: Epoch that everything below `start_offset` was known to be of at most, for
             truncation checks; None unknown.
         new_leader: Whether another leader epoch has begun since, so that the check has to be made.
-        seen_slot: See `PinnedPartition.seen_slot`.
+        newest_slot: See `PinnedPartition.newest_slot`.
     """
 
     partition: SourcePartition
@@ -363,7 +369,7 @@ class Split:
     stop_offset: int | None = None
     leader_epoch: int | None = None
     new_leader: bool = False
-    seen_slot: int = -1
+    newest_slot: int = -1
 
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -16,21 +16,30 @@ from sluiceway.errors import (
     TaskFailedError,
 )
 from sluiceway.host.work_pool import process_upkeep
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.partition_records import SwapCounts, SwapInput
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import Correction
 from sluiceway.types.strict_json import BigInt, encode
 from sluiceway.upkeep.partition_requests import BackfillAnswer, BackfillRequest
 from sluiceway.upkeep.record_queue import RecordQueue
-from sluiceway.upkeep.rereading import Rereading, refuse_lost
+from sluiceway.upkeep.rereading import ReadSoFar, Rereading, refuse_lost
 from sluiceway.upkeep.swapping import SwapContent, SwapOrder, Swapped, SwapStaging, swap
 from sluiceway.worker.backfill_task import BackfillFiles
 from sluiceway.worker.plan import TaskFailure
 
-LEDGER = "ledger"
+LEDGER, FILES = "ledger", "files"
 _LAST_WAIT_S = 5.0
 _LOOK_EVERY_S = 5.0
 _NOTHING = SwapCounts(BigInt(0), BigInt(0))
+
+
+def is_open(fold: Fold, prefix: str) -> bool:
+    """Whether rows in time still come for a prefix; False in a table that closes nothing."""
+    if not fold.closed or fold.closed_above(prefix) is not None:
+        return False
+    below = [state.folder for state in fold.below(prefix)]
+    return not below or any(fold.closed_above(name) is None for name in below)
 
 
 class Backfiller:
@@ -107,7 +116,7 @@ class Backfiller:
         self._look_due = time.monotonic() + _LOOK_EVERY_S
         queue = self._record_queue
         try:
-            for each in queue.see(lambda fold: self._reading.due(fold, queue.log)):
+            for each in self._reading.due(queue.see(ReadSoFar.of), queue.log):
                 self._rebuild(each)
         except SluicewayError as error:
             self._log.info("correction_waits", error=str(error))
@@ -222,22 +231,37 @@ class _Backfill:
             SluicewayError: Nothing was changed; says why.
         """
         request = self._request
+        order = SwapOrder(request.prefix, "backfill", request.operator, request.reason)
+        if request.origin == FILES:
+            if self._record_queue.see(lambda fold: is_open(fold, request.prefix)):
+                raise RequestRefusedError(
+                    "it is open: rows still come for it, and files do not say which they have",
+                    where=request.prefix,
+                    hint="wait until it is closed (`sluiceway partitions why JOB`), or read it "
+                    "`--from ledger`",
+                )
+            return swap(self._record_queue, order, self._write)
         if request.origin != LEDGER:
             raise RequestRefusedError(f"rows are not read from `{request.origin}`")
         # What the broker has lost is known before anything is begun.
         log, through = self._record_queue.log, self._record_queue.see(lambda fold: fold.next_seq)
         history = self._reading.history(log, request.prefix, through)
         refuse_lost(self._reading.lost(history), request.prefix)
-        order = SwapOrder(request.prefix, "backfill", request.operator, request.reason)
         return swap(self._record_queue, order, self._write)
 
     def _write(self, staging: SwapStaging) -> SwapContent:
         self.rows_before = sum(int(f.rows) for files in staging.live.values() for f in files)
-        history = self._reading.history(self._record_queue.log, staging.prefix, staging.intent)
-        made = self._reading.read(history, staging.prefix, staging.folder)
+        made = self._read(staging)
         self.counts, self.dirty_reasons = made.counts, made.dirty_reasons
         self._refuse_another_number(made)
         return SwapContent(made.files, made.counts, made.dirty_files)
+
+    def _read(self, staging: SwapStaging) -> BackfillFiles:
+        prefix, folder = staging.prefix, staging.folder
+        if self._request.origin == FILES:
+            return self._reading.read_files(self._request.names, prefix, folder)
+        history = self._reading.history(self._record_queue.log, prefix, staging.intent)
+        return self._reading.read(history, prefix, folder)
 
     def _refuse_another_number(self, made: BackfillFiles) -> None:
         wanted = self._request.accept_rows

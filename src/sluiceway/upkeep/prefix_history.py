@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from sluiceway.ledger.dirty_files import late_sources
+from sluiceway.ledger.dirty_files import dirty_sources, late_sources
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout, late_folder
@@ -84,9 +84,9 @@ class _Found:
             for each in body.partitions:
                 for _, names in self._brought.values():
                     names.discard(each.partition)
+        self._note_dirty(record)
         if not isinstance(body, DataRecord | LaneDataRecord):
             return
-        self._note_dirty(record)
         if isinstance(body, LaneDataRecord):
             self._taken |= {
                 source for source in self._late if any(r.source == str(source) for r in body.ranges)
@@ -100,12 +100,8 @@ class _Found:
                 self._late[source] = record, int(file.rows)
 
     def _note_dirty(self, record: Record) -> None:
-        body = record.body
-        if isinstance(body, DataRecord | LaneDataRecord):
-            for file in body.dirty_files:
-                name = file.final.rpartition("/")[2]
-                source = DirtySource(self._ledger, record.seq, name)
-                self._sources[source] = self._layout.final(file.final)
+        for source, file in dirty_sources(self._ledger, record).items():
+            self._sources[source] = self._layout.final(file.final)
 
     def history(self) -> PrefixHistory:
         found = PrefixHistory()

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluiceway.errors import NotInThisVersionError, OffsetsLostError, RequestRefusedError
-from sluiceway.ledger.folding.fold import Fold
+from sluiceway.formats.registry import FormatChoice
+from sluiceway.jobfile.compile.compile import META_TYPES
+from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import SwapRecord
 from sluiceway.sources.contract import (
@@ -17,11 +19,14 @@ from sluiceway.sources.contract import (
     Split,
 )
 from sluiceway.types.log_key import SourceKey
+from sluiceway.types.policy import NO_POLICY
+from sluiceway.types.schema import Field, Schema
 from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange, history_of
 from sluiceway.work.process import ProcessWork
 from sluiceway.work.request import ClusterWork, WorkRunner
 from sluiceway.worker.backfill_task import BackfillFiles, BackfillPlan, backfill_request
 from sluiceway.worker.plan import RoutePlan
+from sluiceway.worker.row_rules import NO_CHOICES
 
 _MOST_NAMED = 20
 
@@ -42,6 +47,31 @@ class LostRange:
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}] [{self.start}, {self.end}): {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSoFar:
+    """How far a ledger has read its sources, as its driver's thread sees it.
+
+    Attributes:
+        starts: Where each source partition begins.
+        ends: Committed ends.
+        swaps: Prefix -> slot of its last SWAP.
+    """
+
+    starts: Mapping[SourcePartition, int]
+    ends: Mapping[SourcePartition, int]
+    swaps: Mapping[str, int]
+
+    @classmethod
+    def of(cls, fold: FoldState) -> "ReadSoFar":
+        """As the fold has it now."""
+        known = {SourcePartition(*k): each for k, each in fold.sources.items() if not each.retired}
+        return cls(
+            {partition: each.start for partition, each in known.items()},
+            {partition: each.end for partition, each in known.items()},
+            dict(fold.swaps),
+        )
 
 
 class Rereading:
@@ -76,10 +106,7 @@ class Rereading:
             LedgerCorruptError: A record cannot be read.
             StorageUnavailableError: The store failed.
         """
-        if self._plan().key is not None:
-            raise NotInThisVersionError(
-                "rows of a table with a key are not read again in this version", where=prefix
-            )
+        self._refuse_key(prefix)
         records = (record for record, _ in log.records())
         found = history_of(records, log.layout, self._ledger, prefix, before)
         if found.aside:
@@ -91,6 +118,12 @@ class Rereading:
                 hint="bring them in first: `sluiceway late replay JOB`",
             )
         return found
+
+    def _refuse_key(self, prefix: str) -> None:
+        if self._plan().key is not None:
+            raise NotInThisVersionError(
+                "rows of a table with a key are not read again in this version", where=prefix
+            )
 
     def lost(self, history: PrefixHistory) -> list[LostRange]:
         """What the broker does not have any more.
@@ -138,6 +171,22 @@ class Rereading:
             )
         )
 
+    def read_files(self, paths: Sequence[str], prefix: str, staged: str) -> BackfillFiles:
+        """Read files that have the table's own columns, and stage the rows of the prefix.
+
+        Args:
+            paths: Absolute paths on the table's store.
+            prefix: Prefix of partitions.
+            staged: Staged folder; empty to count only.
+
+        Raises:
+            SluicewayError: Why it cannot be done.
+        """
+        self._refuse_key(prefix)
+        splits = (Split(SourcePartition("files", 0), 0),)
+        plan = BackfillPlan(as_written(self._plan()), prefix, staged, splits, files=tuple(paths))
+        return self._run(plan)
+
     def _run(self, plan: BackfillPlan) -> BackfillFiles:
         cluster = self._cluster
         runner: WorkRunner = ProcessWork("reads rows again")
@@ -149,22 +198,20 @@ class Rereading:
         made: BackfillFiles = answer.value
         return made
 
-    def due(self, fold: Fold, log: LedgerLog) -> list[Correction]:
+    def due(self, read: ReadSoFar, log: LedgerLog) -> list[Correction]:
         """Corrections of what is read that no SWAP of this ledger has brought yet.
 
         Args:
-            fold: State of this ledger now.
+            read: How far this ledger is.
             log: The log.
 
         Raises:
             SourceUnavailableError: The source does not answer.
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
         """
-        known = {key: each for key, each in fold.sources.items() if not each.retired}
-        found = self._source.corrections(
-            {SourcePartition(*key): each.start for key, each in known.items()},
-            {SourcePartition(*key): each.end for key, each in known.items()},
-        )
-        return [each for each in found if not _is_brought(fold, log, each)]
+        found = self._source.corrections(read.starts, read.ends)
+        return [each for each in found if not _is_brought(read.swaps, log, each)]
 
     def as_of_ends(self, correction: Correction, ends: Mapping[SourceKey, int]) -> Correction:
         """The same correction, as of these committed ends."""
@@ -196,9 +243,27 @@ class Rereading:
             raise RequestRefusedError("it was given up: its route is left")
 
 
-def _is_brought(fold: Fold, log: LedgerLog, correction: Correction) -> bool:
+def as_written(plan: RoutePlan) -> RoutePlan:
+    """A route's plan for rows that have its table's columns by their names, and nothing else.
+
+    Nothing is computed or left out again, and what the queue had in addition is a column too.
+    """
+    columns = [each.field for each in plan.choices.columns if each.written]
+    meta = [Field(each.column, META_TYPES[each.kind]) for each in plan.meta]
+    fields = [replace(each, path=(), policy=NO_POLICY) for each in columns or plan.schema.fields]
+    return replace(
+        plan,
+        schema=Schema((*fields, *meta)),
+        choices=NO_CHOICES,
+        meta=(),
+        format=FormatChoice("table"),
+        samples="none",
+    )
+
+
+def _is_brought(swaps: Mapping[str, int], log: LedgerLog, correction: Correction) -> bool:
     """Whether a SWAP of this ledger was made as of the correction, or later."""
-    slot = fold.swaps.get(correction.prefix)
+    slot = swaps.get(correction.prefix)
     found = None if slot is None else log.read_slot(slot)
     if found is None or not isinstance(found[0].body, SwapRecord):
         return False

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sluiceway.chains.files_reader import read_files
 from sluiceway.errors import SourceUnavailableError
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.partition_records import SwapCounts
@@ -65,6 +66,7 @@ class BackfillPlan:
         splits: Ranges of the queue, rising within each source partition.
         left_out: Dirty files with rows of these ranges: they are not read again.
         spans: Dirty rows that were replayed.
+        files: Files of rows to read in place of the queue; then there is one split.
     """
 
     route: RoutePlan
@@ -73,6 +75,7 @@ class BackfillPlan:
     splits: tuple[Split, ...]
     left_out: tuple[str, ...] = ()
     spans: tuple[DirtySpan, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,10 @@ def run_backfill(plan: BackfillPlan, attempt: str = "") -> BackfillFiles:
     counted = None if plan.staged else _CountedRows(plan)
     pipeline = RowPipeline(task, storage, writes.lane(), counted)
     try:
-        for batch in _kept(_read_queue(plan), _places(storage, plan.left_out)):
+        batches = _read_queue(plan)
+        if plan.files:
+            batches = read_files(storage, plan.files, 0, plan.splits[0].partition)
+        for batch in _kept(batches, _places(storage, plan.left_out)):
             pipeline.write([batch])
         for index, span in enumerate(plan.spans, len(plan.splits)):
             batches = _read_span(storage, index, span)

@@ -4,8 +4,9 @@ All rows of a record stay or go together, and their times are those of the recor
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.eventtime.partition_values import RowTimes
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.ledger.records import RowCounts
-from sluiceway.observe.failpoints import Role, arm, reach
+from sluiceway.observe.failpoints import Role, arm
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.arrow_types import arrow_schema
@@ -87,7 +88,6 @@ def run_sql_task(task: SqlTask, number: int, batches: Iterable[pa.RecordBatch]) 
     """
     arm(Role.WORKER)
     plan = replace(task.plan, task=task.plan.task + number)
-    reach("sql.start", number)
     try:
         storage, _ = open_storage(plan.route.layout.table_root, plan.route.stores)
         rows = SqlRows(replace(task, plan=plan), storage)
@@ -95,14 +95,32 @@ def run_sql_task(task: SqlTask, number: int, batches: Iterable[pa.RecordBatch]) 
         return _failed(plan, error)
     try:
         for whole in whole_records(batches):
-            rows.write(whole)
+            if (failure := _failure_of(partial(rows.write, whole))) is not None:
+                rows.abort()
+                return _failed(plan, failure)
+    except BaseException:
+        # Spark's own: the SQL has failed.
+        rows.abort()
+        raise
+    try:
         return rows.close()
     except SluicewayError as error:
         rows.abort()
         return _failed(plan, error)
-    except BaseException:
-        rows.abort()
-        raise
+
+
+def _failure_of(write: Callable[[], None]) -> SluicewayError | None:
+    """What writing has failed with, as a value: else it would look like a failure of the SQL."""
+    try:
+        write()
+    except SluicewayError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - the task's boundary
+        return TaskFailedError(
+            f"{type(error).__name__}: {str(error)[:300]}",
+            hint="a bug, or rows that this version cannot take; nothing was committed of them",
+        )
+    return None
 
 
 def reject_records(

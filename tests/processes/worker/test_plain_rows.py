@@ -5,6 +5,7 @@ import sys
 
 CHANGES = {
     *("sluiceway.worker.keyed_stages", "sluiceway.worker.keyed_rows"),
+    *("sluiceway.worker.landing", "sluiceway.worker.sql_task"),
     *("sluiceway.worker.replayed_changes", "sluiceway.sinks.change_judge"),
 }
 SCRIPT = """\

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,10 @@ from sluiceway.chains import reader as reader_module
 from sluiceway.chains.client import TableClient
 from sluiceway.chains.options import ROOT, UpstreamOptions
 from sluiceway.chains.reader import TableBatch, TableReader
+from sluiceway.chains.row_texts import row_texts
 from sluiceway.errors import (
     FileLostError,
+    LedgerCorruptError,
     OffsetsLostError,
     SourceUnavailableError,
     TopicNotFoundError,
@@ -22,7 +25,14 @@ from sluiceway.errors import (
 from sluiceway.ledger.data_parts import WatermarkRecord
 from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.reader_leases import lease_name, slot_of_slowest
-from sluiceway.sources.contract import LogBounds, SourceBatch, SourcePartition, Split
+from sluiceway.sources.contract import (
+    LEDGER_CLUSTER,
+    LogBounds,
+    SourceBatch,
+    SourceIdentity,
+    SourcePartition,
+    Split,
+)
 from sluiceway.sources.registry import SourceAccess, open_client, reader_access
 from sluiceway.storage.access import StoreAccess, Stores
 from sluiceway.types.strict_json import BigInt, encode
@@ -166,13 +176,13 @@ def test_new_route_reads_all_that_is_left_and_counts_the_rest_as_gaps(
     (found,) = client.discover([LOG.topic])
     # A late row of an hour that is gone hides no older row of another.
     assert client.bounds([LOG]) == {LOG: LogBounds(4, 16, 16)}
-    reader = TableReader([Split(LOG, 4, seen_slot=found.seen_slot)], options(table))
+    reader = TableReader([Split(LOG, 4, newest_slot=found.newest_slot)], options(table))
     assert read(reader) == [*range(4, 8), *range(12, 16)]
     (end,) = reader.ends()
     assert (end.end_offset, end.rows, end.gaps) == (16, 8, 4)
     table.expire(EIGHT)
     with pytest.raises(OffsetsLostError, match="--to 16 --accept-gap") as lost:
-        read(TableReader([Split(LOG, 4, seen_slot=found.seen_slot)], options(table)))
+        read(TableReader([Split(LOG, 4, newest_slot=found.newest_slot)], options(table)))
     assert "row 4 of" in lost.value.message
 
 
@@ -211,6 +221,60 @@ def test_table_that_is_not_there_is_waited_for_and_one_that_goes_is_told(tmp_pat
         made.discover([LOG.topic])
 
 
+def test_table_that_was_read_before_and_is_missing_was_dropped(tmp_path: Path) -> None:
+    place = tmp_path / "catalog"
+    place.mkdir()
+    made = TableClient(UpstreamOptions("ods.orders", f"folder:{place}"))
+    made.expect({LOG: SourceIdentity(LEDGER_CLUSTER, LEDGER)})
+    with pytest.raises(TopicNotFoundError, match="was dropped"):
+        made.discover([LOG.topic])
+
+
+def test_ledger_of_a_newer_version_is_said_to_be_one(
+    table: RowsOnDisk, client: TableClient
+) -> None:
+    table.add(EIGHT)
+    layout = table.table.log.layout
+    record = Path(layout.record(table.table.writer.fold.next_seq - 1))
+    record.write_bytes(record.read_bytes().replace(b'"format":1', b'"format":2', 1))
+    with pytest.raises(LedgerCorruptError, match="run the newer version"):
+        client.bounds([LOG])
+    with pytest.raises(LedgerCorruptError, match="record has format 2, this version reads up to 1"):
+        read(opened(table, 0))
+
+
+def test_task_does_not_take_the_ledger_of_another_folder(table: RowsOnDisk, tmp_path: Path) -> None:
+    table.add(EIGHT)
+    reader = opened(table, 0)
+    assert read(reader) == list(range(4))
+    reader.close(reusable=True)
+    (tmp_path / "other").mkdir()
+    # Made again elsewhere under the same name, while the old folder is still there.
+    other = rows_on_disk(tmp_path / "other")
+    other.add(EIGHT, rows=7)
+    assert read(opened(other, 0)) == list(range(7))
+
+
+def test_times_deep_in_a_dirty_row_are_texts_that_json_reads_as_times() -> None:
+    at = datetime.fromisoformat("2026-11-20T08:09:00.120")
+    kind = pa.timestamp("us")
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array(
+                [{"t": at, "l": [at, None]}, None], pa.struct([("t", kind), ("l", pa.list_(kind))])
+            ),
+            pa.array([[("k", at)], None], pa.map_(pa.string(), kind)),
+            pa.array([[[at]], None], pa.list_(pa.list_(kind))),
+        ],
+        names=["geo", "seen", "all"],
+    )
+    text = "2026-11-20T08:09:00.120000Z"
+    whole = {"geo": {"t": text, "l": [text, None]}, "seen": {"k": text}, "all": [[text]]}
+    nothing = dict.fromkeys(whole)
+    assert [json.loads(each) for each in row_texts(rows).to_pylist()] == [whole, nothing]
+    assert [json.loads(each) for each in row_texts(rows.slice(1)).to_pylist()] == [nothing]
+
+
 def test_another_ledger_is_another_log(table: RowsOnDisk, client: TableClient) -> None:
     table.add(EIGHT)
     client.discover([LOG.topic])
@@ -238,6 +302,25 @@ def test_complete_is_what_was_announced_before_the_next_row(
     (ready,) = passed.ready
     assert (ready.prefix, ready.version, ready.slot, ready.end) == (SEVEN, 1, slot, 6)
     assert client.inheritance({}) is None
+
+
+def test_table_hands_over_at_the_end_of_a_slot_only(table: RowsOnDisk, client: TableClient) -> None:
+    first, second = table.add(SEVEN, rows=4), table.add(EIGHT, rows=3)
+    client.bounds([LOG])
+    for place in (0, 2, 5):
+        assert client.hand_over({LOG: place}, 1.0) is None, "a slot is read in part, or none is"
+    for place, slot in ((4, first), (7, second)):
+        found = client.hand_over({LOG: place}, 1.0)
+        assert found is not None
+        ((topic, start),) = found.starts
+        assert (found.ledger, found.slot) == (LEDGER, slot)
+        assert (str(topic.partition), topic.identity, start) == (
+            "orders[0]",
+            SourceIdentity("c1", "t1"),
+            place,
+        )
+    assert client.hand_over({LOG: 4}, 0.0) is None, "it lags too far"
+    assert client.hand_over({}, 1.0) is None
 
 
 def test_dirty_row_is_kept_as_json(table: RowsOnDisk) -> None:

@@ -71,7 +71,14 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
 
     steps, config = Steps(), SimpleNamespace(source="main", route="a")
     route_slot.session = cast(
-        "Any", SimpleNamespace(config=config, trouble=None, planner=steps, committer=steps)
+        "Any",
+        SimpleNamespace(
+            config=config,
+            trouble=None,
+            planner=steps,
+            committer=steps,
+            started=True,
+        ),
     )
     views = cast("Any", {"main": None})
     assert loop._plan([route_slot], views) == {}

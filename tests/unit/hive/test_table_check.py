@@ -13,6 +13,7 @@ from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.hive.table_check import (
     check_definition,
+    check_readable,
     check_writable,
     file_choice,
     filled_columns,
@@ -172,6 +173,25 @@ def test_check_writable_unfit_table_is_refused(table: MetastoreTable, word: str)
         check_writable(table)
     assert caught.value.hint
     assert caught.value.where == "d.t"
+
+
+@pytest.mark.parametrize(
+    ("table", "word"),
+    [
+        (with_parameter("table_type", "ICEBERG"), "it is an Iceberg table"),
+        (with_parameter("transactional", "true"), "it is transactional"),
+    ],
+)
+def test_table_whose_rows_are_not_those_of_its_files_is_no_source(
+    table: MetastoreTable, word: str
+) -> None:
+    with pytest.raises(TableMismatchError, match=f"a route cannot read it: {word}") as caught:
+        check_readable(table)
+    assert (caught.value.where, "read the topic" in caught.value.hint) == ("d.t", True)
+
+
+def test_other_layouts_than_ours_are_sources() -> None:
+    check_readable(with_parameter("parquet.column.index.access", "true"))
 
 
 FIELDS_HIVE_READS = ("a b", "a.b", "a$b", "1a", "é", "日本", "select", "A1")

@@ -123,7 +123,7 @@ table:
 
 def test_route_reads_a_table_before_its_topics_by_the_names_of_its_columns() -> None:
     config = compile_route(job_of(FIRST).spec.routes[0])
-    first = config.bootstrap
+    first = config.followed
     assert (config.topics, config.source.kind, config.format.name) == (("a",), "kafka", "json")
     assert first is not None
     assert (first.topics, first.source.kind, first.format.name) == (

@@ -88,6 +88,7 @@ def test_columns_may_be_those_of_a_table_that_exists() -> None:
         ("columns: from_sql", "columns: from_sql\n  key: [id]", "21:3: `transform.sql` into a"),
         ("from_sql", "from_sql\n  evolution: follow_table", "21:14: expected `evolution: fail`"),
         ("field: ts", "field: tss", "22:21: expected the path of a declared column"),
+        ("returns: bigint", "returns: bignt", "16:58: expected a Hive type, got `bignt`"),
         ("type: bigint}\n  sql", "type: bignt}\n  sql", "11:22: expected a Hive type"),
     ],
 )

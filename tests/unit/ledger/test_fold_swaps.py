@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
+from sluiceway.ledger.dirty_files import dirty_sources, late_sources
+from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.garbage import Decided
@@ -322,3 +324,42 @@ def test_rows_before_a_swap_are_gone_and_later_ones_follow_its_own() -> None:
     assert [each.rows for each in book.first_rows(HOUR, 10, last)] == [5, 3, 2]
     # A SWAP lets go of no place: a new reader begins with the first row, and finds a gap.
     assert book.whole_from == 0
+
+
+def test_dirty_rows_of_a_swap_are_open_and_can_be_replayed(tmp_path: Path) -> None:
+    fold, intent, made = begun()
+    folder = made.added[HOUR][0].staged.partition("/")[0]
+    layout = LedgerLayout(str(tmp_path), "orders")
+    dirty = replace(
+        made.added[HOUR][0],
+        staged=f"{folder}/d.parquet",
+        final=layout.dirty_relative("d.parquet"),
+        values=(),
+        rows=BigInt(2),
+    )
+    counts = replace(made.counts, outside=BigInt(0), dirty=BigInt(2))
+    body = swap_body(fold, intent, replace(made, counts=counts, dirty_files=(dirty,)))
+    seq = put(fold, body)
+    assert fold.dirty_rows_open == 2
+    assert body is not None
+    found = dirty_sources("u", record(fold, body, seq=seq))
+    assert found == {DirtySource("u", seq, "d.parquet"): dirty}
+    assert late_sources("u", record(fold, body, seq=seq)) == {}
+    storage = LocalStorage()
+    storage.make_folders(layout.stage)
+    restored = load_snapshot(storage, layout, record(fold, write_side_file(storage, layout, fold)))
+    assert restored is not None
+    assert restored.dirty_rows_open == 2
+
+
+def test_corrected_rows_are_gaps_and_need_the_newer_format() -> None:
+    fold = fold_of(fence(), sources(0))
+    body = data(fold.term, 0, span(0, 0, 4, gaps=2))
+    (read,) = body.ranges
+    for corrected in (3, -1):
+        wrong = replace(body, ranges=(replace(read, corrected=BigInt(corrected)),))
+        with pytest.raises(InvariantError, match="P6"):
+            put(fold, wrong)
+    assert needed_format(body) == FORMAT
+    put(fold, replace(body, ranges=(replace(read, corrected=BigInt(2)),)))
+    assert fold.format == 2

@@ -56,6 +56,17 @@ def test_lease_that_nobody_can_read_keeps_everything_for_a_day(log: LedgerLog) -
     assert slot_of_slowest(log.storage, log.layout, later) is None
 
 
+def test_lease_of_long_ago_is_removed(log: LedgerLog) -> None:
+    put_lease(log, "fast", 90)
+    put_lease(log, "gone", 3, old=True)
+    paths = [Path(log.layout.reader(name)) for name in ("fast", "gone")]
+    last = now_ms() + reader_leases.FORGOTTEN_MS - reader_leases.YOUNG_MS - 60_000
+    slot_of_slowest(log.storage, log.layout, last)
+    assert [path.exists() for path in paths] == [True, True]
+    slot_of_slowest(log.storage, log.layout, last + 120_000)
+    assert [path.exists() for path in paths] == [True, False]
+
+
 def test_lease_says_how_far_the_query_is_and_that_it_has_ended(log: LedgerLog) -> None:
     own = keeper(log)
     own.start(4)

@@ -175,11 +175,24 @@ def test_batch_at_a_time_has_what_was_prepared_by_then(
     assert len(read(table, asOf="2026-11-21T00:00:00Z")) == 12
 
 
+def test_rows_that_were_replaced_before_they_were_read_end_the_query_unless_it_skips_them(
+    table: RowsOnDisk, opened: Streams
+) -> None:
+    table.add(SEVEN, EIGHT)
+    at = table.swap(EIGHT, [100])
+    reader = stream(table, opened)
+    start, end = reader.initialOffset(), reader.latestOffset()
+    with pytest.raises(RowsLetGoError, match=f"slot {at} has replaced them") as told:
+        reader.partitions(start, end)
+    assert "sluiceway backfill" in told.value.hint
+    assert "onCorrection" in told.value.hint
+
+
 def test_ledger_of_a_newer_version_is_refused(table: RowsOnDisk, opened: Streams) -> None:
     slot = table.add(EIGHT)
     reader = stream(table, opened)
     reader.latestOffset()
-    Path(table.table.log.layout.record(slot + 1)).write_bytes(b'{"format":2}\n')
+    Path(table.table.log.layout.record(slot + 1)).write_bytes(b'{"format":3}\n')
     for fails in (lambda: read(table), reader.latestOffset):
         with pytest.raises(LedgerCorruptError, match="run the newer version"):
             fails()

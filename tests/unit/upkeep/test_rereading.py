@@ -18,7 +18,7 @@ from sluiceway.sources.contract import (
 )
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange
-from sluiceway.upkeep.rereading import Rereading, refuse_lost
+from sluiceway.upkeep.rereading import ReadSoFar, Rereading, refuse_lost
 from sluiceway.upkeep.swapping import SwapContent, SwapOrder, SwapStaging, swap
 from sluiceway.worker.plan import KeyRule
 from tools.ledger_records import LEDGER
@@ -112,7 +112,7 @@ def test_correction_is_due_until_a_swap_as_of_it_is_in_the_ledger(tmp_path: Path
     again = reading(broker)
 
     def due() -> list[Correction]:
-        return again.due(route.writer.fold, route.log)
+        return again.due(ReadSoFar.of(route.writer.fold), route.log)
 
     assert due() == []
     assert broker.asked[-1] == ({LOG: 0}, {LOG: 4})

@@ -28,6 +28,7 @@ class RowOrigin(StrEnum):
     """Where rows are read from."""
 
     LEDGER = "ledger"
+    FILES = "files"
 
 
 @app.command()
@@ -43,9 +44,19 @@ def backfill(  # noqa: PLR0913, PLR0917 - options of a command
     origin: Annotated[
         RowOrigin,
         typer.Option(
-            "--from", help="ledger: what made the rows, from the queue, by today's job file."
+            "--from",
+            help="ledger: what made the rows, from the queue, by today's job file. "
+            "files: Parquet or ORC files with the table's columns.",
         ),
     ],
+    files: Annotated[
+        str | None,
+        typer.Argument(
+            help="With --from files: the files, as '/fixed/2026-11-20/*.parquet'.",
+            metavar="GLOB",
+            show_default=False,
+        ),
+    ] = None,
     route: OneRoute = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and count; change nothing.")
@@ -66,23 +77,27 @@ def backfill(  # noqa: PLR0913, PLR0917 - options of a command
 
     $ sluiceway backfill orders.yaml dt=20261120/hr=08 --from ledger --dry-run
     $ sluiceway backfill orders.yaml dt=20261120/hr=08 --from ledger --why "wrong rate"
+    $ sluiceway backfill orders.yaml dt=20261120/hr=08 --from files '/fixed/*.parquet'
     """
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
+    if (files is None) is (origin is RowOrigin.FILES):
+        raise typer.BadParameter("with --from files, and only then", param_hint="GLOB")
     if accept_rows is not None and accept_rows < 0:
         raise typer.BadParameter("a number of rows", param_hint="--accept-rows")
     config = pick_route(job_routes(load_checked_job(job_file).spec, WarningsOnDemand()), route)
     ledger = open_ledger(config)
     name = _folder(config, prefix)
+    names = () if files is None else _found(config, files)
     if dry_run:
-        _print_planned(config, ledger, name, output)
+        _print_planned(config, ledger, name, names, output)
         return
     _refuse_unused(ledger, name)
     accepted = _AS_MANY if accept_rows is None else accept_rows
-    answer = _carried_out(config, ledger, name, origin, why.strip(), accepted)
+    answer = _carried_out(config, ledger, name, names, why.strip(), accepted)
     if output.is_document:
         print_document({"dry_run": False, "route": config.route, **asdict(answer)}, output)
     else:
@@ -111,7 +126,7 @@ def _carried_out(
     config: "RouteConfig",
     ledger: "OpenLedger",
     prefix: str,
-    origin: RowOrigin,
+    names: tuple[str, ...],
     why: str,
     accept_rows: int,
 ) -> "BackfillAnswer":
@@ -139,8 +154,8 @@ def _carried_out(
         operator=this_operator(),
         reason=why,
         prefix=prefix,
-        origin=origin.value,
-        names=(),
+        origin=(RowOrigin.FILES if names else RowOrigin.LEDGER).value,
+        names=names,
         accept_rows=BigInt(accept_rows),
     )
     log = WarningsOnDemand()
@@ -150,16 +165,27 @@ def _carried_out(
     return answer
 
 
+def _found(config: "RouteConfig", pattern: str) -> tuple[str, ...]:
+    from sluiceway.operate.backfill import files_of  # noqa: PLC0415
+
+    return files_of(config, pattern)
+
+
 def _print_planned(
-    config: "RouteConfig", ledger: "OpenLedger", prefix: str, output: OutputFormat
+    config: "RouteConfig",
+    ledger: "OpenLedger",
+    prefix: str,
+    names: tuple[str, ...],
+    output: OutputFormat,
 ) -> None:
     from sluiceway.operate.backfill import foresee  # noqa: PLC0415
 
-    found = foresee(config, ledger, prefix)
+    found = foresee(config, ledger, prefix, names)
     if output.is_document:
         print_document({"dry_run": True, "route": config.route, **asdict(found)}, output)
         return
-    _print_ranges(found)
+    if not names:
+        _print_ranges(found)
     write = sys.stdout.write
     if found.counts is None:
         write("the broker has lost some of it: nothing would be done\n")

@@ -3,14 +3,13 @@
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext, TaskContext
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql import types as spark
 
 from sluiceway import __version__
@@ -55,6 +54,7 @@ MOST_BROADCAST_BYTES = 256 << 20
 """Largest small table that is sent to all tasks."""
 
 _ANSWER = "answer binary"
+_OBSERVED = "sluiceway_rows"
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     # Plans are small and known: no stage waits for another.
@@ -98,7 +98,7 @@ class SparkSql(SqlEngine):
                 session = self.session(rule)
                 self._show(session, rule, tables)
                 rows = session.createDataFrame(self._context.emptyRDD(), _schema(decoded))
-                frame = self._query(session, rule, rows.observe(Observation(), _counted()), decoded)
+                frame = self._query(session, rule, _observed(rows), decoded)
                 plans = SqlPlans(session)
                 self._carrying(plans, rule, frame, ())
                 return _columns(rule, frame)
@@ -129,20 +129,19 @@ class SparkSql(SqlEngine):
         except NoGuardError as error:
             found.append(NotGuardedError(str(error)))
         except (Py4JJavaError, PySparkException) as error:
-            found.append(_failure_of(error))
+            found.append(_failure_of(error, job.rule))
         except (Py4JNetworkError, Py4JError, OSError) as error:
             found.append(_lost(error))
         except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits
             found.append(error)
 
     def _run(self, job: SqlJob, tag: str) -> SqlAnswer:
-        read = Observation()
         task, route = job.task, job.task.plan.route
         with self._lock:
             session = self.session(job.rule)
             self._show(session, job.rule, job.tables)
             carried = [each.name for each in carried_fields(route)]
-            rows = self._landed(session, job).observe(read, _counted())
+            rows = _observed(self._landed(session, job))
             frame = self._query(session, job.rule, rows, job.decoded)
             plans = SqlPlans(session)
             found = self._carrying(plans, job.rule, frame, carried)
@@ -157,14 +156,18 @@ class SparkSql(SqlEngine):
         layout = route.layout
         about = f"{layout.route}: SQL of epoch {task.plan.epoch}"
         label = JobLabel(f"{self._name}-sql", about, tag)
-        tokens = None
+        version, tokens = __version__, None
         if self._tokens is not None:
             tokens = self._tokens.delegation_tokens([(layout.table_root, route.stores)])
-        write = partial(write_batches, __version__, tokens, task)
+
+        def write(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+            yield from write_batches(version, tokens, task, batches)
+
         with labelled(self._context, label):
-            answers = found.mapInArrow(write, _ANSWER).collect()
+            written = found.mapInArrow(write, _ANSWER)
+            answers = written.collect()
         results = tuple(decode(bytes(each[0]), TaskResult) for each in answers)
-        return SqlAnswer(results, int(read.get["rows"]))
+        return SqlAnswer(results, _rows_read(written))
 
     def session(self, rule: SqlRule) -> SparkSession:
         """The session of a route: its names and settings are its own."""
@@ -250,8 +253,15 @@ def write_batches(
     yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
 
 
-def _counted() -> Any:
-    return functions.count(functions.lit(1)).alias("rows")
+def _observed(rows: DataFrame) -> DataFrame:
+    """The same rows, counted while a job reads them."""
+    return rows.observe(_OBSERVED, functions.count(functions.lit(1)).alias("rows"))
+
+
+def _rows_read(frame: DataFrame) -> int:
+    """How many rows a job has read that has ended."""
+    found = frame._jdf.queryExecution().observedMetrics().get(_OBSERVED)  # noqa: SLF001
+    return int(found.get().getLong(0)) if found.isDefined() else 0
 
 
 def _schema(decoded: Schema) -> spark.StructType:
@@ -321,13 +331,19 @@ def _index_of(sql: str, error: PySparkException, text: str) -> int | None:
     return None
 
 
-def _failure_of(error: BaseException) -> BaseException:
+def _failure_of(error: BaseException, rule: SqlRule) -> BaseException:
     """What the failure of a job means: a value, or its tasks."""
     text = str(error)
     found = _CONDITION.search(text)
     state = re.search(r"SQLSTATE: ([0-9A-Z]{5})", text)
     by_value = state is not None and state[1].startswith(_BY_VALUES)
-    if "PythonException" in text and "ModuleNotFoundError" not in text:
+    if "PythonException" in text and rule.functions:
+        if "ModuleNotFoundError" in text:
+            return TaskFailedError(
+                f"executors lack a package that a function needs: {cause_of(error)}",
+                hint="install it there, or name it in run.spark_conf: spark.submit.pyFiles",
+            )
+        # Our own tasks answer with their errors: it is one of the user's functions.
         by_value = True
     if by_value:
         message = cause_of(error) if found is None else f"[{found[1]}] {found[2]}"

@@ -141,15 +141,22 @@ class SqlPlans:
         Raises:
             RefusedSqlError: `input` is read not at all, or twice, or a function tells time or user.
         """
+        reads = self._count_reads(plan)
+        if reads != 1:
+            text = "does not read the table `input`" if not reads else "reads `input` twice"
+            raise RefusedSqlError(f"the SQL {text}: rows are made of one record each")
+
+    def _count_reads(self, plan: Any) -> int:
+        """How often a plan reads the input, in subqueries too; checks its functions on the way."""
         reads = 0
         for node in _nodes(plan):
             reads += _kind(node) == "CollectMetrics"
             for expression in _all(node.expressions()):
                 for each in _nodes(expression):
                     self._check_function(each)
-        if reads != 1:
-            text = "does not read the table `input`" if not reads else "reads `input` twice"
-            raise RefusedSqlError(f"the SQL {text}: rows are made of one record each")
+                    if _kind(each) in _SUBQUERIES:
+                        reads += self._count_reads(each.plan())
+        return reads
 
     def _check_function(self, expression: Any) -> None:
         kind = _kind(expression)
@@ -171,9 +178,12 @@ class SqlPlans:
         waiting = [frame._jdf.queryExecution().executedPlan()]  # noqa: SLF001
         while waiting:
             node = waiting.pop()
-            if "Broadcast" in _kind(node) and "Exchange" in _kind(node):
+            kind = _kind(node)
+            if kind == "ReusedExchangeExec":
+                kind = _kind(node.child())
+            if "Broadcast" in kind and "Exchange" in kind:
                 continue
-            if "Exchange" in _kind(node):
+            if "Exchange" in kind:
                 raise RefusedSqlError("the SQL needs a shuffle: it does not work row by row")
             waiting += _all(node.children())
 
@@ -197,7 +207,7 @@ class SqlPlans:
         logical = self._catalyst.plans.logical
         if kind == "CollectMetrics":
             known = {each.name(): each for each in _all(plan.output())}
-            parts = [(name, known[name]) for name in carried]
+            parts = [(name, known[name]) for name in carried] or [("none", self._literal(0))]
             return plan, self._alias(self._struct(parts), CARRIED)
         if kind in _PASSED:
             return self._carry(children[0], carried)
@@ -382,12 +392,10 @@ def _kind(part: Any) -> str:
 
 
 def _nodes(tree: Any) -> Iterator[Any]:
-    """A tree from the top, with the plans of subqueries in its expressions."""
+    """A tree from the top: of plans, or of expressions."""
     yield tree
     for child in _all(tree.children()):
         yield from _nodes(child)
-    if _kind(tree) in _SUBQUERIES:
-        yield from _nodes(tree.plan())
 
 
 def _reads_input(plan: Any) -> bool:

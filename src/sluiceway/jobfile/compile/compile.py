@@ -242,7 +242,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         late=late_rule(spec),
         late_table=late_table(spec),
         key=key_rule(spec),
-        bootstrap=None if first is None else compile_route(first),
+        followed=None if first is None else compile_route(first),
         rooms=room_rule(spec),
     )
 

@@ -50,7 +50,7 @@ class RouteConfig:
         awaits_columns: The job file as the route sees it, where a registry gives its columns, which
             each START fills in; None where it has all columns.
         awaits_key: Likewise, where a registry or the topic gives the key.
-        bootstrap: The route as long as it reads a table in place of its topics; None without one.
+        followed: The route as long as it reads a table in place of its topics; None without one.
         choices: How rows are made from them.
         sql: SQL that makes the rows of the table from these; None writes them as they are.
         sql_columns: Columns that the SQL returns; None before the route has started.
@@ -118,14 +118,14 @@ class RouteConfig:
     rooms: RoomRule | None = None
     awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
     awaits_key: RouteSpec | None = field(default=None, hash=False, repr=False)
-    bootstrap: "RouteConfig | None" = field(default=None, hash=False, repr=False)
+    followed: "RouteConfig | None" = field(default=None, hash=False, repr=False)
 
     def at(self, fold: FoldState) -> "RouteConfig":
         """What is read now: a route that follows a table first does until that is handed over.
 
         A route that has read topics before goes on with them.
         """
-        first = self.bootstrap
+        first = self.followed
         if first is None:
             return self
         known = [state for (topic, _), state in fold.sources.items() if topic in first.topics]

@@ -68,6 +68,8 @@ def check_range(fold: FoldState, span: RangeRecord, slot: str) -> None:
         "P6",
         f"{where} [{span.start}, {span.end}) has {span.rows} rows and {span.gaps} gaps",
     )
+    among = 0 <= span.corrected <= span.gaps
+    require(among, "P6", f"{where} has {span.corrected} corrected rows among {span.gaps} gaps")
 
 
 def _check_sums(body: DataRecord, slot: str) -> None:

@@ -80,7 +80,7 @@ def _pin(fold: FoldState, pin: PinnedPartition) -> None:
         int(pin.start),
         pin.how,
         int(pin.start),
-        seen_slot=pin.seen_slot,
+        newest_slot=pin.newest_slot,
     )
 
 

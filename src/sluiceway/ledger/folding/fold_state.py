@@ -66,7 +66,7 @@ class SourceState:
         idle: Whether it does not hold the route's watermark.
         end_epoch: Leader epoch that belongs to `end`, by which a truncation is seen; None when it
             is not known.
-        seen_slot: See `PinnedPartition.seen_slot`.
+        newest_slot: See `PinnedPartition.newest_slot`.
     """
 
     cluster_id: str
@@ -81,7 +81,7 @@ class SourceState:
     max_event_time_us: int | None = None
     quiet_since_us: int | None = None
     idle: bool = False
-    seen_slot: int = -1
+    newest_slot: int = -1
 
     def advance(self, span: ReadSpan, read_at_us: int | None = None) -> None:
         """Take in what was read from the committed end on.
@@ -274,6 +274,7 @@ class FoldState:
         sealed: Name of what is closed for ever -> slot of its last READY; -1 without one. Prefixes,
             and of tables that close nothing partitions. No row goes there any more.
         swaps: Prefix -> slot of its last SWAP, unless it is sealed.
+        swap_dirty: Dirty rows of all SWAPs.
         left: Folders that may be there still. Nothing is decided by them but what may be removed.
         bytes_since_snapshot: Size of the records after the last SNAPSHOT, as a start reads them.
     """
@@ -305,6 +306,7 @@ class FoldState:
     closed: dict[str, ClosedPrefix] = field(default_factory=dict)
     sealed: dict[str, int] = field(default_factory=dict)
     swaps: dict[str, int] = field(default_factory=dict)
+    swap_dirty: int = 0
     left: dict[str, LeftFolder] = field(default_factory=dict)
     bytes_since_snapshot: int = field(default=0, compare=False)
     lanes: ReplayLanes = field(default_factory=ReplayLanes)
@@ -314,7 +316,8 @@ class FoldState:
     @property
     def dirty_rows_open(self) -> int:
         """Dirty rows that no lane has consumed yet."""
-        return int(self.counts.dirty + self.lanes.counts.dirty - self.lanes.counts.read)
+        brought = self.counts.dirty + self.lanes.counts.dirty
+        return int(brought) + self.swap_dirty - int(self.lanes.counts.read)
 
     def closed_above(self, partition: str) -> str | None:
         """The closed prefix that stands for a partition; None when it is open."""

@@ -108,5 +108,6 @@ def apply_swap(fold: FoldState, body: SwapRecord, record: Record) -> None:
         for file in each.live:
             count_file(state, file)
     fold.swaps[body.prefix] = record.seq
+    fold.swap_dirty += int(body.counts.dirty)
     del fold.intents[body.intent]
     fold.unpublished[record.seq] = body

@@ -54,10 +54,15 @@ def hive_columns(options: TableOptions) -> tuple[str, ...]:
     """Columns of a table that is read, its partition columns last, as its catalog spells them.
 
     Raises:
+        TableMismatchError: Its rows are not those of its files.
         TableNotFoundError: It does not exist.
         MetastoreUnavailableError: The metastore does not answer.
     """
+    # Imported here: light commands open a catalog, and never check a table.
+    from sluiceway.sinks.hive.table_check import check_readable  # noqa: PLC0415
+
     _, found = _described(options)
+    check_readable(found)
     return tuple(each.name for each in (*found.layout.columns, *found.partition_columns))
 
 

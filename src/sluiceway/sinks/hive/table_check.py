@@ -154,6 +154,22 @@ def check_writable(table: MetastoreTable) -> None:
         raise TableMismatchError(message, where=str(table), hint=hint)
 
 
+def check_readable(table: MetastoreTable) -> None:
+    """Refuse a table whose rows are not those of its files.
+
+    Raises:
+        TableMismatchError: Says why, and what to do.
+    """
+    refusal = _refused_kind(table)
+    if refusal is not None:
+        raise TableMismatchError(
+            f"a route cannot read it: {refusal[0]}",
+            where=str(table),
+            hint="read the topic that fills it; Spark streams an append-only Iceberg table by its "
+            "own source",
+        )
+
+
 def _refused_kind(table: MetastoreTable) -> tuple[str, str] | None:
     parameters = {key.lower(): value for key, value in table.parameters.items()}
     other_table = "name a plain table, or a new one"
