@@ -168,3 +168,6 @@ sql-oracle: $(STAMP) #: SQL of a route against plain Spark SQL, row by row, rand
 
 rooms: $(STAMP) #: A room is killed, stopped or cut under load, in network namespaces (root, iproute2, iptables): CASE=stretched DRILLS=20
 	@cd tests && ../$(BIN)/python -m rooms --case $(or $(CASE),stretched) --drills $(or $(DRILLS),20)
+
+chain-faults: $(STAMP) #: A chain of three tables under kills, late rows, compaction and backfills: ROWS=1000000 KILLS=60 BACKFILLS=10
+	@cd tests && ../$(BIN)/python -m tools.chain_proof --rows $(or $(ROWS),1000000) --kills $(or $(KILLS),60) --backfills $(or $(BACKFILLS),10)

@@ -361,6 +361,12 @@ RULES: Final[tuple[Rule, ...]] = (
         ("swap.*", "backfill.close"),
     ),
     Rule(
+        "recompute",
+        "units of a table: their drivers die in test_recompute_kills",
+        frozenset(Fault),
+        ("unit.*",),
+    ),
+    Rule(
         "no-such-call",
         "files of the cells are small; tests of the store send large ones, and abandon them",
         frozenset(Fault),

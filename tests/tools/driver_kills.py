@@ -6,10 +6,10 @@ import signal
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 from matrix.drivers import DriverServer, driver_server
 from sluiceway.observe.failpoints import Action, FailpointSpec
-from tools.lake_jobs import LakeJob
 
 _PATIENCE_S = 300.0
 
@@ -22,7 +22,19 @@ def _server() -> DriverServer:
     return stack.enter_context(driver_server())
 
 
-def drive(job: LakeJob, **variables: str) -> int:
+class RunnableJob(Protocol):
+    """A job that a driver may run."""
+
+    @property
+    def path(self) -> Path:
+        """The job file."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder for the driver's files."""
+
+
+def drive(job: RunnableJob, **variables: str) -> int:
     """A driver in a process of its own, until it is caught up or dies; its exit code."""
     environment = {**os.environ, **variables}
     driver = _server().start(job.path, job.folder, job.folder / "driver.log", environment)
@@ -32,7 +44,7 @@ def drive(job: LakeJob, **variables: str) -> int:
         driver.end()
 
 
-def drive_until_killed(job: LakeJob, marks: Path, point: str, hit: int = 1) -> None:
+def drive_until_killed(job: RunnableJob, marks: Path, point: str, hit: int = 1) -> None:
     """A driver that is killed when it reaches a failpoint, the first time if nothing is said.
 
     Args:

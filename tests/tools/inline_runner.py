@@ -10,8 +10,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from sluiceway.errors import TaskFailedError
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.worker.bundle import run_bundle
 from sluiceway.worker.plan import TaskResult
+from tools.duck_units import DuckUnits
 
 
 class InlineRunner(TaskRunner):
@@ -19,16 +21,21 @@ class InlineRunner(TaskRunner):
 
     Attributes:
         stragglers: Epochs that ended without all of their tasks.
+        units: Runs the SQL of units.
     """
 
     stragglers = 0
 
-    def __init__(self, slots: int = 2) -> None:
+    def __init__(self, slots: int = 2, units: UnitSql | None = None) -> None:
+        self.units = units or DuckUnits()
         self._slots = slots
         self._pool = ThreadPoolExecutor(slots)
 
     def slots(self) -> int:
         return self._slots
+
+    def unit_sql(self) -> UnitSql:
+        return self.units
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float

@@ -17,9 +17,11 @@ from typing import NoReturn
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.types.strict_json import decode, encode
 from sluiceway.worker.bundle import run_bundle
 from sluiceway.worker.plan import TaskResult
+from tools.duck_units import DuckUnits
 
 _WAIT_S = 0.05
 _ATTEMPTS = 4
@@ -70,6 +72,10 @@ class ProcessRunner(TaskRunner):
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
         return self._slots
+
+    def unit_sql(self) -> UnitSql:
+        """See `TaskRunner.unit_sql`: the driver's process runs it."""
+        return DuckUnits()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float

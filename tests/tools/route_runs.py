@@ -21,6 +21,7 @@ from sluiceway.ledger.records import Record
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, ignore_step
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.upkeep.record_queue import BeginWork
 from tools.inline_runner import InlineRunner
 from tools.job_files import JobFile
@@ -47,11 +48,13 @@ class RouteRun:
         observe: Observer = ignore_step,
         stop: StopSignal | None = None,
         background: tuple[BeginWork, ...] = (),
+        units: UnitSql | None = None,
     ) -> None:
         """Run the job to the log ends read at its start."""
         eyes = Observers(stderr_log(level="warning"), Progress())
         extra = RunExtra(background=background)
-        self._run(observe, stop or StopSignal(), eyes, extra, until_caught_up=True)
+        stop = stop or StopSignal()
+        self._run(observe, stop, eyes, extra, until_caught_up=True, units=units)
 
     def run_until(
         self,
@@ -73,8 +76,9 @@ class RouteRun:
         extra: RunExtra,
         *,
         until_caught_up: bool,
+        units: UnitSql | None = None,
     ) -> None:
-        runner = self.runner()
+        runner = self.runner(units)
         try:
             run_routes(
                 compile_routes(self.job.spec),
@@ -88,9 +92,9 @@ class RouteRun:
         finally:
             runner.close()
 
-    def runner(self) -> InlineRunner:
-        """What runs the tasks."""
-        return InlineRunner()
+    def runner(self, units: UnitSql | None = None) -> InlineRunner:
+        """What runs the tasks, and the SQL of units."""
+        return InlineRunner(units=units)
 
     def root(self) -> Path:
         """Folder of the table."""

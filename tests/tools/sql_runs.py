@@ -11,6 +11,7 @@ from sluiceway.driver.spark.session import start_context
 from sluiceway.driver.spark.spark_sql import SparkSql
 from sluiceway.host.java import find_java
 from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.unit_sql import UnitSql
 from tools.inline_runner import InlineRunner
 from tools.job_files import JobFile
 from tools.route_runs import RouteRun
@@ -34,8 +35,9 @@ class SqlRouteRun(RouteRun):
 
     engine: SqlEngine | None = field(default=None, kw_only=True)
 
-    def runner(self) -> InlineRunner:
+    def runner(self, units: UnitSql | None = None) -> InlineRunner:
         """See `RouteRun.runner`."""
+        del units
         assert self.engine is not None
         return SqlRunner(self.engine)
 

@@ -92,6 +92,8 @@ def foresee_run(config: RouteConfig, records: int) -> NextRun:
     risks = [Risk(Weight.STOPS, _error_text(error), error.hint) for error in source.problems]
     sample = NOTHING
     try:
+        # Units are computed whole: no single row of them can be shown.
+        records = 0 if route.config.units is not None else records
         sample = preview_rows(route, newest_splits(source.starts, records) if records else ())
     except Fatal as error:
         risks.append(Risk(Weight.STOPS, _error_text(error), error.hint))

@@ -62,7 +62,7 @@ def foresee_route(config: RouteConfig) -> PlannedRoute:
         SluicewayError: A server does not answer or refuses.
     """
     config = registry_columns(config)
-    if config.sql is not None:
+    if config.sql is not None and config.units is None:
         from sluiceway.audit.sql_preview import sql_engine  # noqa: PLC0415 - loads Arrow
 
         config = sql_columns(config, config.sql, sql_engine())

@@ -156,7 +156,16 @@ def preview_batches(
         route: As a start would find it.
         splits: The splits of these records.
         batches: One batch for each split.
+
+    Raises:
+        NotInThisVersionError: The route computes whole units.
     """
+    if splits and route.config.units is not None:
+        raise NotInThisVersionError(
+            "a route with `mode: recompute` makes rows of whole units; there is no preview of them",
+            where=route.config.route,
+            hint="run its SQL in Spark over the files of a unit: `sluiceway files` lists them",
+        )
     if not splits:
         return NOTHING
     records = list(batches)

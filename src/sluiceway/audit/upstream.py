@@ -1,11 +1,15 @@
 """What a route that reads a table waits for: the chain of tables, up to the queue."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sluiceway.audit.format_times import moment
+from sluiceway.audit.open_table import find_ledger
 from sluiceway.audit.partition_why import Reason, WaitExplanation
 from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.unit_tables import open_unit_table
+from sluiceway.chains.units import UnitRule, UnitWhen, computed_by, due_units, is_open, unit_of
 from sluiceway.chains.upstream import upstream_owner
 from sluiceway.errors import SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
@@ -13,6 +17,7 @@ from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import SwapRecord
 from sluiceway.ledger.reader_leases import lease_name, read_reader_lease
 from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.storage.locations import normalise_location
@@ -30,6 +35,21 @@ _BY_ROWS = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedUnits:
+    """Units of the table that a route reads.
+
+    Attributes:
+        computed: Units that have been computed.
+        due: Units that are to be computed now.
+        open: Units that wait, for example for an announcement.
+    """
+
+    computed: int
+    due: int
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedUpstream:
     """The table that a route reads.
 
@@ -37,11 +57,13 @@ class ObservedUpstream:
         table: `database.table`.
         read_slot: Up to which slot of it all rows are committed; -1 for none, None not known.
         published_slot: Newest slot whose files are all in the table; -1 before any.
+        units: How far a route with `mode: recompute` is; None for others.
     """
 
     table: str
     read_slot: int | None
     published_slot: int
+    units: ObservedUnits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +85,8 @@ def observed_upstream(config: RouteConfig) -> ObservedUpstream:
     Raises:
         SluicewayError: The table, or its ledger, cannot be read.
     """
+    if config.units is not None:
+        return _observed_units(config, config.units)
     above = _opened(UpstreamOptions.of(dict(config.source.options)))
     layout = above.log.layout
     lease = read_reader_lease(above.log.storage, layout.reader(lease_name(config.group)))
@@ -78,6 +102,24 @@ def observed_upstream(config: RouteConfig) -> ObservedUpstream:
     )
 
 
+def _observed_units(config: RouteConfig, rule: UnitRule) -> ObservedUpstream:
+    """By both logs, as the driver finds what is due."""
+    options = UpstreamOptions.of(dict(config.source.options))
+    table = open_unit_table(options, rule)
+    table.read_on()
+    found = find_ledger(config)
+    bodies = (record.body for record, _ in LedgerLog(found.storage, found.layout).records())
+    computed = {each.prefix: computed_by(each) for each in bodies if isinstance(each, SwapRecord)}
+    states, now_ms = table.states(), time.time_ns() // 1_000_000
+    due = due_units(states, computed, table.identity.topic_id, rule, now_ms)
+    newest = max((max(each.slot, each.announced) for each in states), default=-1)
+    units = ObservedUnits(
+        len(computed), len(due), sum(is_open(each, rule, now_ms) for each in states)
+    )
+    read = max((each.slot for each in computed.values()), default=-1)
+    return ObservedUpstream(options.name, read, newest, units)
+
+
 def with_upstream(config: RouteConfig, fold: Fold, why: WaitExplanation) -> WaitExplanation:
     """The same with what the table waits for that the route reads, and the one above it.
 
@@ -86,11 +128,33 @@ def with_upstream(config: RouteConfig, fold: Fold, why: WaitExplanation) -> Wait
         fold: Its ledger.
         why: What is known else.
     """
+    if config.units is not None:
+        return _with_units(config, config.units, why)
     closed = why.prefix in fold.closed
     if not reads_table(config) or why.version or closed or why.reason not in _BY_ROWS:
         return why
     text = "; ".join(_texts(UpstreamOptions.of(dict(config.source.options)), why.prefix))
     return replace(why, reason=Reason.HELD, text=text, holders=(), expected_us=None, needs_us=None)
+
+
+def _with_units(config: RouteConfig, rule: UnitRule, why: WaitExplanation) -> WaitExplanation:
+    """Why a unit is not computed yet, which announces it too."""
+    if why.version:
+        return why
+    unit = unit_of(why.prefix, rule.columns)
+    if unit is None:
+        wanted = "/".join(f"{name}=..." for name in rule.columns)
+        text = f"{why.prefix} is no unit of this table; units are written {wanted}"
+        return replace(why, reason=Reason.NO_TIME, text=text)
+    options = UpstreamOptions.of(dict(config.source.options))
+    if rule.when is UnitWhen.READY:
+        text = "; ".join(_texts(options, unit))
+    elif rule.when is UnitWhen.SUCCESS:
+        text = f"it is computed once each folder of {options.name}/{unit} has a file _SUCCESS"
+    else:
+        settle_s = rule.settle_ms // 1000
+        text = f"it is computed once {options.name}/{unit} has not changed for {settle_s:,} s"
+    return replace(why, prefix=unit, reason=Reason.HELD, text=text)
 
 
 def _texts(options: UpstreamOptions, prefix: str) -> Iterator[str]:
@@ -103,7 +167,7 @@ def _texts(options: UpstreamOptions, prefix: str) -> Iterator[str]:
             return
         closed = above.fold.closed.get(prefix)
         if (closed is not None and closed.version) or above.fold.sealed_above(prefix) is not None:
-            yield f"{options.name} has announced it; its rows before that are not all read yet"
+            yield f"{options.name} has announced it; its rows are not all read yet"
             return
         yield _open_text(above)
         next_one = next(
@@ -117,6 +181,8 @@ def _texts(options: UpstreamOptions, prefix: str) -> Iterator[str]:
 def _open_text(above: _Above) -> str:
     mark, owner = above.fold.watermark, above.owner
     far = "it has no watermark yet"
+    if any(topic.startswith(TABLE_TOPIC) for topic, _ in above.fold.sources):
+        far = "it is made from another table"
     if mark.us is not None:
         far = f"its watermark is {moment(mark.us)}"
     held = ", ".join(f"{each.topic}[{each.partition}]" for each in mark.held_by)

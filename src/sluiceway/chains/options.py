@@ -83,7 +83,7 @@ class UpstreamOptions:
             TableNotFoundError: The catalog does not have it.
             MetastoreUnavailableError: It does not answer.
         """
-        return self.root or find_table(CatalogAccess(), self._table()).home
+        return self.root or find_table(CatalogAccess(), self.table()).home
 
     def check_columns(self) -> None:
         """See that the table has what is read of it: a misspelt column would be null for ever.
@@ -94,7 +94,7 @@ class UpstreamOptions:
         """
         if self.root:
             return
-        held = column_names(self._table())
+        held = column_names(self.table())
         missing = sorted(set(self.columns) - {name.lower() for name in held})
         if missing:
             raise TableMismatchError(
@@ -103,7 +103,8 @@ class UpstreamOptions:
                 hint=f"its columns: {', '.join(held)}; correct name or path of the column",
             )
 
-    def _table(self) -> TableOptions:
+    def table(self) -> TableOptions:
+        """The table, for who asks its catalog."""
         options = TableOptions(
             metastore=self.metastore,
             metastore_options=self.metastore_options,

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from sluiceway.chains.client import TableClient
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.reader import PrefixReader, TableReader
+from sluiceway.chains.unit_client import UnitClient
+from sluiceway.chains.units import UNITS, UnitRule
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
 
 
@@ -16,6 +18,8 @@ class TableSource(Source):
     def open_client(self, options: Mapping[str, str], *, request_timeout_s: float) -> SourceClient:
         """See `Source.open_client`."""
         del request_timeout_s
+        if UNITS in options:
+            return UnitClient(UpstreamOptions.of(options), UnitRule.of(options[UNITS]))
         return TableClient(UpstreamOptions.of(options))
 
     def open_reader(

@@ -1,6 +1,7 @@
 """The ledger of a table that is read: row places, published slots, what is complete."""
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluiceway.errors import SourceUnavailableError, TableMismatchError
@@ -54,6 +55,7 @@ class UpstreamLedger:
         root: Where the table lies.
         stores: How its store is reached.
         book: Rows and files of the table so far.
+        also: Called with each record that is taken in; None calls nothing.
 
     Attributes:
         ledger: Uuid of the ledger.
@@ -64,12 +66,19 @@ class UpstreamLedger:
         StorageUnavailableError: The store failed.
     """
 
-    def __init__(self, root: str, stores: Stores, book: RowBook) -> None:
+    def __init__(
+        self,
+        root: str,
+        stores: Stores,
+        book: RowBook,
+        also: Callable[[Record], None] | None = None,
+    ) -> None:
         self.storage, place = open_storage(normalise_location(root), stores)
         owner = upstream_owner(self.storage, place)
         self.ledger, self.route = owner.ledger, owner.route
         self.layout = LedgerLayout(place, owner.route)
         self.book = book
+        self._also = also
         self._log = LedgerLog(self.storage, self.layout)
         self._published = 0
         self._watermark_us: int | None = None
@@ -106,6 +115,8 @@ class UpstreamLedger:
 
     def _apply(self, record: Record) -> None:
         body = record.body
+        if self._also is not None:
+            self._also(record)
         self.book.apply(record)
         if isinstance(body, ReadyRecord):
             self._ready.append(

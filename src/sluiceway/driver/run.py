@@ -38,6 +38,7 @@ from sluiceway.schedule.rate_limit import RateLimit
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.schedule.slot_target import SlotBounds, SlotTarget
 from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.upkeep.record_queue import BeginWork
 from sluiceway.work.request import ClusterWork
 from sluiceway.worker.plan import TaskResult
@@ -95,6 +96,10 @@ class CountedRunner(TaskRunner):
     def sql(self) -> SqlEngine | None:
         """See `TaskRunner`."""
         return self._runner.sql()
+
+    def unit_sql(self) -> UnitSql | None:
+        """See `TaskRunner`."""
+        return self._runner.unit_sql()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -353,9 +358,10 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
             replaces,
             background=extra.background,
             work=runner.work(),
-            sql=None if config.sql is None else runner.sql(),
+            sql=None if config.sql is None or config.units is not None else runner.sql(),
             upstream=None if config.followed is None else sources[config.followed.source],
             slots=runner.slots,
+            unit_sql=None if config.units is None else runner.unit_sql(),
         )
         return RouteSession(config, parts)
 

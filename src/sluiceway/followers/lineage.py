@@ -19,6 +19,8 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.partition_records import SwapRecord
+from sluiceway.ledger.places import is_uuid
 from sluiceway.ledger.records import DataRecord, FenceRecord, Record
 from sluiceway.observe.failpoints import edge
 from sluiceway.storage.contract import Storage
@@ -179,7 +181,9 @@ class LineageFollower(Follower):
         """Add a record in order; a run that begins or ends gets its event at once."""
         body = record.body
         if not isinstance(body, FenceRecord):
-            return replace(seen, through=record.seq + 1, totals=_with(seen.totals, record))
+            return replace(
+                seen, through=record.seq + 1, totals=_with(seen.totals, record, self._route.topics)
+            )
         if seen.open:
             # Its driver did not record its end.
             self._send(view, RunState.ABORT, replace(seen, open=False), body.started_at_ms)
@@ -218,9 +222,32 @@ class LineageFollower(Follower):
         self._told = self._observed = told
 
 
-def _with(totals: Totals, record: Record) -> Totals:
-    """Totals with the rows of a record."""
+def _with_swap(totals: Totals, seq: int, body: SwapRecord, topics: tuple[str, ...]) -> Totals:
+    """Totals with the rows that a unit was computed to, and what it was computed from."""
+    files = [file for each in body.partitions for file in each.added]
+    read = {topics[0]: int(body.counts.read)} if body.inputs and topics else {}
+    rows = sum(int(file.rows) for file in files)
+    size_bytes = sum(int(file.size_bytes) for file in files)
+    found = totals.plus(read, rows, size_bytes, len(files))
+    # A table without a ledger has no slots.
+    newest = max((each.slot for each in body.inputs if is_uuid(each.ledger)), default=-1)
+    slots = dict(found.slots)
+    if read and newest >= 0:
+        slots[topics[0]] = max(newest, slots.get(topics[0], newest))
+    return replace(found, slots=slots, slot=seq)
+
+
+def _with(totals: Totals, record: Record, topics: tuple[str, ...] = ()) -> Totals:
+    """Totals with the rows of a record.
+
+    Args:
+        totals: Totals of the records before.
+        record: The record.
+        topics: What the route reads.
+    """
     body = record.body
+    if isinstance(body, SwapRecord):
+        return _with_swap(totals, record.seq, body, topics)
     if not isinstance(body, DataRecord | LaneDataRecord):
         return totals
     read: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 from uuid import NAMESPACE_URL, uuid5
 
 from sluiceway.followers.lineage_columns import NO_ORIGINS, ColumnOrigins, Origin
@@ -32,6 +32,7 @@ _FACETS = {
     "processing_engine": "1-1-1/ProcessingEngineRunFacet",
     "schema": "1-2-0/SchemaDatasetFacet",
     "symlinks": "1-0-1/SymlinksDatasetFacet",
+    "version": "1-0-1/DatasetVersionDatasetFacet",
     "columnLineage": "1-2-0/ColumnLineageDatasetFacet",
     "inputStatistics": "1-0-0/InputStatisticsInputDatasetFacet",
     "outputStatistics": "1-0-2/OutputStatisticsOutputDatasetFacet",
@@ -64,12 +65,18 @@ class Totals:
         read: Topic -> records read.
         written: Rows in files of the table.
         size_bytes: Size of these files; `files` is their number.
+        slots: Table that was read -> newest slot of its ledger that rows were computed from.
+        slot: Newest slot of the route's ledger that changed rows; -1 before any.
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"slots", "slot"})
 
     read: dict[str, int] = field(default_factory=dict)
     written: BigInt = field(default_factory=lambda: BigInt(0))
     size_bytes: BigInt = field(default_factory=lambda: BigInt(0))
     files: int = 0
+    slots: dict[str, int] = field(default_factory=dict)
+    slot: int = -1
 
     def plus(self, read: Mapping[str, int], written: int, size_bytes: int, files: int) -> "Totals":
         """The totals with those of a record added."""
@@ -79,6 +86,8 @@ class Totals:
             BigInt(self.written + written),
             BigInt(self.size_bytes + size_bytes),
             self.files + files,
+            self.slots,
+            self.slot,
         )
 
 
@@ -171,18 +180,26 @@ def run_event(route: LineageRoute, state: RunState, term: int, at_ms: int, total
             "name": route.job,
             "facets": _facet("jobType", _JOB_TYPE),
         },
-        "inputs": [_input(route.source, topic, totals.read.get(topic, 0)) for topic in topics],
+        "inputs": [_input(route.source, topic, totals) for topic in topics],
         "outputs": [_output(route, topics, totals)],
     }
     return json.dumps(event, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _input(source: str, topic: str, rows: int) -> dict[str, Any]:
+def _input(source: str, topic: str, totals: Totals) -> dict[str, Any]:
+    slot = totals.slots.get(topic)
+    version = {} if slot is None else {"facets": _version(slot)}
     return {
         "namespace": source,
         "name": topic.removeprefix(TABLE_TOPIC),
-        "inputFacets": _facet("inputStatistics", {"rowCount": rows}),
+        **version,
+        "inputFacets": _facet("inputStatistics", {"rowCount": totals.read.get(topic, 0)}),
     }
+
+
+def _version(slot: int) -> dict[str, Any]:
+    """A state of a table, by the slot of its ledger."""
+    return _facet("version", {"datasetVersion": f"slot:{slot}"})
 
 
 def _output(route: LineageRoute, topics: Sequence[str], totals: Totals) -> dict[str, Any]:
@@ -196,6 +213,7 @@ def _output(route: LineageRoute, topics: Sequence[str], totals: Totals) -> dict[
             **_facet("schema", {"fields": _fields(table)}),
             **_facet("symlinks", {"identifiers": [known]}),
             **_column_lineage(route, topics),
+            **({} if totals.slot < 0 else _version(totals.slot)),
         },
         "outputFacets": _facet(
             "outputStatistics",

@@ -140,6 +140,10 @@ MARKS: Final[tuple[str, ...]] = (
     "swap.landed",
     "swap.landing",
     "swap.written",
+    "unit.announcing",
+    "unit.done",
+    "unit.started",
+    "unit.written",
 )
 """Points between calls; an error raised there is a bug's."""
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from sluiceway.chains.options import UpstreamOptions
+from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.observe.log import Log
@@ -13,6 +15,7 @@ from sluiceway.upkeep.backfiller import Backfiller
 from sluiceway.upkeep.compactor import Compactor
 from sluiceway.upkeep.expirer import Expirer
 from sluiceway.upkeep.partition_requests import BackfillRequest, CompactRequest, UpkeepRequest
+from sluiceway.upkeep.recomputing import Recomputer, UnitWork
 from sluiceway.upkeep.rereading import Rereading
 from sluiceway.upkeep.rewriting import WorkRewriter
 
@@ -62,4 +65,35 @@ def begin_background(
     background.housekeeper.tidy(owned.fold)
     background.counts = counts_feed.begin(config, held.record_queue, log)
     background.work += [] if background.counts is None else [background.counts]
+    background.units = _begin_units(held, config, parts, log)
+    background.work += [] if background.units is None else [background.units]
     background.work.extend(begin(held.record_queue) for begin in parts.background)
+
+
+def _begin_units(
+    held: OwnedRoute,
+    config: RouteConfig,
+    parts: RouteParts,
+    log: Log,
+) -> Recomputer | None:
+    """What computes units; None in a route that appends rows.
+
+    Raises:
+        UnhealthyEnvironmentError: There is no Spark to run the SQL.
+    """
+    if config.units is None or config.sql is None:
+        return None
+    if parts.unit_sql is None:
+        raise UnhealthyEnvironmentError(
+            "there is no Spark to run transform.sql of the route", hint="`sluiceway run JOB` has it"
+        )
+    work = UnitWork(
+        rule=config.units,
+        query=config.sql,
+        upstream=UpstreamOptions.of(dict(config.source.options)),
+        reader=config.group,
+        sql=parts.unit_sql,
+        plan=held.schema.current,
+        interval_s=config.interval_s,
+    )
+    return Recomputer(held.record_queue, work, log)

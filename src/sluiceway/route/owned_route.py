@@ -30,6 +30,7 @@ from sluiceway.sources.contract import SourceClient
 from sluiceway.upkeep.counts_feed import CountsFeed
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import Lanes
+from sluiceway.upkeep.recomputing import Recomputer
 from sluiceway.upkeep.record_queue import BackgroundWork, RecordQueue
 
 LONGEST_UNPUBLISHED_S = 600.0
@@ -44,13 +45,29 @@ class RouteBackground:
         housekeeper: Removes files that no record names.
         lanes: Replays and purges of dirty rows.
         counts: Reads audited counts; None in a route without them.
+        units: Computes units of a table; None in a route that appends rows.
         work: What has threads of its own.
     """
 
     housekeeper: FileCleaner
     lanes: Lanes
     counts: CountsFeed | None = None
+    units: Recomputer | None = None
     work: list[BackgroundWork] = field(default_factory=list)
+
+    @property
+    def computing(self) -> bool:
+        """Whether units are due, or were not looked for yet."""
+        return self.units is not None and not self.units.idle
+
+    def refuse_if_failed(self) -> None:
+        """Called by the driver's thread before it goes on.
+
+        Raises:
+            SluicewayError: Why the route has to halt.
+        """
+        if self.units is not None:
+            self.units.refuse_if_failed()
 
     def close_work(self) -> None:
         """End what has threads of its own."""

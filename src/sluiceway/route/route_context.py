@@ -14,6 +14,7 @@ from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_figures import RouteFigures
 from sluiceway.route.route_meter import RouteMeter
 from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sources.contract import SourceClient
 from sluiceway.upkeep.record_queue import BeginWork
@@ -34,6 +35,7 @@ class RouteParts:
         upstream: Client of the table that a new route follows before its topics; likewise shared.
         slots: Number of task slots now, for the readiness of a standby; None for a command, which
             is none.
+        unit_sql: Runs the SQL of a route that computes units; None for other routes.
     """
 
     source: SourceClient
@@ -47,6 +49,7 @@ class RouteParts:
     sql: SqlEngine | None = None
     upstream: SourceClient | None = None
     slots: Callable[[], int] | None = None
+    unit_sql: UnitSql | None = None
 
 
 @dataclass(slots=True)

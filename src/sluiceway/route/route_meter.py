@@ -67,6 +67,7 @@ class RouteMeter:
         ignored_fields: Sampled rows in which fields were seen that no column reads.
         unfilled_columns: See `RouteStatus`.
         left_out: Source partitions without a leader and why, some of them; and how many they are.
+        units_wait_for: Returns why units are not computed; see `RouteStatus`.
         lag: Records that were not committed when an epoch was planned or committed last.
     """
 
@@ -80,6 +81,7 @@ class RouteMeter:
     lag: int = 0
     followers: Callable[[], tuple[FollowerState, ...]] = tuple
     on_look: OnLook = _ignore_bounds
+    units_wait_for: Callable[[], str] = str
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _started: float | None = None
     _term: int | None = None
@@ -220,6 +222,7 @@ class RouteMeter:
                 left_out=dict(self.left_out[0]),
                 left_out_count=self.left_out[1],
                 followers=self.followers(),
+                units_wait_for=self.units_wait_for(),
             )
 
     def _read_fold(self, fold: Fold) -> None:

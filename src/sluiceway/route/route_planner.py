@@ -146,6 +146,7 @@ class RoutePlanner:
         # An idle route puts nothing, and would never meet the fence.
         held.owned.tenure.refuse_if_lost()
         held.followers.refuse_if_failed()
+        held.background.refuse_if_failed()
         fold, wanted = ahead or held.owned.fold, self._subscription(view)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
@@ -217,13 +218,17 @@ class RoutePlanner:
         targets = self._targets.aim(fold, logs, view.bounds, awaited) if bounded else None
         splits = plan_splits(fold, view.bounds, targets, view.copies)
         splits = self._demand.expect(splits, {**view.copies, **view.bounds})
+        if self._context.config.units is not None:
+            # Units are read whole, elsewhere: no task reads, or waits for, single rows.
+            splits = splits[:0]
         self._update_from_logs(fold, view, measured=ahead is None)
         if bounded and not splits and ahead is None:
             self._targets.check_reached(fold, view.bounds)
         over = bounded and not splits and ahead is None and not self.key_order.holds
         if over:
             held.followers.hasten()
-        busy = held.background.lanes.pressing or held.announcing
+        background = held.background
+        busy = background.lanes.pressing or background.computing or held.announcing
         self.caught_up = over and not busy and held.read_published()
         if not splits:
             return None

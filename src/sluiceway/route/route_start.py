@@ -28,6 +28,7 @@ from sluiceway.route.sql_epoch import SqlEpochs
 from sluiceway.route.sql_tables import SqlTables
 from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import OwnedTable, ReleasedLedger, TakeoverHooks, take_over
+from sluiceway.route.unit_columns import with_unit_columns
 from sluiceway.sources.contract import SourceIdentity, SourcePartition
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import LaneHooks, Lanes
@@ -121,6 +122,7 @@ def fence_route(
     """
     context.config, context.parts = with_registry_columns(context.config, context.parts)
     context.config, context.parts = with_sql_columns(context.config, context.parts)
+    context.config, context.parts = with_unit_columns(context.config, context.parts)
     owned = take_over(context.config, context.parts.sink, hooks, left)
     context.log.info(
         "fenced",
@@ -249,3 +251,6 @@ def begin_following(
     context.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
     committer.want_partitions(0 if whole else owned.fold.effects_through, again=True)
     begin_background(held, composed.feeders, context.config, context.parts, context.log)
+    units = held.background.units
+    if units is not None:
+        context.meter.units_wait_for = lambda: units.waits_for

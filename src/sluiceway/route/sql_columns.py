@@ -18,13 +18,13 @@ from sluiceway.types.schema import Field, Schema
 def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
     """A route as it starts: with the columns that its SQL returns now.
 
-    Called at each START. A route without SQL stays as it is.
+    Called at each START. A route without SQL, or with SQL over units, stays as it is.
 
     Raises:
         JobFileError: The SQL is wrong, does not work row by row, or returns what no table has.
         UnhealthyEnvironmentError: What runs the tasks cannot run SQL.
     """
-    if config.sql is None:
+    if config.sql is None or config.units is not None:
         return config, parts
     if parts.sql is None:
         raise UnhealthyEnvironmentError(

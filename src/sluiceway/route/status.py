@@ -83,6 +83,7 @@ class RouteNumbers:
     left_out: dict[str, str] = field(default_factory=dict)
     left_out_count: int = 0
     followers: tuple[FollowerState, ...] = ()
+    units_wait_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,8 @@ class RouteStatus(RouteNumbers):
         left_out: Source partitions that the route goes on without, as no leader answers for them,
             each with why; a few of `left_out_count`. They hold the watermark.
         followers: What follows the commits, in order: how far each is, and what it waits for.
+        units_wait_for: Why a route with `mode: recompute` could not compute its units when it tried
+            last; empty when it could.
     """
 
     route: str = ""

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
 from sluiceway.work.request import ClusterWork
@@ -78,6 +79,13 @@ class TaskRunner(ABC):
         """What runs the SQL of routes. Asked once a route, when that starts.
 
         None where tasks do not run in Spark.
+        """
+        return None
+
+    def unit_sql(self) -> UnitSql | None:
+        """What runs the SQL of routes that compute units. Asked once a route, when that starts.
+
+        None where there is no Spark.
         """
         return None
 

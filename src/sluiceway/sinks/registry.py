@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sinks.contract import TableIdentity, TableSink
 from sluiceway.sinks.side_tables import DayFolders, LateRowsTable, TypedColumn
-from sluiceway.sinks.table_options import TableOptions
+from sluiceway.sinks.table_options import ReadableTable, TableOptions
 from sluiceway.storage.access import Stores
 
 if TYPE_CHECKING:
@@ -102,6 +102,31 @@ def column_names(table: TableOptions) -> tuple[str, ...]:
     from sluiceway.sinks.hive.catalogs import hive_columns  # noqa: PLC0415
 
     return hive_columns(table)
+
+
+def readable_table(table: TableOptions) -> ReadableTable:
+    """A Hive table that is read, as its catalog has it now.
+
+    Raises:
+        TableNotFoundError: It does not exist.
+        MetastoreUnavailableError: Its catalog does not answer.
+    """
+    # Likewise.
+    from sluiceway.sinks.hive import found_table  # noqa: PLC0415
+
+    return found_table.readable_table(table)
+
+
+def partition_places(table: TableOptions) -> dict[str, str]:
+    """Partition name -> location of all partitions of a Hive table that is read.
+
+    Raises:
+        MetastoreUnavailableError: Its catalog does not answer.
+    """
+    # Likewise.
+    from sluiceway.sinks.hive import found_table  # noqa: PLC0415
+
+    return found_table.partition_places(table)
 
 
 def open_late_table(

@@ -82,6 +82,24 @@ class TableOptions:
         return replace(self, database=database, table=table)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadableTable:
+    """A Hive table that is read, as its catalog has it.
+
+    Attributes:
+        columns: Names and Hive's type texts of its data columns.
+        partition_columns: Likewise, in path order.
+        file_format: Format of its files; None for one that is not known.
+        created_at_s: When it was created, seconds since the epoch.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    partition_columns: tuple[tuple[str, str], ...]
+    file_format: FileFormat | None
+    location: str
+    created_at_s: int
+
+
 def table_not_found(options: TableOptions) -> TableNotFoundError:
     """The error for a table that the metastore does not have; the hint says how it gets there."""
     message = "the table does not exist"

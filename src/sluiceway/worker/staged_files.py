@@ -260,13 +260,18 @@ class StagedFiles:
         plan, rules = self._plan, self._rules
         route = plan.route
         table_format = self._dirty_format if place is None else self._rows_format
-        name = new_file_name(
-            route.layout.route,
-            FileOrigin(route.term, plan.epoch),
-            plan.task,
-            prefix="" if place is None else rules.prefix,
-            suffix="" if place is None else rules.suffix,
-        )
+        prefix, suffix = ("", "") if place is None else (rules.prefix, rules.suffix)
+        if plan.prefix is not None:
+            # As compaction names its files: they are of no epoch.
+            name = f"{prefix}{route.layout.route}-{self.attempt}-{uuid4().hex}{suffix}"
+        else:
+            name = new_file_name(
+                route.layout.route,
+                FileOrigin(route.term, plan.epoch),
+                plan.task,
+                prefix=prefix,
+                suffix=suffix,
+            )
         writer = LateWriter(self._storage, f"{self._folder}/{name}{table_format.extension}")
         now_s = self._clock()
         return OpenFile(place, table_format.new_file(writer), writer, now_s, now_s)

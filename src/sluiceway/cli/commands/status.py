@@ -155,6 +155,11 @@ def _upstream_lines(route: "ObservedRoute") -> list[str]:
     above = route.upstream
     if above is None:
         return []
+    if above.units is not None:
+        units, waits = above.units, route.status.units_wait_for
+        line = f"  reads {above.table}: {units.computed:,} units computed, {units.due:,} due"
+        line += f", {units.open:,} not complete yet" if units.open else ""
+        return [f"{line}; waits: {_printable(waits)}" if waits else line]
     read = "not known" if above.read_slot is None else above.read_slot
     return [f"  reads {above.table}: slot {read} of {above.published_slot}"]
 

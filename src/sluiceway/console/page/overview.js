@@ -53,6 +53,7 @@ export function overviewTab(at) {
       reports(job.status.routes),
       charts(data.history, job.now_ms),
       routeCard(job, again),
+      chains(job),
       beside(job, again),
     ],
   };
@@ -72,6 +73,20 @@ function routeCard(job, again) {
     shown.length ? routeTable(job, shown, job.now_ms) : empty(all.length ? "No route has such a name." : "No routes: no topic matches the job's patterns."),
     found.length > shown.length ? h("p", { class: "where" }, `${shown.length} of ${count(found.length)}, those that need a look first; \`sluiceway status\` has all.`) : null);
 }
+
+// Tables that routes read: how far each is with its own, and what it waits for.
+function chains(job) {
+  const found = job.status.routes.filter((route) => route.upstream);
+  if (!found.length) return null;
+  const rows = found.map((route) => h("tr", { "data-key": route.route },
+    h("th", { scope: "row" }, `${route.upstream.table} → ${route.table}`), h("td", {}, howFar(route)), h("td", {}, waits(route) || "nothing")));
+  return h("section", { class: "card", "data-key": "chains", "aria-label": "Chains" }, h("h2", {}, "Tables that are read"),
+    table("Tables that are read", [["Table"], ["How far"], ["Waits for"]], rows));
+}
+
+const howFar = ({ upstream }) => upstream.units ? `${count(upstream.units.computed)} units computed, ${count(upstream.units.due)} due` : `slot ${upstream.read_slot ?? "?"} of ${upstream.published_slot}`;
+
+const waits = ({ units_wait_for: why, upstream: { units: seen } }) => [why, seen?.open ? `${count(seen.open)} units that are not complete yet` : null].filter(Boolean).join("; ");
 
 function reports(routes) {
   return routes.filter((route) => route.message || route.left_out_count || route.attention?.length).slice(0, MOST_REPORTS).map((route) =>

@@ -41,6 +41,7 @@ from sluiceway.observe.log import Log
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.storage.hdfs.client import INVALID_TOKEN
 from sluiceway.work.request import ClusterWork
 from sluiceway.worker.plan import TaskResult
@@ -95,6 +96,7 @@ class SparkRunner(TaskRunner):
         )
         self._sql: SqlEngine | None = None
         self._work = SparkWork(context, self._name, self._spare, self._tokens)
+        self._units: UnitSql | None = None
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
@@ -126,6 +128,15 @@ class SparkRunner(TaskRunner):
 
             self._sql = SparkSql(self._context, self._name, self._tokens)
         return self._sql
+
+    def unit_sql(self) -> UnitSql | None:
+        """See `TaskRunner.unit_sql`. Spark's SQL is loaded where a route needs it."""
+        if self._units is None:
+            from sluiceway.driver.spark.unit_jobs import UnitJobs  # noqa: PLC0415
+
+            owned = self._owned
+            self._units = UnitJobs(self._context, self._name, owned=owned, tokens=self._tokens)
+        return self._units
 
     def warm_up(self, stopped: Callable[[], bool]) -> None:
         """Wait until executors can run our tasks. Called once, before the first epoch.

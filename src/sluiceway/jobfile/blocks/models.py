@@ -37,6 +37,7 @@ from sluiceway.jobfile.blocks.table import TableSpec
 from sluiceway.jobfile.blocks.topic_pattern import compile_topic_pattern
 from sluiceway.jobfile.blocks.transform import SqlPlaces, TransformSpec
 from sluiceway.jobfile.blocks.values import (
+    ColumnName,
     ExpressionText,
     JobName,
     Line,
@@ -182,6 +183,12 @@ class SourceSpec(Block):
             what the format needs.
         max_rate_per_s: Most records per second of the route; None sets no limit of its own.
         bootstrap: A table with the rows of the topics so far, which a new route reads before them.
+        mode: How rows of `table` become rows of the route's table: `append` carries each over once,
+            `recompute` runs `transform.sql` over a unit and replaces what the unit had.
+        unit: Leading partition columns of `table`; one value of each is what `recompute` runs over.
+        when: When a unit is computed: `ready` once `table` has announced it, `success` once a file
+            `_SUCCESS` lies in its folder, `settled` once it has not changed for `settle`.
+        settle_ms: Time without a change after which a unit is settled.
         on_correction: What becomes of rows that `sluiceway backfill` or a recompute has replaced in
             `table` before they were read. `follow` leaves them out and rebuilds their partition,
             `halt` ends the route, `ignore` leaves them out.
@@ -193,6 +200,10 @@ class SourceSpec(Block):
     max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
     table: PlainTableName | None = None
     bootstrap: BootstrapSpec | None = None
+    mode: Literal["append", "recompute"] = "append"
+    unit: Annotated[tuple[ColumnName, ...], Field(max_length=8)] = ()
+    when: Literal["ready", "success", "settled"] | None = None
+    settle_ms: Annotated[int, *duration("0s", "30d")] | None = Field(default=None, alias="settle")
     on_correction: Literal["follow", "halt", "ignore"] = "follow"
 
     @property

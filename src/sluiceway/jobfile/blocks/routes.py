@@ -24,6 +24,8 @@ _KNOWN_IN_ROUTE = frozenset(RouteEntry.model_fields)
 # Blocks with one of several kinds: another kind replaces the file's, with all its keys.
 _CHOICES: frozenset[Path] = frozenset({("source", "start"), ("format",)})
 SOURCE_TABLE: Path = ("source", "table")
+# A unit is read whole, and its values come from the table that is read.
+_OF_ROWS = ("event_time", "ready", "retention", "transform", "where")
 # Keys about topics do not apply to a table that a route reads instead.
 _OF_TOPICS = ("connection", "topics", "start")
 # Every route has its own; a value for all of them would be wrong for all but one.
@@ -130,6 +132,8 @@ def _tree(defaults: Mapping, route: Mapping) -> RouteTree:
     if Positions(route).has(SOURCE_TABLE):
         defaults = _not_of_topics(defaults)
     lowered = _lowered(route, table_path(Positions(defaults), "name"))
+    if is_recompute(Positions(route)):
+        defaults = _not_of_rows(defaults)
     root = _merged(defaults, lowered, ())
     if not _uses_event_time(root) and not Positions(lowered).has(("event_time",)):
         root = _without(root, "event_time")
@@ -152,6 +156,46 @@ def _not_of_topics(defaults: Mapping) -> Mapping:
     return Mapping(tuple(entries), kept.mark)
 
 
+def is_recompute(route: Positions) -> bool:
+    """Whether a route, or a whole file, computes units of a table again."""
+    path = ("source", "mode")
+    node = route.node(path) if route.has(path) else None
+    return isinstance(node, Scalar) and node.value == "recompute"
+
+
+def _not_of_rows(defaults: Mapping) -> Mapping:
+    """What a file says for all routes, without what it says of single rows and their columns."""
+    kept = _without(defaults, *_OF_ROWS)
+    entries = (
+        Entry(each.key, each.mark, _without(each.value, "columns", "partition_by", "meta"))
+        if each.key == "table" and isinstance(each.value, Mapping)
+        else each
+        for each in kept.entries
+    )
+    return Mapping(tuple(entries), kept.mark)
+
+
+def _unit_partitions(positions: Positions) -> Sequence:
+    """The partition columns of a table whose units are computed; none where `unit` is no list."""
+    path = ("source", "unit")
+    unit = positions.node(path) if positions.has(path) else None
+    if not isinstance(unit, Sequence):
+        return Sequence((), positions.key(("source", "mode")))
+    return Sequence(
+        tuple(
+            Mapping(
+                (
+                    Entry("name", each.mark, each),
+                    Entry("constant", each.mark, Scalar("unit", "unit", each.mark)),
+                ),
+                each.mark,
+            )
+            for each in unit.items
+        ),
+        unit.mark,
+    )
+
+
 def with_table_source(root: Mapping) -> Mapping:
     """A route that reads a table, with all that goes without saying: see `SourceSpec`.
 
@@ -169,8 +213,13 @@ def with_table_source(root: Mapping) -> Mapping:
     source = Mapping(tuple(Entry(key, mark, node) for key, node in given.items()), mark)
     # Dirty rows of it are JSON.
     rows = Mapping((Entry("json", mark, Mapping((), mark)),), mark)
-    implied = Mapping((Entry("source", mark, source), Entry("format", mark, rows)), root.mark)
-    return _merged(implied, root, ())
+    implied = [Entry("source", mark, source), Entry("format", mark, rows)]
+    if is_recompute(positions):
+        parts = _unit_partitions(positions)
+        columns = Entry("columns", parts.mark, Scalar("from_sql", "from_sql", parts.mark))
+        table = Mapping((Entry("partition_by", parts.mark, parts), columns), parts.mark)
+        implied.append(Entry("table", parts.mark, table))
+    return _merged(Mapping(tuple(implied), root.mark), root, ())
 
 
 def _lowered(route: Mapping, name: Path) -> Mapping:

@@ -10,6 +10,18 @@ from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted
 
 _TABLE: Path = ("source", "table")
+_UNIT: Path = ("source", "unit")
+_OF_UNITS = ("unit", "when", "settle")
+_OF_ROWS: tuple[tuple[Path, str], ...] = (
+    (("where",), "write it into the SQL"),
+    (("event_time",), "remove it: a unit is read whole"),
+    (("ready",), "remove it: a unit is announced when it is computed"),
+    (("retention",), "remove it: `partitions forget` lets go of units"),
+    (("table", "meta"), "remove it: a row of a result comes from many records"),
+    (("table", "key"), "remove it: a unit is replaced whole"),
+    (("transform", "columns"), "remove it: the SQL reads the columns of the table"),
+    (("source", "start"), "remove it: all units of the table are computed"),
+)
 _PLAIN_STARTS = ("earliest", "latest")
 _NOT_YET: tuple[tuple[Path, str], ...] = (
     (("table", "key"), "a table with a `key` that is filled from another table"),
@@ -77,6 +89,7 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
     """
     source = mapping(data, "source")
     named = source.get("table")
+    yield from _check_recompute(data, positions)
     if not isinstance(named, str):
         if "on_correction" in source:
             text = "expected `on_correction` with `source.table` only: records of topics stay"
@@ -105,6 +118,47 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
             yield JobFileProblem(positions.key(path), text, "remove it", not_yet=True)
 
 
+def _check_recompute(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
+    """What a route has that computes units, and what only such a route has."""
+    source = mapping(data, "source")
+    if source.get("mode") != "recompute":
+        for key in _OF_UNITS:
+            if key in source:
+                text = f"expected `{key}` together with `mode: recompute` only"
+                yield JobFileProblem(positions.key(("source", key)), text, "add it, or remove this")
+        return
+    if not isinstance(source.get("table"), str):
+        text = "expected `table` for `mode: recompute`, got none"
+        yield JobFileProblem(positions.key(("source", "mode")), text, "name the table to read")
+        return
+    yield from _check_needed_keys(data, positions)
+    for path, todo in _OF_ROWS:
+        if positions.has(path):
+            text = f"expected no `{path[-1]}` for `mode: recompute`"
+            yield JobFileProblem(positions.key(path), text, todo)
+
+
+def _check_needed_keys(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
+    """What `mode: recompute` needs, and keys that go together."""
+    source = mapping(data, "source")
+    unit = source.get("unit")
+    if not isinstance(unit, tuple) or not unit:
+        text = "expected `unit` for `mode: recompute`, the partition columns that make a unit"
+        yield JobFileProblem(positions.key(("source", "mode")), text, "add unit: [dt, hr]")
+        unit = ()
+    if "transform" not in data:
+        text = "expected `transform.sql` for `mode: recompute`, got none"
+        yield JobFileProblem(positions.key(("source", "mode")), text, "add transform: {sql: ...}")
+    if source.get("when", "ready") != "settled" and "settle" in source:
+        text = "expected `settle` together with `when: settled` only"
+        yield JobFileProblem(positions.key(("source", "settle")), text, "add it, or remove this")
+    parts = mapping(data, "table").get("partition_by")
+    names = [mapping(each).get("name") for each in parts] if isinstance(parts, tuple) else []
+    if unit and parts is not None and names != list(unit):
+        text = f"expected the columns of `unit` as `partition_by`, got {', '.join(map(str, names))}"
+        yield JobFileProblem(positions.key(("table", "partition_by")), text, "remove it")
+
+
 def check_chains(routes: Sequence[tuple[RouteSpec, Positions]]) -> Iterator[JobFileProblem]:
     """Completeness is inherited only where both tables have the same times.
 
@@ -114,6 +168,8 @@ def check_chains(routes: Sequence[tuple[RouteSpec, Positions]]) -> Iterator[JobF
     filled = {spec.table.target.name.lower(): spec for spec, _ in routes}
     for spec, positions in routes:
         above = filled.get(spec.source.table or "")
+        if above is not None and spec.source.mode == "recompute":
+            yield from _check_units(spec, above, positions)
         if above is None or spec.ready is None:
             continue
         if above.ready is None:
@@ -128,6 +184,29 @@ def check_chains(routes: Sequence[tuple[RouteSpec, Positions]]) -> Iterator[JobF
             )
             todo = "partition both tables alike: hours of this one follow hours of that one"
             yield JobFileProblem(positions.value(("table", "partition_by")), text, todo)
+
+
+def _check_units(
+    spec: RouteSpec, above: RouteSpec, positions: Positions
+) -> Iterator[JobFileProblem]:
+    """The unit of a route fits the table that another route of the file fills."""
+    unit = [name.lower() for name in spec.source.unit]
+    came = f"got {', '.join(unit)}"
+    parts = [part.name.lower() for part in above.table.partition_by]
+    if unit != parts[: len(unit)]:
+        text = f"expected leading partition columns of {above.table.target.name}, {came}"
+        todo = f"it is partitioned by {', '.join(parts) or 'nothing'}"
+        yield JobFileProblem(positions.value(_UNIT), text, todo)
+    elif spec.source.when in (None, "ready") and above.source.mode == "append":
+        times = [name for name, _ in _times(above)]
+        if above.ready is None:
+            text = f"expected a table with the block `ready`, got {quoted(spec.source.table or '')}"
+            todo = "announce its hours too, or write when: settled"
+            yield JobFileProblem(positions.value(_TABLE), text, todo)
+        elif unit != times:
+            text = f"expected the times that {above.table.target.name} announces, {came}"
+            todo = f"write unit: [{', '.join(times)}]"
+            yield JobFileProblem(positions.value(_UNIT), text, todo)
 
 
 def _times(spec: RouteSpec) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.units import UNITS
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.formats.registry import FormatChoice
@@ -29,7 +30,7 @@ from sluiceway.jobfile.compile.schema_formats import (
     json_options,
     protobuf_options,
 )
-from sluiceway.jobfile.compile.sql_rule import sql_rule
+from sluiceway.jobfile.compile.sql_rule import sql_rule, unit_rule
 from sluiceway.jobfile.compile.stores import login_options, route_stores, with_login
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.partitioners.registry import PartitionerChoice
@@ -220,6 +221,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         awaits_key=None if spec.table.key_origin is None else spec,
         choices=row_choices(columns, spec.where),
         sql=sql_rule(spec),
+        units=unit_rule(spec),
         meta=_meta_columns(spec, text_keys=text_keys),
         event_time=_event_time_rule(spec),
         partitions=_partition_rules(spec),
@@ -435,7 +437,9 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
         columns=wanted,
         on_correction=spec.source.on_correction,
     )
-    return SourceAccess("table", options.texts())
+    units = unit_rule(spec)
+    texts = options.texts() if units is None else (*options.texts(), (UNITS, units.text()))
+    return SourceAccess("table", texts)
 
 
 def _plain(spec: RouteSpec) -> dict[str, str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from sluiceway.chains.units import UnitRule
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.jobfile.blocks.event_time import late_table_name
 from sluiceway.jobfile.blocks.models import RouteSpec
@@ -54,6 +55,7 @@ class RouteConfig:
         choices: How rows are made from them.
         sql: SQL that makes the rows of the table from these; None writes them as they are.
         sql_columns: Columns that the SQL returns; None before the route has started.
+        units: Units of a table that the SQL computes; None for a route that appends rows.
         left_out: Names, in lower case, of columns that are never read from the payload, whatever
             columns the table gets.
         interval_s: Seconds from one commit to the next.
@@ -97,6 +99,7 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     sql: SqlRule | None = None
     sql_columns: Schema | None = None
+    units: UnitRule | None = None
     left_out: frozenset[str] = frozenset()
     max_rate_per_s: int | None = None
     max_unpublished: int = 100

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 
 from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.units import UnitRule, UnitWhen, fingerprint_of
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.transform import SqlFunction, SqlPlaces
 from sluiceway.jobfile.compile.stores import route_stores, with_login
 from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.sources.registry import SourceAccess
+
+DEFAULT_SETTLE_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,22 @@ def _access(spec: RouteSpec, table: str) -> SourceAccess | None:
         stores=route_stores(spec),
     )
     return SourceAccess("table", options.texts())
+
+
+def unit_rule(spec: RouteSpec) -> UnitRule | None:
+    """The units that a route computes; None for a route that appends rows."""
+    source, sql = spec.source, sql_rule(spec)
+    if source.mode != "recompute" or sql is None:
+        return None
+    columns = tuple(name.lower() for name in source.unit)
+    return UnitRule(
+        columns=columns,
+        when=UnitWhen(source.when or UnitWhen.READY),
+        settle_ms=DEFAULT_SETTLE_MS if source.settle_ms is None else source.settle_ms,
+        fingerprint=fingerprint_of(
+            sql.sql.strip(), sql.timezone, sql.tables, sql.functions, columns
+        ),
+    )
 
 
 def _function(name: str, found: SqlFunction) -> FunctionRule:

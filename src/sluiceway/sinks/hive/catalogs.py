@@ -47,7 +47,7 @@ def find_hive_table(options: TableOptions) -> TableIdentity:
         TableNotFoundError: It does not exist.
         MetastoreUnavailableError: The metastore does not answer.
     """
-    return identity_of(*_described(options))
+    return identity_of(*described_table(options))
 
 
 def hive_columns(options: TableOptions) -> tuple[str, ...]:
@@ -61,13 +61,18 @@ def hive_columns(options: TableOptions) -> tuple[str, ...]:
     # Imported here: light commands open a catalog, and never check a table.
     from sluiceway.sinks.hive.table_check import check_readable  # noqa: PLC0415
 
-    _, found = _described(options)
+    _, found = described_table(options)
     check_readable(found)
     return tuple(each.name for each in (*found.layout.columns, *found.partition_columns))
 
 
-def _described(options: TableOptions) -> tuple[str, MetastoreTable]:
-    """Address of the catalog, and the table as it has it."""
+def described_table(options: TableOptions) -> tuple[str, MetastoreTable]:
+    """Address of the catalog, and the table as it has it.
+
+    Raises:
+        TableNotFoundError: It does not exist.
+        MetastoreUnavailableError: The metastore does not answer.
+    """
     client = open_catalog(
         options.metastore, options.timeout_s, options.stores, options.metastore_options
     )

@@ -5,8 +5,15 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.sinks.hive.catalogs import described_table, open_catalog
 from sluiceway.sinks.hive.table_check import check_writable
-from sluiceway.sinks.table_options import FOLDER, TableOptions
+from sluiceway.sinks.hive.table_format import format_of
+from sluiceway.sinks.partition_path import parse_partition_folder
+from sluiceway.sinks.table_options import (
+    FOLDER,
+    ReadableTable,
+    TableOptions,
+)
 
 _TIMEOUT_S = 10.0
 
@@ -81,3 +88,42 @@ def read_metastore(table: TableOptions) -> ObservedMetastore | None:
         return ObservedMetastore(client.major_version(), client.database_location("default"))
     finally:
         client.close()
+
+
+def readable_table(options: TableOptions) -> ReadableTable:
+    """A table that is read, as its catalog has it now.
+
+    Raises:
+        TableNotFoundError: It does not exist.
+        MetastoreUnavailableError: The metastore does not answer.
+    """
+    _, found = described_table(options)
+    return ReadableTable(
+        tuple((each.name, each.type) for each in found.layout.columns),
+        tuple((each.name, each.type) for each in found.partition_columns),
+        format_of(found.layout),
+        found.layout.location,
+        found.created_at_s,
+    )
+
+
+def partition_places(options: TableOptions) -> dict[str, str]:
+    """Partition name -> location of all partitions of a table that is read.
+
+    Raises:
+        MetastoreUnavailableError: The metastore does not answer.
+    """
+    client = open_catalog(
+        options.metastore, options.timeout_s, options.stores, options.metastore_options
+    )
+    try:
+        names = client.list_partition_names(options.database, options.table)
+        found = client.get_partitions(options.database, options.table, names)
+    finally:
+        client.close()
+    places = {}
+    for name in names:
+        shown = found.get(tuple(value for _, value in parse_partition_folder(name)))
+        if shown is not None:
+            places[name] = shown.layout.location
+    return places

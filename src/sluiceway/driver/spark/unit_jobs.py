@@ -1,0 +1,290 @@
+"""Queries over units of a table as Spark jobs: Spark reads, Spark computes, our writer writes."""
+
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDoneError
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql.functions import count as count_of
+from pyspark.sql.functions import lit
+from pyspark.util import PythonEvalType
+
+from sluiceway.chains.unit_tables import PartitionFiles, UnitFiles
+from sluiceway.driver.hdfs_tokens import HdfsTokens
+from sluiceway.driver.spark.spark_errors import cause_of
+from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
+from sluiceway.errors import JobFileError, SluicewayError, TableMismatchError, TaskFailedError
+from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
+from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.schedule.unit_sql import UnitQuery, UnitResult
+from sluiceway.sinks.files.contract import FileFormat
+from sluiceway.sinks.table_options import ReadableTable
+from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.unit_files import UnitPlan, write_unit
+
+UNITS_AT_ONCE = 2
+"""Most units that are computed at the same time, for all routes of a driver together."""
+
+_INPUT = "input"
+_ROWS = "sluiceway_rows"
+_ANSWER = "answer"
+_WAIT_S = 0.1
+_UPKEEP = "upkeep"
+_PLACE = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")
+_DATA_ERROR = re.compile(r"^\[([A-Z_0-9.]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A query over rows of its input, and what counts these.
+
+    Attributes:
+        exact: Whether each row of the input passes the counter once when the query runs whole.
+    """
+
+    rows: DataFrame
+    counted: Observation
+    exact: bool
+
+
+class UnitJobs:
+    """A `UnitSql` of one Spark application. Its SQL is started with the first query.
+
+    Args:
+        context: Context of the epochs.
+        name: Begins the name of its job group.
+        owned: Whether the application is ours: one that is borrowed has no pools.
+        tokens: For tasks on other machines; None where they need none.
+    """
+
+    def __init__(
+        self,
+        context: SparkContext,
+        name: str,
+        *,
+        owned: bool = True,
+        tokens: HdfsTokens | None = None,
+    ) -> None:
+        self._context = context
+        self._tokens = tokens
+        self._group = f"{name}-units"
+        self._tag = f"{self._group}-{uuid4().hex[:8]}"
+        self._pool = _UPKEEP if owned and not context.master.startswith("local") else ""
+        self._threads = ThreadPoolExecutor(UNITS_AT_ONCE, thread_name_prefix="spark-units")
+        self._numbers = count(1)
+
+    def columns(self, sql: SqlRule, table: ReadableTable) -> Schema:
+        """See `UnitSql.columns`."""
+        frame = self._frame(sql, table, UnitFiles((), 0))
+        return Schema(
+            tuple(
+                Field(field.name.lower(), parse_hive_type(_hive_text(field.dataType)))
+                for field in frame.rows.schema.fields
+            )
+        )
+
+    def run(self, query: UnitQuery, check: Callable[[], None]) -> UnitResult:
+        """See `UnitSql.run`."""
+        plan = query.output
+        prefix = "/".join(value or "null" for value in plan.values)
+        label = JobLabel(
+            self._group,
+            f"{plan.route.layout.route}: unit {prefix}, {query.files.rows or 0} rows",
+            f"{self._tag}-{next(self._numbers)}",
+            self._pool,
+        )
+        work = self._threads.submit(self._run, query, label)
+        try:
+            return _awaited(work, check)
+        except (NotDoneError, SluicewayError):
+            self._context.cancelJobsWithTag(label.tag)
+            raise
+
+    def close(self) -> None:
+        """Begin no more jobs; running ones end with Spark."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, query: UnitQuery, label: JobLabel) -> UnitResult:
+        frame = self._frame(query.sql, query.table, query.files)
+        rows = _as_table(frame.rows, query.output)
+        tokens = None
+        if self._tokens is not None:
+            layout = query.output.route.layout
+            place = (layout.table_root, query.output.route.stores)
+            tokens = self._tokens.delegation_tokens([place])
+        written = _mapped(rows, partial(_write, query.output, tokens))
+        try:
+            with labelled(self._context, label):
+                answers = [bytes(row[0]) for row in written.collect()]
+        except PySparkException as error:
+            raise _failed(error, query.sql) from error
+        except (Py4JError, OSError) as error:
+            raise TaskFailedError(f"Spark is gone: {type(error).__name__}") from error
+        files = [file for raw in answers for file in pickle.loads(raw)]  # noqa: S301 - our own
+        return UnitResult(self._rows_read(frame, query), tuple(files))
+
+    def _rows_read(self, frame: _Frame, query: UnitQuery) -> int:
+        """Rows of the input that were read; a query that needs not all is counted by itself."""
+        wanted = query.files.rows
+        if frame.exact:
+            read = int(frame.counted.get.get("n", 0))
+            if wanted is None or read >= wanted:
+                return read
+        rows = _input(frame.rows.sparkSession, query.table, query.files)
+        return int(rows.count())
+
+    def _frame(self, sql: SqlRule, table: ReadableTable, files: UnitFiles) -> _Frame:
+        """The query over exactly these files, in a session that shares nothing with others."""
+        session = self._session(sql.timezone)
+        counted = Observation(_ROWS)
+        rows = _input(session, table, files).observe(counted, count_of(lit(1)).alias("n"))
+        rows.createOrReplaceTempView(_INPUT)
+        try:
+            found = session.sql(sql.sql)
+            plan = found._jdf.queryExecution().optimizedPlan().toString()  # noqa: SLF001
+            return _Frame(found, counted, plan.count(f"CollectMetrics {_ROWS}") == 1)
+        except PySparkException as error:
+            raise _refused(error, sql) from error
+
+    def _session(self, timezone: str) -> SparkSession:
+        # Spark logs each error of a user's SQL with its whole stack; we say it in one line.
+        PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
+        session = SparkSession(self._context).newSession()
+        session.conf.set("spark.sql.session.timeZone", timezone)
+        session.conf.set("spark.sql.ansi.enabled", "true")
+        return session
+
+
+def _input(session: SparkSession, table: ReadableTable, files: UnitFiles) -> DataFrame:
+    """Rows of these files with the columns of their partitions, as Hive's readers see them."""
+    text = ", ".join(f"`{name}` {kind}" for name, kind in table.columns)
+    reader = session.read.schema(text)
+    read = reader.orc if table.file_format is FileFormat.ORC else reader.parquet
+    parts = files.partitions or (PartitionFiles((None,) * len(table.partition_columns), ()),)
+    frames = []
+    for part in parts:
+        frame = read(*part.paths) if part.paths else session.createDataFrame([], text)
+        for (name, kind), value in zip(table.partition_columns, part.values, strict=True):
+            frame = frame.withColumn(name, lit(value).cast(kind))
+        frames.append(frame)
+    rows = frames[0]
+    for frame in frames[1:]:
+        rows = rows.unionAll(frame)
+    return rows
+
+
+def _as_table(rows: DataFrame, plan: UnitPlan) -> DataFrame:
+    """The columns of the table, in its order, as Spark would insert them.
+
+    Raises:
+        TableMismatchError: A column is missing, unknown, or does not fit.
+    """
+    given = {field.name.lower(): field for field in rows.schema.fields}
+    wanted = {field.name.lower(): field for field in plan.route.schema.fields}
+    where = plan.route.layout.table_root
+    hint = "correct transform.sql, or the columns of the table"
+    if len(given) < len(rows.schema.fields):
+        raise TableMismatchError("the SQL returns two columns of one name", where=where, hint=hint)
+    missing, unknown = sorted(wanted.keys() - given), sorted(given.keys() - wanted)
+    if missing or unknown:
+        says = [f"lacks {', '.join(missing)}"] if missing else []
+        says += [f"has {', '.join(unknown)}, which the table does not have"] if unknown else []
+        raise TableMismatchError(
+            f"the SQL returns other columns: it {' and '.join(says)}", where=where, hint=hint
+        )
+    session = rows.sparkSession
+    jvm: Any = session._jvm  # noqa: SLF001 - Python has no such question
+    cast = jvm.org.apache.spark.sql.catalyst.expressions.Cast
+    chosen = []
+    for name, field in wanted.items():
+        kind = format_hive_type(field.type)
+        parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
+        into = parser.parseDataType(kind)
+        have = session._jsparkSession.parseDataType(given[name].dataType.json())  # noqa: SLF001
+        if not cast.canANSIStoreAssign(have, into):
+            raise TableMismatchError(
+                f"column {name}: the SQL returns {given[name].dataType.simpleString()}, "
+                f"the table has {kind}",
+                where=where,
+                hint=hint,
+            )
+        chosen.append(rows[given[name].name].cast(kind).alias(field.name))
+    return rows.select(*chosen)
+
+
+def _mapped(
+    rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> DataFrame:
+    """`DataFrame.mapInArrow`, which asks for pandas and does not use it."""
+    from pyspark.sql.udf import UserDefinedFunction  # noqa: PLC0415 - as Spark itself
+
+    made = UserDefinedFunction(
+        function,
+        returnType=f"{_ANSWER} binary",
+        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    )
+    column = made(*[rows[f"`{name}`"] for name in rows.columns])
+    return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)  # noqa: FBT003, SLF001
+
+
+def _write(
+    plan: UnitPlan, tokens: DelegationTokens | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The task: one answer, the records of its files."""
+    if tokens is not None:
+        hold_tokens(tokens)
+    files = write_unit(plan, batches)
+    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], [_ANSWER])
+
+
+def _awaited(work: Future[UnitResult], check: Callable[[], None]) -> UnitResult:
+    while True:
+        try:
+            return work.result(_WAIT_S)
+        except NotDoneError:
+            check()
+
+
+def _hive_text(data_type: Any) -> str:
+    return str(data_type.simpleString()).replace("timestamp_ltz", "timestamp")
+
+
+def _refused(error: PySparkException, sql: SqlRule) -> JobFileError:
+    """The error of a query that cannot be run, with its place in the job file."""
+    text = str(error).partition("\n")[0]
+    found = _PLACE.search(str(error))
+    index = None
+    if found is not None:
+        line, column = (int(each) for each in found.groups() if each is not None)
+        lines = sql.sql.splitlines(keepends=True)
+        index = sum(map(len, lines[: line - 1])) + column
+    return JobFileError(
+        f"the SQL cannot be run: {text[:300]}",
+        where=sql.places.place(index),
+        hint="correct transform.sql; `input` has the columns of the table that is read",
+    )
+
+
+def _failed(error: PySparkException, sql: SqlRule) -> SluicewayError:
+    """A data error is the query's own, and comes again; all else may be tried again."""
+    text = cause_of(error)
+    if "org.apache.spark.Spark" in str(error) and _DATA_ERROR.match(str(error)):
+        return JobFileError(
+            f"the SQL has failed on a row: {str(error).partition(chr(10))[0][:300]}",
+            where=sql.places.place(None),
+            hint="let it return null for such a value, for example with try_cast",
+        )
+    return TaskFailedError(f"the SQL of a unit has failed: {text}")

@@ -1,0 +1,52 @@
+"""A job that computes the hours of a table that another job fills."""
+
+from pathlib import Path
+
+from tools.job_files import JobFile, event
+from tools.route_runs import RouteRun
+from tools.topic_writer import TopicWriter
+
+FIRST_MS, HOUR_MS = 1_795_161_600_000, 3_600_000
+TIMES = "{field: ts, unit: ms, out_of_orderness: 0s, idle_after: 30d}"
+SQL = "SELECT city, count(*) AS n, max(id) AS newest FROM input GROUP BY city"
+
+
+def computed_hours(run: RouteRun, folder: Path, metastore_uri: str, sql: str = SQL) -> RouteRun:
+    """The job that computes the hours of a route's table; written again with another query.
+
+    Args:
+        run: Fills the table.
+        folder: Where the job file goes.
+        metastore_uri: Of both tables.
+        sql: The query.
+    """
+    path = folder / f"{run.job.path.stem}-hourly.yaml"
+    path.write_text(f"""\
+version: 1
+name: hourly
+connections: {{hms: {{metastore: {{uri: "{metastore_uri}"}}}}}}
+source: {{table: {run.job.table}, mode: recompute, unit: [dt, hr], when: ready}}
+transform:
+  sql: {sql}
+table: {{hive: {{connection: hms, name: {run.job.table}_hourly}}}}
+run: {{interval: 0.5s, master: "local[2]"}}
+""")
+    return RouteRun(JobFile(path, f"{run.job.table}_hourly"))
+
+
+def fill_hour(
+    run: RouteRun, writer: TopicWriter, topic: str, numbers: range, hour: int = 0
+) -> None:
+    """Write rows of an hour, counted from the first one, and have them in the table.
+
+    Args:
+        run: Fills the table.
+        writer: Writes to the topic.
+        topic: The route's topic, of one partition.
+        numbers: Ids; even ones are of Berlin, odd ones of Paris.
+        hour: The hour.
+    """
+    ts_ms = FIRST_MS + hour * HOUR_MS
+    rows = [event(n, ts_ms=ts_ms, city=("Berlin", "Paris")[n % 2]) for n in numbers]
+    writer.write(topic, rows, partition=0)
+    run.catch_up()

@@ -1,0 +1,126 @@
+"""A route that computes units of a table: its keys, and what it takes over from the file."""
+
+from pathlib import Path
+
+import pytest
+
+from sluiceway.chains.units import UNITS, UnitRule, UnitWhen
+from sluiceway.errors import JobFileError
+from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.jobfile.loader import parse_job
+
+FILE = """\
+version: 1
+name: many
+connections:
+  main: {kafka: {bootstrap_servers: "k1:9092"}}
+  hms: {metastore: {uri: "thrift://hms:9083"}}
+source: {connection: main, start: earliest, max_rate: 5/s}
+format: {json: {}}
+table:
+  hive: {connection: hms}
+  columns: [{name: id, type: bigint}, {name: ts, type: bigint}]
+  partition_by: [{name: dt, event_time: yyyyMMdd}, {name: hr, event_time: HH}]
+  meta: [offset]
+where: "id > 0"
+event_time: {field: ts, unit: ms}
+ready: {}
+routes:
+  - {topics: [a], table: ods.raw}
+"""
+SOURCE = "table: ods.raw, mode: recompute, unit: [dt, hr]"
+SQL = '{sql: "SELECT count(*) AS n FROM input"}'
+
+
+def route_of(source: str = SOURCE, transform: str = SQL, more: str = "") -> RouteSpec:
+    text = f"  - {{source: {{{source}}}, transform: {transform}, table: dm.hourly{more}}}\n"
+    _, route = parse_job((FILE + text).encode(), Path("job.yaml"), {}).spec.routes
+    return route
+
+
+def test_route_takes_over_nothing_that_the_file_says_of_single_rows() -> None:
+    route = route_of()
+    config = compile_route(route)
+    assert (config.topics, config.event_time, config.ready) == (("table:ods.raw",), None, None)
+    assert [(each.name, each.constant) for each in config.partitions] == [
+        ("dt", "unit"),
+        ("hr", "unit"),
+    ]
+    assert (config.meta, config.choices.where, route.table.columns_of_sql) == ((), None, True)
+    rule = config.units
+    assert rule is not None
+    assert (rule.columns, rule.when, rule.settle_ms) == (("dt", "hr"), UnitWhen.READY, 600_000)
+    assert UnitRule.of(dict(config.source.options)[UNITS]) == rule
+
+
+def test_what_decides_the_rows_decides_the_fingerprint() -> None:
+    def mark(**given: str) -> str:
+        rule = compile_route(route_of(**given)).units
+        assert rule is not None
+        return rule.fingerprint
+
+    marks = [
+        mark(),
+        mark(transform=SQL.replace("count(*)", "max(id)")),
+        mark(transform=SQL.replace("}", ", timezone: Asia/Shanghai}")),
+        mark(transform=SQL.replace("}", ", tables: {u: {table: dim.u}}}")),
+    ]
+    assert len(set(marks)) == len(marks)
+    assert mark(transform=SQL.replace('"SELECT', '" SELECT')) == marks[0]
+    assert mark(source=f"{SOURCE}, when: settled") == marks[0]
+
+
+def test_settled_units_have_a_time() -> None:
+    rule = compile_route(route_of(f"{SOURCE}, when: settled, settle: 5m")).units
+    assert rule is not None
+    assert (rule.when, rule.settle_ms) == (UnitWhen.SETTLED, 300_000)
+
+
+def test_route_that_appends_has_no_units() -> None:
+    text = FILE + "  - {source: {table: ods.raw}, table: ods.refined}\n"
+    _, route = parse_job(text.encode(), Path("job.yaml"), {}).spec.routes
+    assert compile_route(route).units is None
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"source": "table: ods.raw, unit: [dt]"}, "18:31: expected `unit` together with"),
+        ({"source": "table: ods.raw, mode: recompute"}, "18:31: expected `unit` for"),
+        ({"source": f"{SOURCE}, settle: 5m"}, "18:64: expected `settle` together with"),
+        ({"source": SOURCE.replace("[dt, hr]", "[hr]")}, "18:54: expected leading partition"),
+        ({"source": SOURCE.replace("[dt, hr]", "[dt]")}, "18:54: expected the times that"),
+        ({"more": ', where: "n > 1"'}, "expected no `where` for `mode: recompute`"),
+        ({"more": ", ready: {}"}, "expected no `ready` for `mode: recompute`"),
+        ({"source": f"{SOURCE}, start: latest"}, "expected no `start` for `mode: recompute`"),
+        (
+            {"transform": SQL.replace("}", ", columns: [{name: id, type: int}]}")},
+            "expected no `columns` for `mode: recompute`",
+        ),
+    ],
+)
+def test_keys_that_do_not_fit_are_named_with_their_place(given: dict[str, str], told: str) -> None:
+    with pytest.raises(JobFileError) as caught:
+        route_of(**given)
+    assert told in caught.value.message
+
+
+def test_units_need_sql_and_a_table_that_announces() -> None:
+    text = FILE + f"  - {{source: {{{SOURCE}}}, table: dm.hourly}}\n"
+    with pytest.raises(JobFileError, match=r"expected `transform.sql` for `mode: recompute`"):
+        parse_job(text.encode(), Path("job.yaml"), {})
+    text = FILE.replace("ready: {}\n", "") + (
+        f"  - {{source: {{{SOURCE}}}, transform: {SQL}, table: dm.hourly}}\n"
+    )
+    with pytest.raises(JobFileError, match="expected a table with the block `ready`"):
+        parse_job(text.encode(), Path("job.yaml"), {})
+    settled = text.replace("hr]}", "hr], when: settled}")
+    assert len(parse_job(settled.encode(), Path("job.yaml"), {}).spec.routes) == 2
+
+
+def test_other_partition_columns_than_the_units_are_refused() -> None:
+    more = ", table: {hive: {name: dm.hourly}, partition_by: [{name: day, constant: x}]}"
+    text = f"  - {{source: {{{SOURCE}}}, transform: {SQL}{more}}}\n"
+    with pytest.raises(JobFileError, match="expected the columns of `unit` as `partition_by`"):
+        parse_job((FILE + text).encode(), Path("job.yaml"), {})
