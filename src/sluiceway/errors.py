@@ -267,7 +267,7 @@ class AllRowsDirtyError(Fatal):
 
 
 class SqlFailedError(Fatal):
-    """The SQL of a route fails at values, and the rows that hold them cannot be told apart."""
+    """The SQL of a route fails at values, and the rows that hold them cannot be found."""
 
     code = "SW423"
     exit_code = 6

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 from sluiceway.errors import TaskFailedError
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.schedule.sql_engine import (
+    JoinedTable,
     NotGuardedError,
     SqlAnswer,
     SqlDataError,
     SqlEngine,
     SqlJob,
-    SqlTable,
 )
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.schema import Schema
@@ -48,7 +48,7 @@ class PythonSql(SqlEngine):
     jobs: list[tuple[bool, int, int | None]] = field(default_factory=list)
 
     def columns(
-        self, rule: SqlRule, decoded: Schema, tables: tuple[SqlTable, ...] = ()
+        self, rule: SqlRule, decoded: Schema, tables: tuple[JoinedTable, ...] = ()
     ) -> tuple[tuple[str, str], ...]:
         raise NotImplementedError(rule, decoded, tables)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sluiceway.audit.planned_route import PlannedRoute, PlannedStart
 from sluiceway.audit.sql_preview import try_sql
+from sluiceway.errors import NotInThisVersionError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.records import NO_ROWS, RowCounts

@@ -308,7 +308,7 @@ def file_batches(
 
 
 class PrefixReader(SplitReader):
-    """Reads the rows of a prefix as of a slot, as one split. Used by one thread.
+    """Reads the rows that a prefix had at a slot, as one split. Used by one thread.
 
     Args:
         splits: One, from 0 on; its offsets number the rows and mean nothing else.
@@ -357,7 +357,7 @@ class PrefixReader(SplitReader):
             let_go = upstream.book.let_go(name, then.life)
             if let_go is not None:
                 raise SourceUnavailableError(
-                    f"{name} was replaced again, in slot {let_go.slot}; its rows as of slot {slot} "
+                    f"{name} was replaced again, in slot {let_go.slot}; its rows at slot {slot} "
                     "are gone",
                     where=str(self._split.partition),
                     hint="it is read as it is then once the route has got there",

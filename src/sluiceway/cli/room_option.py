@@ -71,7 +71,7 @@ def choose_room(
         environ: Variables of the process.
 
     Raises:
-        WrongUsageError: No room is named, or one that the job does not have.
+        WrongUsageError: No room is named, or the job has no such room.
     """
     named, known = OWN_ROOM.get(), ", ".join(rooms)
     if not known:

@@ -28,8 +28,8 @@ Reader = TypeVar("Reader")
 Framed = tuple[int, bytes, int]
 """Position of a payload in its batch, the payload, and where its content begins."""
 ReadFetched = Callable[[Reader, JoinedPayloads, bytes], tuple[Rows, Rows] | None]
-"""Reads fetched payloads with a prefix into the result; returns the positions of those that it
-leaves, and of those without bytes. None reads nothing: it supports no such rows."""
+"""Reads fetched payloads with a prefix into the result; returns the positions of payloads
+that it leaves, and of payloads without bytes. None reads nothing: it supports no such rows."""
 MIN_ROWS = 16
 """Below so many rows the slow path costs less."""
 
@@ -156,7 +156,7 @@ def read_blocks(
     group: list[Framed],
     collected: CollectedRows,
 ) -> None:
-    """Read payloads by a fast path, and those that it leaves one by one.
+    """Read payloads by a fast path, and what it leaves one by one.
 
     Args:
         fast: The fast path; None where there is none.

@@ -96,12 +96,12 @@ class NativeRows:
     def read_fetched(
         self, payloads: JoinedPayloads, prefix: bytes
     ) -> tuple[pa.RecordBatch, Rows, Rows, Rows]:
-        """Read fetched payloads in place, those that begin with a prefix.
+        """Read fetched payloads that begin with a prefix, in place.
 
         Called where `fetched_by_module` is true.
 
         Returns:
-            As `read`, the others without those that have no byte; and the positions of these.
+            As `read`, the others without payloads of no byte; and the positions of these.
         """
         array, doubted, without = self._reader.read_fetched(payloads.parts, prefix)
         suspects, empty = np.frombuffer(doubted, np.int64), np.frombuffer(without, np.int64)

@@ -179,7 +179,7 @@ class SwapRecord:
         reason: In the operator's words.
         dirty_files: Rows that could not be written, with their reasons.
         rows_before: Rows below the prefix before.
-        rows_after: Rows below the prefix afterwards, with those that were carried over.
+        rows_after: Rows below the prefix afterwards, with the rows that were carried over.
         partitions: In name order.
     """
 

@@ -76,7 +76,7 @@ class SwitchPlan:
         place: The route.
         to: Room that is to have it.
         holder_lives: Whether the driver of the room that has it answers.
-        standby: Report of the other room's driver; None without one that lives.
+        standby: Report of the other room's driver; None without a living driver.
         positions: Where each source partition continues.
     """
 
@@ -111,7 +111,7 @@ class SwitchPlan:
             )
         if not now and not self.holder_lives:
             raise self._refused(
-                f"room {holder} is silent, so nobody can release the route",
+                f"room {holder} is silent, so its driver cannot release the route",
                 f"if room {holder} is lost, run `{named}`",
             )
         if now and self.holder_lives:
@@ -192,7 +192,7 @@ def _positions(place: RoutePlace, source: SourceClient) -> tuple[MovedPosition, 
     try:
         bounds = read_source_view(source, {topic for topic, _ in known}).bounds
     except SluicewayError:
-        # The room that is asked about may be the only one that reaches the brokers.
+        # The room that is asked about may be the only one to reach the brokers.
         bounds = {}
     found = []
     for (topic, partition), state in sorted(known.items(), key=str):

@@ -1,7 +1,7 @@
 """When a driver of a job with rooms may fence: readiness, the wait, and who confirms.
 
-Safety rests on the log's next slot alone. This only keeps a room that cannot work, or that nobody
-asked, from taking the route.
+Safety rests on the log's next slot alone. This only keeps a room that cannot work, or that
+no operator asked, from taking the route.
 """
 
 import time
@@ -120,7 +120,8 @@ class StandbyRoom:
 
         Raises:
             LeaseHeldError: Another driver lives, or another room is to begin.
-            NeedsConfirmationError: The other room is silent, and nobody has confirmed the switch.
+            NeedsConfirmationError: The other room is silent, and no operator has confirmed the
+                switch.
             RoomNotReadyError: This room would take over, but is not ready.
             StorageUnavailableError: The store failed; the wait begins again.
         """

@@ -242,7 +242,7 @@ def begin_following(
         context: Context of the route's session.
         committer: Puts its records.
         composed: The followers.
-        whole: Whether the catalog is compared with all partitions, not only with those that
+        whole: Whether the catalog is compared with all partitions, not only with the ones that
             records above `effects_through` have changed: another room's catalog may have lost more.
     """
     held = context.state

@@ -1,4 +1,4 @@
-"""Small tables that a route's SQL joins: read by the driver, as of a slot of their ledgers."""
+"""Small tables that a route's SQL joins: read by the driver, at a slot of their ledgers."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from sluiceway.errors import JobFileError, NotInThisVersionError, SourceUnavaila
 from sluiceway.jobfile.compile.sql_rule import DimensionRule, SqlRule
 from sluiceway.route.clients import REQUEST_TIMEOUT_S
 from sluiceway.schedule.source_view import read_source_view
-from sluiceway.schedule.sql_engine import SqlTable
+from sluiceway.schedule.sql_engine import JoinedTable
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import open_client, open_reader, reader_access
 
@@ -23,7 +23,7 @@ _READ_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    table: SqlTable
+    table: JoinedTable
     read_at: float
 
 
@@ -40,7 +40,7 @@ class SqlTables:
         self._clock = clock
         self._held: dict[str, _Held] = {}
 
-    def read(self) -> tuple[SqlTable, ...]:
+    def read(self) -> tuple[JoinedTable, ...]:
         """The tables for an epoch; each is read again when its rows are older than `refresh`.
 
         Called before each job. All tries of an epoch use the same rows.
@@ -62,7 +62,7 @@ class SqlTables:
         return tuple(found)
 
 
-def read_table(rule: DimensionRule, sql: SqlRule, before: SqlTable | None = None) -> SqlTable:
+def read_table(rule: DimensionRule, sql: SqlRule, before: JoinedTable | None = None) -> JoinedTable:
     """All published rows of a table; see `SqlTables.read`.
 
     Args:
@@ -107,7 +107,7 @@ def read_table(rule: DimensionRule, sql: SqlRule, before: SqlTable | None = None
     finally:
         reader.close(reusable=False)
     tables = [pa.Table.from_batches([batch]) for batch in batches]
-    return SqlTable(rule.name, pin, pa.concat_tables(tables, promote_options="default"))
+    return JoinedTable(rule.name, pin, pa.concat_tables(tables, promote_options="default"))
 
 
 def _columns(batches: list[Any]) -> Iterator[pa.RecordBatch]:

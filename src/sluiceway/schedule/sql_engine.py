@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SqlTable:
+class JoinedTable:
     """A small table that the SQL joins.
 
     Attributes:
@@ -50,7 +50,7 @@ class SqlJob:
     guarded: bool = False
     first: int = 0
     last: int | None = None
-    tables: tuple[SqlTable, ...] = ()
+    tables: tuple[JoinedTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class SqlEngine(ABC):
 
     @abstractmethod
     def columns(
-        self, rule: SqlRule, decoded: Schema, tables: tuple[SqlTable, ...] = ()
+        self, rule: SqlRule, decoded: Schema, tables: tuple[JoinedTable, ...] = ()
     ) -> tuple[tuple[str, str], ...]:
         """Names and Hive types of the columns that the SQL returns. Called at each START.
 

@@ -89,7 +89,7 @@ class ReadableTable:
     Attributes:
         columns: Names and Hive's type texts of its data columns.
         partition_columns: Likewise, in path order.
-        file_format: Format of its files; None for one that is not known.
+        file_format: Format of its files; None for an unknown one.
         created_at_s: When it was created, seconds since the epoch.
     """
 

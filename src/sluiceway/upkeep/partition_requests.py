@@ -105,7 +105,7 @@ class BackfillRequest:
         prefix: Folder, `dt=20261120/hr=08`.
         origin: `ledger`: what made the prefix, from the queue. `files`: what `names` lists.
         names: Files to read, absolute; none with `ledger`.
-        accept_rows: Number of rows that the prefix may have afterwards, apart from those that come
+        accept_rows: Number of rows that the prefix may have afterwards, apart from rows that come
             meanwhile; -1 for as many as before.
     """
 
@@ -133,7 +133,7 @@ class BackfillAnswer:
         finished: Whether nothing more will be done.
         slot: Slot of the SWAP; -1 without one.
         rows_before: Rows of the prefix before.
-        rows_after: Rows afterwards, with those that came meanwhile.
+        rows_after: Rows afterwards, with the rows that came meanwhile.
         counts: Where the rows went that were read.
         dirty_reasons: Dirty rows by reason.
         failure: Why nothing was changed; None when it was.

@@ -112,8 +112,8 @@ class Rereading:
         if found.aside:
             slot, rows = next(iter(sorted(found.aside.items())))
             raise RequestRefusedError(
-                f"{rows} late rows of slot {slot} are in their own place, and cannot be told from "
-                "the others when they are read again",
+                f"{rows} late rows of slot {slot} are in their own place, and cannot be separated "
+                "from the others when they are read again",
                 where=prefix,
                 hint="bring them in first: `sluiceway late replay JOB`",
             )
@@ -214,13 +214,13 @@ class Rereading:
         return [each for each in found if not _is_brought(read.swaps, log, each)]
 
     def as_of_ends(self, correction: Correction, ends: Mapping[SourceKey, int]) -> Correction:
-        """The same correction, as of these committed ends."""
+        """The same correction, at these committed ends."""
         places = {SourcePartition(*key): end for key, end in ends.items()}
         found = self._source.corrections(dict.fromkeys(places, 0), places)
         return next((each for each in found if each.prefix == correction.prefix), correction)
 
     def read_corrected(self, correction: Correction, staged: str) -> BackfillFiles:
-        """Read a prefix of the source as of a slot, and stage its rows.
+        """Read a prefix of the source at a slot, and stage its rows.
 
         Args:
             correction: What was replaced, and the slot.
@@ -262,7 +262,7 @@ def as_written(plan: RoutePlan) -> RoutePlan:
 
 
 def _is_brought(swaps: Mapping[str, int], log: LedgerLog, correction: Correction) -> bool:
-    """Whether a SWAP of this ledger was made as of the correction, or later."""
+    """Whether a SWAP of this ledger was made for the correction, or a later one."""
     slot = swaps.get(correction.prefix)
     found = None if slot is None else log.read_slot(slot)
     if found is None or not isinstance(found[0].body, SwapRecord):

@@ -34,12 +34,12 @@ from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
 from sluiceway.jobfile.blocks.transform import INPUT
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.schedule.sql_engine import (
+    JoinedTable,
     NotGuardedError,
     SqlAnswer,
     SqlDataError,
     SqlEngine,
     SqlJob,
-    SqlTable,
 )
 from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import decode, encode
@@ -90,7 +90,7 @@ class SparkSql(SqlEngine):
         self._pins: dict[tuple[SqlRule, str], str] = {}
 
     def columns(
-        self, rule: SqlRule, decoded: Schema, tables: tuple[SqlTable, ...] = ()
+        self, rule: SqlRule, decoded: Schema, tables: tuple[JoinedTable, ...] = ()
     ) -> tuple[tuple[str, str], ...]:
         """See `SqlEngine.columns`."""
         try:
@@ -181,7 +181,7 @@ class SparkSql(SqlEngine):
             self._sessions[rule] = found
         return found
 
-    def _show(self, session: SparkSession, rule: SqlRule, tables: Sequence[SqlTable]) -> None:
+    def _show(self, session: SparkSession, rule: SqlRule, tables: Sequence[JoinedTable]) -> None:
         """Give a session small tables by their names; what it has already is kept."""
         for each in tables:
             if self._pins.get((rule, each.name)) != each.pin:

@@ -139,7 +139,8 @@ class SqlPlans:
         """Refuse what is not the same for each row whenever it runs.
 
         Raises:
-            RefusedSqlError: `input` is read not at all, or twice, or a function tells time or user.
+            RefusedSqlError: `input` is read not at all, or twice, or a function returns the time or
+                the user.
         """
         reads = self._count_reads(plan)
         if reads != 1:

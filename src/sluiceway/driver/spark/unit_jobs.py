@@ -66,7 +66,7 @@ class UnitJobs:
     Args:
         context: Context of the epochs.
         name: Begins the name of its job group.
-        owned: Whether the application is ours: one that is borrowed has no pools.
+        owned: Whether the application is ours: a borrowed one has no pools.
         tokens: For tasks on other machines; None where they need none.
     """
 
