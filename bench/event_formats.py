@@ -6,6 +6,7 @@ sides.
 """
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -186,6 +187,11 @@ def flink_source(name: str, types: Mapping[str, str]) -> FlinkSource:
                 {"format": "json", "json.ignore-parse-errors": "true"},
             )
         case "avro":
+            # What is nested in our schema is never null, and Flink makes its own of these types.
+            columns = tuple(
+                re.sub(r"`\w+` \w+(?=[,>])|(?<=ARRAY<)\w+", r"\g<0> NOT NULL", each)
+                for each in columns
+            )
             never_null = tuple(
                 f"{each} NOT NULL" if each.startswith(("`id`", "`ts`")) else each
                 for each in columns

@@ -34,6 +34,7 @@ from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import (
+    BinaryType,
     BooleanType,
     DataType,
     DateType,
@@ -69,13 +70,25 @@ SHAPES: Mapping[str, Mapping[str, str]] = {
         "at": "timestamp", "updated": "timestamp", "total": "decimal(38,6)", "city": "string",
     },
 }  # fmt: skip
-SHAPES = {**SHAPES, "schema": {**SHAPES["times"], "channel": "string", "user_id": "bigint"}}
+# An enum, a fixed or bytes, decimals, a duration, a wrapper: what formats have beyond JSON.
+_KINDS = {
+    "id": "bigint", "state": "string", "digest": "binary", "charge": "decimal(12,2)",
+    "took": "decimal(18,6)", "few": "int", "day": "date", "at": "timestamp",
+    "by": "map<string,bigint>", "rates": "array<double>", "states": "array<string>",
+}  # fmt: skip
+_STATES = ("NEW", "PAID", "PACKED", "SENT", "RETURNED")
+SHAPES = {
+    **SHAPES,
+    "kinds": _KINDS,
+    "schema": {**SHAPES["times"], "channel": "string", "user_id": "bigint"},
+}
 FORMATS: Mapping[str, Sequence[str]] = {
     "json": ("flat", "nested", "wide", "times", "schema"),
     "debezium": ("flat", "nested", "wide", "times", "schema"),
     "maxwell": ("flat", "nested", "wide", "times"),
-    "avro": ("flat", "nested", "wide", "times"),
-    "protobuf": ("flat", "nested", "wide", "times"),
+    "canal": ("flat", "wide", "times"),
+    "avro": ("flat", "nested", "wide", "times", "kinds"),
+    "protobuf": ("flat", "nested", "wide", "times", "kinds"),
     "csv": ("flat", "wide", "times"),
 }
 
@@ -105,6 +118,8 @@ def values(  # noqa: C901, PLR0911 - a case a type
             return [values(element, pick) for _ in range(pick.randrange(1, 4))]
         case MapType(_, value):
             return {f"key{n}": values(value, pick) for n in range(2)}
+        case BinaryType():
+            return pick.randbytes(16)
         case StructType(fields):
             if nullable and pick.random() < _QUARTER:
                 return None
@@ -116,10 +131,13 @@ def values(  # noqa: C901, PLR0911 - a case a type
 def rows(columns: Mapping[str, DataType], count: int) -> list[dict[str, Any]]:
     """So many rows, the same each time."""
     pick = random.Random(7)  # noqa: S311 - no secret
-    return [
+    found = [
         {name: values(of, pick, nullable=True) for name, of in columns.items()}
         for _ in range(count)
     ]
+    for row in found if "state" in columns else ():
+        row["state"], row["states"] = pick.choice(_STATES), pick.choices(_STATES, k=2)
+    return found
 
 
 # JSON
@@ -200,8 +218,20 @@ def _with_schema(row: Mapping[str, Any], columns: Mapping[str, DataType], *, cha
 # Avro
 
 
-def avro_type(of: DataType, name: str) -> Any:  # noqa: PLR0911 - a case a type
+# As `_avro_record` names the columns of `_KINDS`.
+_AVRO_KINDS: dict[str, Any] = {
+    "state": {"type": "enum", "name": "State", "symbols": _STATES},
+    "states": {"type": "array", "items": "State"},
+    "digest": {"type": "fixed", "name": "Digest", "size": 16},
+    "charge": {"type": "fixed", "name": "Charge", "size": 8, "logicalType": "decimal",
+              "precision": 12, "scale": 2},
+}  # fmt: skip
+
+
+def avro_type(of: DataType, name: str) -> Any:  # noqa: C901, PLR0911 - a case a type
     """Avro's type for a column; `name` is for a record."""
+    if (known := _AVRO_KINDS.get(name.removeprefix("Row_"))) is not None:
+        return known
     match of:
         case IntegerType(bits):
             return "int" if bits == 32 else "long"  # noqa: PLR2004
@@ -246,7 +276,16 @@ def avro_bytes(schema: Any, row: Mapping[str, Any]) -> bytes:
 # Protobuf
 
 
-def _proto_type(of: DataType, name: str) -> str:
+# As `_KINDS` names them.
+_PROTO_KINDS = {
+    "state": "State", "states": "repeated State", "digest": "bytes",
+    "took": "google.protobuf.Duration", "few": "google.protobuf.Int32Value",
+}  # fmt: skip
+
+
+def _proto_type(of: DataType, name: str) -> str:  # noqa: PLR0911 - a case a type
+    if name in _PROTO_KINDS:
+        return _PROTO_KINDS[name]
     match of:
         case IntegerType(bits):
             return f"int{bits}"
@@ -258,8 +297,8 @@ def _proto_type(of: DataType, name: str) -> str:
             return "google.protobuf.Timestamp"
         case ListType(element):
             return f"repeated {_proto_type(element, name)}"
-        case MapType():
-            return "map<string, string>"
+        case MapType(_, value):
+            return f"map<string, {_proto_type(value, name)}>"
         case StructType():
             return f"M{name}"
         case _:
@@ -308,10 +347,31 @@ def _proto_field(number: int, of: DataType, value: Any) -> bytes:
     return varint(number << 3 | 2) + varint(len(body)) + body
 
 
+def _kind_field(number: int, name: str, value: Any) -> bytes:
+    """A field of `_PROTO_KINDS`."""
+    match name:
+        case "state":
+            return varint(number << 3) + varint(_STATES.index(value))
+        case "states":
+            body = bytes(map(_STATES.index, value))
+        case "digest":
+            body = value
+        case "took":
+            nanos = int(abs(value).scaleb(9))
+            sign = -1 if value < 0 else 1
+            parts = [sign * part % 2**64 for part in divmod(nanos, 10**9)]
+            body = varint(8) + varint(parts[0]) + varint(16) + varint(parts[1])
+        case _:
+            body = varint(8) + varint(value)
+    return varint(number << 3 | 2) + varint(len(body)) + body
+
+
 def proto_bytes(columns: Mapping[str, DataType], row: Mapping[str, Any]) -> bytes:
     """A message as `proto_text` declares it; what is None is left out."""
     parts = [
-        _proto_field(number, of, row[name])
+        _kind_field(number, name, row[name])
+        if name in _PROTO_KINDS
+        else _proto_field(number, of, row[name])
         for number, (name, of) in enumerate(columns.items(), 1)
         if row[name] is not None
     ]
@@ -355,12 +415,24 @@ def _encoder(
         case "maxwell":
             about = {"database": "shop", "table": "orders", "type": "insert", "ts": 1795161600}
             return lambda row: _text({**about, "data": row}), {}
+        case "canal":
+            about = {"database": "shop", "table": "orders", "type": "INSERT", "es": 1795161600000,
+                     "ts": 1795161600123, "isDdl": False, "sql": "", "pkNames": ["id"],
+                     "old": None}  # fmt: skip
+            return lambda row: _text(
+                {**about, "data": [{name: _csv(value) for name, value in row.items()}]}
+            ), {}
         case "avro":
             text = _avro_record(columns, "Row")
             parsed = fastavro.parse_schema(text)
             return lambda row: avro_bytes(parsed, row), {"schema": json.dumps(text)}
         case "protobuf":
-            head = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; '
+            names = ("timestamp", "duration", "wrappers")
+            head = 'syntax = "proto3"; ' + "".join(
+                f'import "google/protobuf/{name}.proto"; ' for name in names
+            )
+            states = " ".join(f"{state} = {number};" for number, state in enumerate(_STATES))
+            head += f"enum State {{ {states} }} "
             options = {"schema": head + proto_text(columns, "Row"), "message": "Row"}
             return lambda row: proto_bytes(columns, row), options
         case _:

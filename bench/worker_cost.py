@@ -28,7 +28,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourceBatch, SourcePartition, Split
 from sluiceway.sources.kafka.fetch_result import LogRows
-from sluiceway.sources.kafka.native_consumer import NativeRows
+from sluiceway.sources.kafka.native_consumer import FetchedRows
 from sluiceway.sources.kafka.reader import MessageRows
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.storage.registry import open_storage
@@ -95,7 +95,7 @@ def rows_of(values: Sequence[bytes], log: int, first: int) -> LogRows:
     """Payloads of a log from this offset on, as a fetch brings them."""
     module = native_module()
     if module is not None:
-        rows = NativeRows(module.Records(list(values), START_MS))
+        rows = FetchedRows(module.Records(list(values), START_MS))
         rows.offsets = rows.offsets + first
         return rows
     made = (TIMESTAMP_CREATE_TIME, START_MS)

@@ -16,7 +16,7 @@ from sluiceway.formats.collected_rows import (
     count_tombstones,
 )
 from sluiceway.formats.contract import Decoded, DirtyReason, RowDecoder
-from sluiceway.formats.native_rows import LIST_BYTES, NativeRows, fetched_by_module
+from sluiceway.formats.native_rows import LIST_BYTES, NativeRowReader, fetched_by_module
 from sluiceway.formats.unavailable import marks_of, untold_column, without_unavailable
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.row_kinds import RowKind
@@ -146,7 +146,7 @@ class FastRecords(Protocol):
     def read(
         self, payloads: Sequence[bytes], begins: Sequence[int]
     ) -> tuple[pa.RecordBatch, Rows, Rows]:
-        """See `NativeRows.read`."""
+        """See `NativeRowReader.read`."""
         ...
 
 
@@ -178,7 +178,7 @@ def read_in_place(
     fast: FastRecords | None, payloads: JoinedPayloads, prefix: bytes, collected: CollectedRows
 ) -> tuple[Rows, Rows] | None:
     """Read fetched payloads; see `ReadFetched`."""
-    if not isinstance(fast, NativeRows):
+    if not isinstance(fast, NativeRowReader):
         return None
     batch, kept, left, empty = fast.read_fetched(payloads, prefix)
     collected.add(batch, kept)

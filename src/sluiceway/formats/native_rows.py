@@ -63,7 +63,7 @@ LIST_BYTES = 16 * 1024 * 1024
 _FETCHED_BYTES = 64 * 1024 * 1024
 
 
-class NativeRows:
+class NativeRowReader:
     """Reads payloads of one schema into columns. Created once a schema and task.
 
     Args:
@@ -116,7 +116,7 @@ class NativeRows:
 
 
 def fetched_by_module(payloads: Sequence[bytes | None]) -> TypeGuard[JoinedPayloads]:
-    """Whether `NativeRows.read_fetched` can read the payloads of a batch."""
+    """Whether `NativeRowReader.read_fetched` can read the payloads of a batch."""
     module = native_module()
     return module is not None and are_fetched(payloads, module.Records, _FETCHED_BYTES)
 

@@ -24,7 +24,7 @@ from sluiceway.formats.native_rows import (
     NS_PER,
     NUMBERS,
     How,
-    NativeRows,
+    NativeRowReader,
     Place,
     column_kind,
     column_place,
@@ -57,7 +57,7 @@ _SIZES = {"float": 4, "double": 8}
 _NAMED = {"null", "boolean", "int", "long"}
 
 
-class NativeAvro(NativeRows):
+class NativeAvro(NativeRowReader):
     """Reads payloads of one schema into columns. Created once a schema and task."""
 
     @classmethod

@@ -34,7 +34,7 @@ from sluiceway.formats.framed_rows import (
     in_blocks,
     read_by_schema,
 )
-from sluiceway.formats.native_rows import NativeRows
+from sluiceway.formats.native_rows import NativeRowReader
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.protobuf.message_schemas import RegistryMessages
 from sluiceway.formats.protobuf.native_columns import NativeProtobuf
@@ -204,7 +204,7 @@ class FramedChangeDecoder(RowDecoder):
         self, collected: CollectedRows, writer: Origin, payloads: JoinedPayloads, prefix: bytes
     ) -> tuple[Rows, Rows] | None:
         fast = self._fast_columns(writer, len(payloads))
-        if not isinstance(fast, NativeRows):
+        if not isinstance(fast, NativeRowReader):
             return None
         batch, kept, doubted, empty = fast.read_fetched(payloads, prefix)
         sound = self._take(batch, kept, collected)

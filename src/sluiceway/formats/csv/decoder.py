@@ -22,7 +22,7 @@ from sluiceway.formats.csv.layout import LineLayout, read_layout
 from sluiceway.formats.csv.lines import BYTE_ORDER_MARK, LineReader
 from sluiceway.formats.csv.text_columns import compile_texts
 from sluiceway.formats.native_rows import (
-    NativeRows,
+    NativeRowReader,
     column_kind,
     column_place,
     fetched_by_module,
@@ -186,7 +186,7 @@ class CsvDecoder(RowDecoder):
         collected.add_values(values, clean)
 
 
-def native_lines(schema: Schema, layout: LineLayout) -> NativeRows | None:
+def native_lines(schema: Schema, layout: LineLayout) -> NativeRowReader | None:
     """The native module's reader of lines; None where there is none. Called once a task."""
     module = native_module()
     places = [column_place(field) for field in schema.fields]
@@ -203,7 +203,7 @@ def native_lines(schema: Schema, layout: LineLayout) -> NativeRows | None:
         least=0 if layout.missing_are_null else layout.needed,
         most=None if layout.ignores_extra else layout.width,
     )
-    return NativeRows(schema, reader)
+    return NativeRowReader(schema, reader)
 
 
 def _blocks(payloads: list[bytes]) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from sluiceway.formats.native_rows import (
     NS_PER,
     NUMBERS,
     How,
-    NativeRows,
+    NativeRowReader,
     Place,
     column_kind,
     column_place,
@@ -64,7 +64,7 @@ _PART: dict[str, Place] = {
 }
 
 
-class _ReadField(NamedTuple):
+class _ColumnPath(NamedTuple):
     """A column: its path from a message on, its number there, and what it is."""
 
     path: tuple[str, ...]
@@ -73,7 +73,7 @@ class _ReadField(NamedTuple):
     required: bool = False
 
 
-class NativeProtobuf(NativeRows):
+class NativeProtobuf(NativeRowReader):
     """Reads payloads of one message into columns. Created once a message and task."""
 
     @classmethod
@@ -96,7 +96,7 @@ class NativeProtobuf(NativeRows):
             return None
         plan = _Plan(connect=connect)
         wanted = [
-            _ReadField(of.path or (of.name,), number, column_place(of), of.required)
+            _ColumnPath(of.path or (of.name,), number, column_place(of), of.required)
             for number, of in enumerate(schema.fields)
         ]
         try:
@@ -124,7 +124,7 @@ class _Plan:
         self._numbers: dict[int, int] = {}
 
     def message(
-        self, of: MessageType, wanted: Sequence[_ReadField], *, in_entry: bool = False
+        self, of: MessageType, wanted: Sequence[_ColumnPath], *, in_entry: bool = False
     ) -> How | None:
         """How to read the fields of a message; None where that is not possible.
 
@@ -153,14 +153,14 @@ class _Plan:
             fields.append((check, field.repeated, places.get(field.oneof), takers))
         return (fields, absent, len(places))
 
-    def _taker(self, field: FieldType, one: _ReadField, *, in_entry: bool) -> How | None:
+    def _taker(self, field: FieldType, one: _ColumnPath, *, in_entry: bool) -> How | None:
         data_type, unit, policy = one.place
         if isinstance(field.of, MessageType) and field.of.is_map_entry:
             if not isinstance(data_type, MapType):
                 return None
             # A key is its text, whatever its type is.
-            key = _ReadField(("key",), 0, (data_type.key, None, Policy(on_lossy="text")))
-            value = _ReadField(("value",), 1, (data_type.value, unit, policy))
+            key = _ColumnPath(("key",), 0, (data_type.key, None, Policy(on_lossy="text")))
+            value = _ColumnPath(("value",), 1, (data_type.value, unit, policy))
             entry = self.message(field.of, [key, value], in_entry=True)
             return None if entry is None else ("map", one.number, entry, one.required)
         if field.repeated:
@@ -172,7 +172,7 @@ class _Plan:
         presence = field.has_presence and not in_entry
         return None if how == NEVER else ("one", one.number, how, presence, one.required)
 
-    def _inside(self, field: FieldType, wanted: Sequence[_ReadField]) -> How | None:
+    def _inside(self, field: FieldType, wanted: Sequence[_ColumnPath]) -> How | None:
         """Columns within a message, which may be absent."""
         of = field.of
         if not isinstance(of, MessageType) or field.repeated or _stands_for_value(of):
@@ -222,12 +222,12 @@ class _Plan:
         if of.name in (TIMESTAMP, DURATION):
             return _time(of, place)
         if of.name in WRAPPERS:
-            held = self.message(of, [_ReadField(("value",), 0, place)])
+            held = self.message(of, [_ColumnPath(("value",), 0, place)])
             return NEVER if held is None or len(of.fields) != 1 else ("wrapper", held)
         if isinstance(data_type, StructType):
             fields = data_type.fields
             wanted = [
-                _ReadField((field.name,), number, inner_place(field, policy), field.required)
+                _ColumnPath((field.name,), number, inner_place(field, policy), field.required)
                 for number, field in enumerate(fields)
             ]
             held = self.message(of, wanted)
@@ -246,7 +246,7 @@ class _Plan:
         """Fields of a message that together are one value."""
         usual = not any(field.has_presence for field in of.fields if field.name in kinds)
         wanted = [
-            _ReadField((name,), at, _PART[kind]) for at, (name, kind) in enumerate(kinds.items())
+            _ColumnPath((name,), at, _PART[kind]) for at, (name, kind) in enumerate(kinds.items())
         ]
         return self.message(of, wanted) if usual else None
 

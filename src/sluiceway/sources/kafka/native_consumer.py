@@ -34,7 +34,7 @@ class NativeBatch(SourceBatch):
 
     __slots__ = ("_partition", "_records", "_times", "offsets", "split_index", "values")
 
-    def __init__(self, split_index: int, partition: SourcePartition, rows: "NativeLogRows") -> None:
+    def __init__(self, split_index: int, partition: SourcePartition, rows: "FetchedRows") -> None:
         self.split_index = split_index
         self.values = rows.records
         self.offsets = rows.offsets
@@ -79,7 +79,7 @@ class NativeBatch(SourceBatch):
         return [_headers(self._records.headers(row)) for row in range(len(self._records))]
 
 
-class NativeLogRows(LogRows):
+class FetchedRows(LogRows):
     """Rows of one log in the native module's buffers."""
 
     def __init__(self, records: Any) -> None:
@@ -157,7 +157,7 @@ class NativeConsumer:
         for code, reason in self._consumer.failures():
             self._on_error(KafkaError(code, reason))
         return Fetched(
-            [(indexes[SourcePartition(r.topic, r.partition)], NativeLogRows(r)) for r in records],
+            [(indexes[SourcePartition(r.topic, r.partition)], FetchedRows(r)) for r in records],
             [
                 FetchEvent(SourcePartition(topic, number), offset, KafkaError(code, text))
                 for topic, number, offset, code, text in events
