@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sluiceway.chains import reader
-from sluiceway.chains.reader import TableReader
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import Record
@@ -16,7 +14,7 @@ from sluiceway.sources.contract import HandOver
 from tools.mutant_fit import Patch, held
 
 _REPLACE, _HAND_OVER = RowBook._replace, UpstreamLedger.hand_over
-_SLOT_BEFORE, _SPANS, _LEDGER = UpstreamLedger.slot_before, RowBook._spans, TableReader._ledger
+_SPANS = RowBook._spans
 
 
 def all_published(self: UpstreamLedger, record: Record) -> bool:
@@ -40,17 +38,6 @@ def lease_ahead(self: UpstreamLedger, place: int) -> int:
     return self._steps[min(at, len(self._steps) - 1)].slot if self._steps else -1
 
 
-def kept_whatever(self: TableReader) -> UpstreamLedger:
-    """What an earlier task has read of the ledger is good for any split."""
-    if self._upstream is None:
-        kept = reader._KEPT.pop(self._options, None)
-        if kept is not None:
-            self._upstream = kept
-            kept.read_on()
-            return kept
-    return _LEDGER(self)
-
-
 def hand_over_mid_slot(self: UpstreamLedger, place: int, within_ms: int) -> HandOver | None:
     """A slot that is read in part counts as read."""
     at = bisect_right(self._steps, place, key=lambda step: step.end)
@@ -70,7 +57,6 @@ MUTANTS: dict[str, Sequence[Patch]] = {
     "reordered": [(RowBook, "_replace", reordered)],
     "whole-files": [(RowBook, "_spans", whole_files)],
     "lease-ahead": [(UpstreamLedger, "slot_before", lease_ahead)],
-    "kept-whatever": [(TableReader, "_ledger", kept_whatever)],
     "hand-over-mid-slot": [(UpstreamLedger, "hand_over", hand_over_mid_slot)],
     "hand-over-at-newest": [(UpstreamLedger, "hand_over", hand_over_at_newest)],
 }

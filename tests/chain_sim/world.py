@@ -387,7 +387,7 @@ class World:
         self._followers.clear()
         self._start()
         (last,) = self._followers
-        for _ in range(400):
+        for _ in range(200):
             if self.halted or self._is_whole():
                 break
             if last not in self._followers:

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,9 +13,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.lab.lab import Lab
+from sluiceway.lab.support import LOOPBACK
 from tools.far_host import FarHost, far_host
 from tools.second_broker import command_of
 
+TESTS = Path(__file__).parents[1]
 THIRD = "c"
 """The place outside of both rooms: this machine's own network."""
 
@@ -130,8 +133,10 @@ def stretched_cluster(lab: Lab, folder: Path) -> Iterator[StretchedCluster]:
     """
     metastore = int(lab.endpoints().metastore_uri.rpartition(":")[2])
     with ExitStack() as stack:
-        hosts = [stack.enter_context(far_host((metastore,))) for _ in "ab"]
+        hosts = [stack.enter_context(far_host(())) for _ in "ab"]
         _forward(stack, hosts)
+        for host in hosts:
+            _relay(stack, host, metastore)
         places = {
             name: Place(name, number, host, host.there, folder / name)
             for number, (name, host) in enumerate(zip("ab", hosts, strict=True), 1)
@@ -155,6 +160,19 @@ def _forward(stack: ExitStack, hosts: list[FarHost]) -> None:
     for host in hosts:
         command = [*host.prefix, "ip", "route", "add", "default", "via", host.here]
         subprocess.run(command, check=True)
+
+
+def _relay(stack: ExitStack, host: FarHost, port: int) -> None:
+    """Reach the metastore from a room under its own address: it listens on all of this machine."""
+    words = (LOOPBACK, port, host.here, port)
+    command = [*host.prefix, sys.executable, "-m", "tools.tcp_relay", *map(str, words)]
+    relay = subprocess.Popen(
+        command, cwd=TESTS, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
+    stack.callback(relay.wait)
+    stack.callback(relay.terminate)
+    assert relay.stdout is not None
+    assert relay.stdout.readline(), "a relay did not begin"
 
 
 def _format(cluster: StretchedCluster, settings: str) -> None:

@@ -77,8 +77,6 @@ from sluiceway.route import (
     takeover,
 )
 from sluiceway.route.owned_route import OwnedRoute
-from sluiceway.route.room_standby import StandbyRoom
-from sluiceway.route.rooms import RouteRooms
 from sluiceway.route.route_readiness import RouteReadiness
 from sluiceway.schedule import pieces, planner
 from sluiceway.schedule.epoch_times import EpochDates
@@ -276,7 +274,6 @@ def _apply_once(applier: CatalogFollower, through: int) -> tuple[list[Any], tupl
 _APPLY = CatalogFollower._apply
 
 
-_ROOMS = frozenset({"lose_room"})
 _LATE_ROWS = frozenset({"append_rows", "background", "bring_in"})
 
 
@@ -475,10 +472,8 @@ MUTANTS = (
            ((MovedPartitions, "due", outside.look_at_unpublished),), rare=True),
     Mutant("old-folder-whatever-is-shown", "an old folder goes without a look where readers are",
            ((moved_partitions, "_is_shown", move.always_shown),)),
-    Mutant("room-not-asked", "a standby fences without a look whether its room could work",
-           ((StandbyRoom, "_reasons", room.never_asked),), often=_ROOMS),
-    Mutant("room-catalog-believed", "a change of room compares only what was not applied yet",
-           ((RouteRooms, "owes_comparison", room.catalog_believed),), often=_ROOMS),
+    Mutant("room-not-asked", "a standby does not ask", room.NOT_ASKED, often=room.OFTEN),
+    Mutant("room-catalog-believed", "it is believed", room.CATALOG_BELIEVED, often=room.OFTEN),
     Mutant("staged-unchecked", "PREPARE believes the tasks, and looks at no staged file",
            ((committer, "check_staged_files", _nothing),)),
     Mutant("bounds-looked-at-once", "a log that ends below its committed end is believed at once",

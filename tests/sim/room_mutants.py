@@ -16,3 +16,9 @@ def catalog_believed(rooms: RouteRooms, owned: OwnedLedger) -> bool:
     """After a change of room the catalog gets only what records above `effects_through` ask for."""
     del rooms, owned
     return False
+
+
+NOT_ASKED = ((StandbyRoom, "_reasons", never_asked),)
+CATALOG_BELIEVED = ((RouteRooms, "owes_comparison", catalog_believed),)
+OFTEN = frozenset({"lose_room"})
+"""What happens often in the worlds in which these are looked for: all of them have rooms."""

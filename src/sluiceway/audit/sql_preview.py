@@ -46,7 +46,7 @@ class TriedSql:
     """What became of the records.
 
     Attributes:
-        answers: Of the task that decoded them, and of the SQL.
+        answers: Answers of the task that decoded them, and of the SQL.
         rows: (values of the partition, whether late, its rows) of each file.
         dirty: Dirty rows.
     """

@@ -268,7 +268,9 @@ def _removed(old: OldFolder, body: Body | None) -> tuple[RemovedFile, ...]:
         return body.removed
     if isinstance(body, ExpireRecord | SwapRecord):
         for each in body.partitions:
-            if each.partition == partition_in(old.folder) and each.removed:
+            # A SWAP also leaves the folder of a partition that was empty.
+            named = bool(each.removed) or isinstance(body, SwapRecord)
+            if each.partition == partition_in(old.folder) and named:
                 return each.removed
     raise InvariantError(f"slot {old.seq} names no files of {old.folder}, which stays")
 

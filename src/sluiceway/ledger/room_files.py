@@ -25,7 +25,7 @@ class RoomReport:
 
     Attributes:
         counter: Rises with each report: a reader sees by it that the room lives.
-        digest: Of the driver's job file, without `rooms` and secrets.
+        digest: Digest of the driver's job file, without `rooms` and secrets.
         holds: Whether it has the route; else it is a standby.
         ready: Whether it could take over now.
         reasons: Why it could not; empty when it is ready.

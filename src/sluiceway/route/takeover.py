@@ -277,17 +277,10 @@ def take_over(
     if left is not None:
         left.check(owner.ledger, fold)
 
-    def mark_change() -> None:
-        if hooks.room is not None:
-            hooks.room.mark_change(log, fold)
-
     def on_lost() -> None:
-        wait_again()
-        mark_change()
-
-    def wait_again() -> None:
         if left is not None:
             left.check(owner.ledger, fold)
+        _mark_change(log, fold, hooks)
         if hooks.replaces is not None:
             # The driver that is replaced may still have committed; another fence ends it here.
             _check_replaced(layout, fold, hooks.replaces)
@@ -298,8 +291,8 @@ def take_over(
     if fold.term != waited_for:
         # Another driver has fenced since the lease was read, as if this one's put had lost;
         # or one has died before it wrote its lease.
-        wait_again()
-    mark_change()
+        on_lost()
+    _mark_change(log, fold, hooks)
     hooks.observe(Step.FENCING)
     writer.fence(_fence(config, state, owner, driver, process), on_lost)
     hooks.observe(Step.FENCED)
@@ -324,6 +317,11 @@ def _wait(log: LedgerLog, hooks: TakeoverHooks) -> Lease | None:
     if hooks.room is not None:
         return hooks.room.wait_until_ours(log, hooks.sleep)
     return wait_until_free(log.storage, log.layout.lease, sleep=hooks.sleep)
+
+
+def _mark_change(log: LedgerLog, fold: Fold, hooks: TakeoverHooks) -> None:
+    if hooks.room is not None:
+        hooks.room.mark_change(log, fold)
 
 
 def _refuse_other_room(config: RouteConfig, fold: Fold, hooks: TakeoverHooks) -> None:

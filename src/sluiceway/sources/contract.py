@@ -98,7 +98,7 @@ TABLE_TOPIC = "table:"
 
 
 AS_OF = "as_of"
-"""Option of a reader that reads a prefix of a table at a slot: `<slot>:<prefix>`."""
+"""Option of a reader that reads what a prefix of a table had at a slot: `<slot>:<prefix>`."""
 
 
 @dataclass(frozen=True, slots=True)

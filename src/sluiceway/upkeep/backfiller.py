@@ -46,7 +46,7 @@ class Backfiller:
     """Backfills one route while its driver lives. Any thread may ask it.
 
     Where the route reads a table, it also rebuilds what was corrected there: without being asked,
-    and again until a SWAP of the correction, or of a later one, is in the ledger.
+    and again until a SWAP with the correction is in the ledger.
 
     Args:
         record_queue: The route's record queue.
@@ -126,7 +126,7 @@ class Backfiller:
         return _LOOK_EVERY_S
 
     def _rebuild(self, correction: Correction) -> None:
-        """Give a prefix the rows that the source table has at our own committed end."""
+        """Give a prefix the rows that the upstream table had at our own committed end."""
         made: list[Correction] = []
 
         def write(staging: SwapStaging) -> SwapContent:

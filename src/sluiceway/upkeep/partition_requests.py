@@ -105,7 +105,7 @@ class BackfillRequest:
         prefix: Folder, `dt=20261120/hr=08`.
         origin: `ledger`: what made the prefix, from the queue. `files`: what `names` lists.
         names: Files to read, absolute; none with `ledger`.
-        accept_rows: Number of rows that the prefix may have afterwards, apart from rows that come
+        accept_rows: Number of rows that the prefix may have afterwards, without the rows that come
             meanwhile; -1 for as many as before.
     """
 

@@ -4,7 +4,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sluiceway.errors import NotInThisVersionError, OffsetsLostError, RequestRefusedError
+from sluiceway.errors import (
+    NotInThisVersionError,
+    OffsetsLostError,
+    RequestRefusedError,
+    TaskFailedError,
+)
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.jobfile.compile.compile import META_TYPES
 from sluiceway.ledger.folding.fold_state import FoldState
@@ -112,8 +117,8 @@ class Rereading:
         if found.aside:
             slot, rows = next(iter(sorted(found.aside.items())))
             raise RequestRefusedError(
-                f"{rows} late rows of slot {slot} are in their own place, and cannot be separated "
-                "from the others when they are read again",
+                f"{rows} late rows of slot {slot} are in their own place, and look like "
+                "the others when they are read again",
                 where=prefix,
                 hint="bring them in first: `sluiceway late replay JOB`",
             )
@@ -214,13 +219,13 @@ class Rereading:
         return [each for each in found if not _is_brought(read.swaps, log, each)]
 
     def as_of_ends(self, correction: Correction, ends: Mapping[SourceKey, int]) -> Correction:
-        """The same correction, at these committed ends."""
+        """The same correction, up to these committed ends."""
         places = {SourcePartition(*key): end for key, end in ends.items()}
         found = self._source.corrections(dict.fromkeys(places, 0), places)
         return next((each for each in found if each.prefix == correction.prefix), correction)
 
     def read_corrected(self, correction: Correction, staged: str) -> BackfillFiles:
-        """Read a prefix of the source at a slot, and stage its rows.
+        """Read what a prefix of the source had at a slot, and stage its rows.
 
         Args:
             correction: What was replaced, and the slot.
@@ -240,7 +245,7 @@ class Rereading:
 
     def _check(self) -> None:
         if self.cancelled.is_set():
-            raise RequestRefusedError("it was given up: its route is left")
+            raise TaskFailedError("it was given up: its route is left")
 
 
 def as_written(plan: RoutePlan) -> RoutePlan:
@@ -262,7 +267,7 @@ def as_written(plan: RoutePlan) -> RoutePlan:
 
 
 def _is_brought(swaps: Mapping[str, int], log: LedgerLog, correction: Correction) -> bool:
-    """Whether a SWAP of this ledger was made for the correction, or a later one."""
+    """Whether a SWAP of this ledger has the correction, or a later one."""
     slot = swaps.get(correction.prefix)
     found = None if slot is None else log.read_slot(slot)
     if found is None or not isinstance(found[0].body, SwapRecord):

@@ -12,7 +12,13 @@ from sluiceway.followers import moved_partitions
 from sluiceway.followers.moved_partitions import READERS_GRACE_S, MovedPartitions, OldFolder
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import RemovedFile, ReplaceRecord
+from sluiceway.ledger.partition_records import (
+    RemovedFile,
+    ReplaceRecord,
+    SwapCounts,
+    SwappedPartition,
+    SwapRecord,
+)
 from sluiceway.ledger.records import encode_record
 from sluiceway.observe.log import stderr_log
 from sluiceway.sinks.contract import DesiredPartition
@@ -265,6 +271,34 @@ def left_folder(root: Path) -> tuple[MovedPartitions, Path]:
     moved = MovedPartitions(log, stderr_log())
     moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
     return moved, old / "a.parquet"
+
+
+def test_folder_that_a_swap_has_left_goes_with_its_files_or_without_any(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    removed = RemovedFile("a.parquet", BigInt(1), BigInt(0), "00000000")
+    for name, files in (("full", (removed,)), ("empty", ())):
+        root = tmp_path / name
+        layout = LedgerLayout(str(root), "orders")
+        place = SwappedPartition(
+            "dt=20261120", ("20261120",), 1, "_sluiceway-3-x/dt=20261120", files
+        )
+        nothing = SwapCounts(BigInt(0), BigInt(0))
+        body = SwapRecord(2, "dt=20261120", nothing, BigInt(0), BigInt(0), (place,))
+        Path(layout.record(3)).parent.mkdir(parents=True)
+        made = replace(record(fold_of(fence()), body), seq=3)
+        Path(layout.record(3)).write_bytes(encode_record(made))
+        old = root / "dt=20261120"
+        old.mkdir()
+        if files:
+            (old / "a.parquet").touch()
+        moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
+        moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
+        rival = Rival()
+        rival.location = NOW.location
+        assert pass_an_hour(moved, rival, clock) == 0
+        assert moved.pop_removed() == {"dt=20261120"}
+        assert not old.exists()
 
 
 def pass_an_hour(moved: MovedPartitions, rival: Rival, clock: list[float]) -> int:

@@ -1,6 +1,7 @@
 """A route that computes units of a table: its keys, and what it takes over from the file."""
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -124,3 +125,11 @@ def test_other_partition_columns_than_the_units_are_refused() -> None:
     text = f"  - {{source: {{{SOURCE}}}, transform: {SQL}{more}}}\n"
     with pytest.raises(JobFileError, match="expected the columns of `unit` as `partition_by`"):
         parse_job((FILE + text).encode(), Path("job.yaml"), {})
+
+
+def test_route_of_the_guide_is_one() -> None:
+    guide = (Path(__file__).parents[3] / "docs/guides/chains.md").read_text("utf-8")
+    block = guide.partition("## Hours computed again")[2].partition("```yaml\n")[2]
+    text = indent(block.partition("```")[0].replace("ods.refined", "ods.raw"), "  ")
+    _, route = parse_job((FILE + text).encode(), Path("job.yaml"), {}).spec.routes
+    assert compile_route(route).units is not None

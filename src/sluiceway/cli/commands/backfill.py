@@ -14,9 +14,9 @@ from sluiceway.cli.views.tables import print_table
 
 if TYPE_CHECKING:
     from sluiceway.audit.open_table import OpenLedger
+    from sluiceway.audit.planned_backfill import PlannedBackfill
     from sluiceway.jobfile.compile.config import RouteConfig
     from sluiceway.ledger.partition_records import SwapCounts
-    from sluiceway.operate.backfill import PlannedBackfill
     from sluiceway.upkeep.partition_requests import BackfillAnswer
 
 app = typer.Typer()
@@ -166,7 +166,7 @@ def _carried_out(
 
 
 def _found(config: "RouteConfig", pattern: str) -> tuple[str, ...]:
-    from sluiceway.operate.backfill import files_of  # noqa: PLC0415
+    from sluiceway.audit.planned_backfill import files_of  # noqa: PLC0415
 
     return files_of(config, pattern)
 
@@ -178,7 +178,7 @@ def _print_planned(
     names: tuple[str, ...],
     output: OutputFormat,
 ) -> None:
-    from sluiceway.operate.backfill import foresee  # noqa: PLC0415
+    from sluiceway.audit.planned_backfill import foresee  # noqa: PLC0415
 
     found = foresee(config, ledger, prefix, names)
     if output.is_document:
@@ -212,7 +212,7 @@ def _print_ranges(found: "PlannedBackfill") -> None:
 
 def _print_counts(counts: "SwapCounts", reasons: dict[str, int]) -> None:
     parts: dict[str, Any] = asdict(counts)
-    told = ", ".join(f"{name} {rows:,}" for name, rows in parts.items() if rows)
-    sys.stdout.write(f"  {told}\n")
+    shown = ", ".join(f"{name} {rows:,}" for name, rows in parts.items() if rows)
+    sys.stdout.write(f"  {shown}\n")
     for reason, rows in sorted(reasons.items()):
         sys.stdout.write(f"  dirty: {reason} {rows:,}\n")

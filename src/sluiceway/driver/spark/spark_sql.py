@@ -1,5 +1,6 @@
 """SQL of routes in Spark: what it returns, and its jobs over landed files."""
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark import SparkContext, TaskContext
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql import types as spark
@@ -24,13 +25,12 @@ from sluiceway.driver.spark.sql_plan import (
     SqlPlans,
 )
 from sluiceway.driver.spark.sql_types import NoHiveTypeError, hive_type, spark_type
+from sluiceway.driver.spark.sql_write import write_batches
 from sluiceway.errors import (
     JobFileError,
     RunnerLostError,
     TaskFailedError,
-    UnhealthyEnvironmentError,
 )
-from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
 from sluiceway.jobfile.blocks.transform import INPUT
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.schedule.sql_engine import (
@@ -42,10 +42,10 @@ from sluiceway.schedule.sql_engine import (
     SqlJob,
 )
 from sluiceway.types.schema import Schema
-from sluiceway.types.strict_json import decode, encode
+from sluiceway.types.strict_json import decode
 from sluiceway.worker.landing import AT, carried_fields
 from sluiceway.worker.plan import TaskResult
-from sluiceway.worker.sql_task import SqlProblem, SqlTask, run_sql_task
+from sluiceway.worker.sql_task import SqlProblem, SqlTask
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,6 +86,8 @@ class SparkSql(SqlEngine):
         self._name = name
         self._tokens = tokens
         self._lock = threading.Lock()
+        # It would print each error of a query with its whole stack.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
         self._sessions: dict[SqlRule, SparkSession] = {}
         self._pins: dict[tuple[SqlRule, str], str] = {}
 
@@ -226,31 +228,6 @@ class SparkSql(SqlEngine):
                 error.message, where=rule.places.place(error.index), hint=NOT_BY_ROW
             ) from error
         return found
-
-
-def write_batches(
-    version: str,
-    tokens: DelegationTokens | None,
-    task: SqlTask,
-    batches: "Iterator[pa.RecordBatch]",
-) -> "Iterator[pa.RecordBatch]":
-    """Write the rows of one Spark task. Called once per attempt, in a Python worker.
-
-    Raises:
-        UnhealthyEnvironmentError: The driver is of another version.
-    """
-    import pyarrow as pa  # noqa: PLC0415 - the driver does without it
-
-    if version != __version__:
-        raise UnhealthyEnvironmentError(
-            f"this executor has sluiceway {__version__}, its driver {version}"
-        )
-    if tokens is not None:
-        hold_tokens(tokens)
-    context = TaskContext.get()
-    number = 0 if context is None else context.partitionId()
-    answer = encode(run_sql_task(task, number, batches))
-    yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
 
 
 def _observed(rows: DataFrame) -> DataFrame:

@@ -14,7 +14,14 @@ from uuid import uuid4
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    PySparkException,
+    SparkRuntimeException,
+)
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.functions import count as count_of
@@ -44,7 +51,13 @@ _ANSWER = "answer"
 _WAIT_S = 0.1
 _UPKEEP = "upkeep"
 _PLACE = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")
-_DATA_ERROR = re.compile(r"^\[([A-Z_0-9.]+)\]")
+_DATA_ERRORS = (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +174,8 @@ class UnitJobs:
 
     def _session(self, timezone: str) -> SparkSession:
         # Spark logs each error of a user's SQL with its whole stack; we say it in one line.
-        PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
+        for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(logger).setLevel("CRITICAL")
         session = SparkSession(self._context).newSession()
         session.conf.set("spark.sql.session.timeZone", timezone)
         session.conf.set("spark.sql.ansi.enabled", "true")
@@ -264,7 +278,7 @@ def _hive_text(data_type: Any) -> str:
 
 def _refused(error: PySparkException, sql: SqlRule) -> JobFileError:
     """The error of a query that cannot be run, with its place in the job file."""
-    text = str(error).partition("\n")[0]
+    text = str(error).strip().partition("\n")[0]
     found = _PLACE.search(str(error))
     index = None
     if found is not None:
@@ -281,9 +295,9 @@ def _refused(error: PySparkException, sql: SqlRule) -> JobFileError:
 def _failed(error: PySparkException, sql: SqlRule) -> SluicewayError:
     """A data error is the query's own, and comes again; all else may be tried again."""
     text = cause_of(error)
-    if "org.apache.spark.Spark" in str(error) and _DATA_ERROR.match(str(error)):
+    if isinstance(error, _DATA_ERRORS):
         return JobFileError(
-            f"the SQL has failed on a row: {str(error).partition(chr(10))[0][:300]}",
+            f"the SQL has failed on a row: {str(error).strip().partition(chr(10))[0][:300]}",
             where=sql.places.place(None),
             hint="let it return null for such a value, for example with try_cast",
         )

@@ -363,7 +363,7 @@ def check_published(state: PartitionState, record: Record, where: str) -> None:
 
 
 def known_partition(fold: FoldState, partition: str, where: str) -> PartitionState:
-    """The partition of this name; refuses a name that the fold does not know."""
+    """The partition of this name; refuses a missing one."""
     state = fold.partitions.get(partition)
     if state is None or state.expired:
         raise violation("rule 2", f"{where}: there is no partition {partition}")

@@ -110,7 +110,7 @@ def _compare(
     *,
     at_once: bool = False,
 ) -> list[NewPartition]:
-    """Partitions to add; moves, drops or parks others on the way, and moves them by one call.
+    """Partitions to add; moves, drops or parks others on the way.
 
     They also get the columns that the table has and they have not: some readers go by a
     partition's own. Trust is taken from their statistics.

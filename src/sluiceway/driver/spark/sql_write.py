@@ -1,0 +1,37 @@
+"""What Spark's Python workers import and run for the SQL of a route."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from sluiceway import __version__
+from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
+from sluiceway.types.strict_json import encode
+from sluiceway.worker.preload import forget_archives
+from sluiceway.worker.sql_task import SqlTask, run_sql_task
+
+
+def write_batches(
+    version: str,
+    tokens: DelegationTokens | None,
+    task: SqlTask,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of one Spark task. Called once per attempt, in a Python worker.
+
+    Raises:
+        UnhealthyEnvironmentError: The driver is of another version.
+    """
+    if version != __version__:
+        raise UnhealthyEnvironmentError(
+            f"this executor has sluiceway {__version__}, its driver {version}"
+        )
+    if tokens is not None:
+        hold_tokens(tokens)
+    context = TaskContext.get()
+    number = 0 if context is None else context.partitionId()
+    answer = encode(run_sql_task(task, number, batches))
+    forget_archives()
+    yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
