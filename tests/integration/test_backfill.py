@@ -49,10 +49,10 @@ def test_hour_is_read_again_without_a_driver_and_has_the_same_rows(
     fill(run, writer, topic, 3)
     before, places, name = run.rows(COLUMNS), run.partitions(), hour(run)
     planned = backfill(run, capsys, name, "--dry-run")
-    assert (planned["rows_before"], planned["counts"]["written"]) == (30, "30")
+    assert (planned["rows_before"], planned["counts"]["written"]) == (30, 30)
     assert [(each["start"], each["end"]) for each in planned["ranges"]] == [(0, 30)]
     done = backfill(run, capsys, name, "--why", "a test")
-    assert (done["rows_before"], done["rows_after"]) == ("30", "30")
+    assert (done["rows_before"], done["rows_after"]) == (30, 30)
     assert run.rows(COLUMNS) == before
     assert run.partitions() != places
     (body,) = [each.body for each in run.records() if isinstance(each.body, SwapRecord)]
@@ -101,7 +101,7 @@ def test_another_number_of_rows_is_shown_and_taken_only_when_it_is_accepted(
     assert len(run.rows()) == 20
     assert run_command([*command, "--accept-rows", "18"]) == 7
     done = backfill(run, capsys, name, "--accept-rows", "19")
-    assert (done["rows_after"], done["counts"]["filtered"]) == ("19", "1")
+    assert (done["rows_after"], done["counts"]["filtered"]) == (19, 1)
     assert run.rows() == [(0, n) for n in range(20) if n != 3]
     run.assert_verified()
 
@@ -114,7 +114,7 @@ def test_rows_that_were_dirty_then_are_not_read_again(
     writer.write(topic, [*rows[:5], b"{broken", *rows[5:]], partition=0)
     run.catch_up()
     done = backfill(run, capsys, hour(run))
-    assert (done["rows_after"], done["counts"]["read"]) == ("10", "10")
+    assert (done["rows_after"], done["counts"]["read"]) == (10, 10)
     run.assert_verified()
 
 

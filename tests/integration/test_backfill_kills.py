@@ -14,8 +14,9 @@ from tools.driver_process import DriverProcess
 from tools.job_files import event
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
-from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
+
+pytestmark = pytest.mark.slow
 
 COLUMNS = "_partition, _offset, id, ts, city, amount, _topic, _timestamp"
 HOUR_8_MS, HOUR_MS = 1_795_161_600_000, 3_600_000
@@ -72,7 +73,7 @@ def fill(run: RouteRun, writer: TopicWriter, topic: str) -> None:
         run.catch_up()
 
 
-@pytest.mark.parametrize("name", slow_after(2, MOMENTS))
+@pytest.mark.parametrize("name", MOMENTS)
 def test_kill_while_backfilling_loses_nothing_and_the_next_one_does_it(
     name: str, new_run: NewRun, writer: TopicWriter, tmp_path: Path
 ) -> None:

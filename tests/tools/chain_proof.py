@@ -247,7 +247,7 @@ table: {{hive: {{connection: disk, name: dm.hourly}}}}
                         drivers[job].wait(60.0)
                         drivers[job].end()
                         drivers[job] = self._start(server, job)
-                        if self.backfills < backfills * number // kills:
+                        if self.backfills < backfills * (number + 1) // kills:
                             self._backfill()
                         if number % 5 == 0:
                             self._command("compact", self.refined, self._some_hour())

@@ -384,6 +384,9 @@ def needed_format(body: Body) -> int:
             return 2
         case IntentRecord():
             return 2 if body.purpose in SWAP_PURPOSES else FORMAT
+        case SourcesRecord():
+            of_table = any(each.newest_slot >= 0 for each in body.partitions)
+            return 2 if of_table or body.because is not None else FORMAT
         case DataRecord():
             return 2 if any(span.corrected for span in body.ranges) else FORMAT
         case _:

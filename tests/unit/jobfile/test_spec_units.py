@@ -6,7 +6,7 @@ from textwrap import indent
 import pytest
 
 from sluiceway.chains.units import UNITS, UnitRule, UnitWhen
-from sluiceway.errors import JobFileError
+from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.loader import parse_job
@@ -65,7 +65,7 @@ def test_what_decides_the_rows_decides_the_fingerprint() -> None:
         mark(),
         mark(transform=SQL.replace("count(*)", "max(id)")),
         mark(transform=SQL.replace("}", ", timezone: Asia/Shanghai}")),
-        mark(transform=SQL.replace("}", ", tables: {u: {table: dim.u}}}")),
+        mark(transform=SQL.replace("}", ", functions: {f: {python: 'm:f', returns: int}}}")),
     ]
     assert len(set(marks)) == len(marks)
     assert mark(transform=SQL.replace('"SELECT', '" SELECT')) == marks[0]
@@ -105,6 +105,11 @@ def test_keys_that_do_not_fit_are_named_with_their_place(given: dict[str, str], 
     with pytest.raises(JobFileError) as caught:
         route_of(**given)
     assert told in caught.value.message
+
+
+def test_tables_that_a_unit_joins_are_refused_until_they_are_read() -> None:
+    with pytest.raises(NotInThisVersionError, match=r"tables that the SQL of a unit joins"):
+        route_of(transform=SQL.replace("}", ", tables: {u: {table: dim.u}}}"))
 
 
 def test_units_need_sql_and_a_table_that_announces() -> None:

@@ -4,6 +4,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -70,6 +71,7 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]\s*(.*)")
 # Classes of Spark's errors that a value in a row causes.
 _BY_VALUES = ("22", "23", "21", "42K", "P0001")
 _WAIT_S = 0.1
+_AT_ONCE = 4
 
 
 class SparkSql(SqlEngine):
@@ -86,6 +88,8 @@ class SparkSql(SqlEngine):
         self._name = name
         self._tokens = tokens
         self._lock = threading.Lock()
+        # Each thread has a connection to the JVM: few threads, which stay.
+        self._jobs = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="spark-sql")
         # It would print each error of a query with its whole stack.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._sessions: dict[SqlRule, SparkSession] = {}
@@ -110,32 +114,21 @@ class SparkSql(SqlEngine):
     def run(self, job: SqlJob, check: Callable[[], None]) -> SqlAnswer:
         """See `SqlEngine.run`."""
         tag = f"{self._name}-sql-{uuid4().hex[:8]}"
-        found: list[SqlAnswer | BaseException] = []
-        runner = threading.Thread(target=self._run_into, args=(job, tag, found), daemon=True)
-        runner.start()
+        work = self._jobs.submit(self._run, job, tag)
         try:
-            while runner.is_alive():
-                runner.join(_WAIT_S)
+            while not wait([work], _WAIT_S).done:
                 check()
         except BaseException:
             self._context.cancelJobsWithTag(tag)
             raise
-        (answer,) = found
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def _run_into(self, job: SqlJob, tag: str, found: list[SqlAnswer | BaseException]) -> None:
         try:
-            found.append(self._run(job, tag))
+            return work.result()
         except NoGuardError as error:
-            found.append(NotGuardedError(str(error)))
+            raise NotGuardedError(str(error)) from error
         except (Py4JJavaError, PySparkException) as error:
-            found.append(_failure_of(error, job.rule))
+            raise _failure_of(error, job.rule) from error
         except (Py4JNetworkError, Py4JError, OSError) as error:
-            found.append(_lost(error))
-        except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits
-            found.append(error)
+            raise _lost(error) from error
 
     def _run(self, job: SqlJob, tag: str) -> SqlAnswer:
         task, route = job.task, job.task.plan.route
@@ -289,7 +282,7 @@ def _columns(rule: SqlRule, frame: DataFrame) -> tuple[tuple[str, str], ...]:
 def _wrong(rule: SqlRule, error: PySparkException) -> JobFileError:
     """The problem of a query, at its place in the job file."""
     text = str(error)
-    message = text.partition("\n")[0].partition(" SQLSTATE")[0]
+    message = text.strip().partition("\n")[0].partition(" SQLSTATE")[0]
     index = _index_of(rule.sql, error, text)
     return JobFileError(
         f"Spark refuses the SQL: {message[:400]}",

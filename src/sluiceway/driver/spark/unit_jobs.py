@@ -32,6 +32,7 @@ from sluiceway.chains.unit_tables import PartitionFiles, UnitFiles
 from sluiceway.driver.hdfs_tokens import HdfsTokens
 from sluiceway.driver.spark.spark_errors import cause_of
 from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
+from sluiceway.driver.spark.sql_functions import register_functions
 from sluiceway.errors import JobFileError, SluicewayError, TableMismatchError, TaskFailedError
 from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
 from sluiceway.jobfile.compile.sql_rule import SqlRule
@@ -161,7 +162,7 @@ class UnitJobs:
 
     def _frame(self, sql: SqlRule, table: ReadableTable, files: UnitFiles) -> _Frame:
         """The query over exactly these files, in a session that shares nothing with others."""
-        session = self._session(sql.timezone)
+        session = self._session(sql)
         counted = Observation(_ROWS)
         rows = _input(session, table, files).observe(counted, count_of(lit(1)).alias("n"))
         rows.createOrReplaceTempView(_INPUT)
@@ -172,13 +173,14 @@ class UnitJobs:
         except PySparkException as error:
             raise _refused(error, sql) from error
 
-    def _session(self, timezone: str) -> SparkSession:
+    def _session(self, sql: SqlRule) -> SparkSession:
         # Spark logs each error of a user's SQL with its whole stack; we say it in one line.
         for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(logger).setLevel("CRITICAL")
         session = SparkSession(self._context).newSession()
-        session.conf.set("spark.sql.session.timeZone", timezone)
+        session.conf.set("spark.sql.session.timeZone", sql.timezone)
         session.conf.set("spark.sql.ansi.enabled", "true")
+        register_functions(session, sql)
         return session
 
 

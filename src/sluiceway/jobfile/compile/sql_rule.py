@@ -112,9 +112,7 @@ def unit_rule(spec: RouteSpec) -> UnitRule | None:
         columns=columns,
         when=UnitWhen(source.when or UnitWhen.READY),
         settle_ms=DEFAULT_SETTLE_MS if source.settle_ms is None else source.settle_ms,
-        fingerprint=fingerprint_of(
-            sql.sql.strip(), sql.timezone, sql.tables, sql.functions, columns
-        ),
+        fingerprint=fingerprint_of(sql.sql.strip(), sql.timezone, sql.functions, columns),
     )
 
 
