@@ -454,7 +454,10 @@ def cases(count: int) -> Iterator[Case]:
             fields = [_field(name, shape, column, of) for column, of in columns.items()]
             payloads = [encode(row) for row in rows(columns, count)]
             yield Case(
-                f"{name}/{shape}", payloads, FormatChoice(name, options), Schema(tuple(fields))
+                f"{name}/{shape}",
+                payloads,
+                FormatChoice(name, tuple(options.items())),
+                Schema(tuple(fields)),
             )
 
 

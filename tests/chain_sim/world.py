@@ -29,7 +29,7 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.reader_leases import lease_name, read_reader_lease
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.route.hand_over import hand_over_record
+from sluiceway.route.route_planner import hand_over_record
 from sluiceway.schedule.planner import PlannedSplit, new_partitions, plan_sources, plan_splits
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import (

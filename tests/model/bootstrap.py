@@ -144,7 +144,7 @@ class BootstrapModel:
             return
         after = _with(state, number, driver._replace(phase="own", topic=False, start=0, end=0))
         if driver.topic:
-            known = range(driver.start, driver.end)
+            known = list(range(driver.start, driver.end))
             committed = after._replace(end=driver.end)
         else:
             known = _records_of(state.slots, driver.start, driver.end)

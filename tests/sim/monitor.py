@@ -1,4 +1,4 @@
-"""Looks at every change of the store and says which promise it breaks.
+"""Judges every change of the store; one file because all promises read one state.
 
 Written against the protocol's pages, not against the product: records are read as plain JSON and
 folded again here, files are compared row by row with what the brokers had.

@@ -1,4 +1,4 @@
-"""Wrong variants of the product: patches of its real code, each of which some seed must catch.
+"""Patches of the product that some seed must catch; one file because they are one list.
 
 A patch replaces functions and methods by name while seeds run. What a patch needs of the product
 is looked up by name too, so a renamed function is an error here, not a mutant that does nothing.

@@ -61,7 +61,6 @@ from sluiceway.operate import operator_record, replay, short_driver
 from sluiceway.route import (
     background,
     committer,
-    room_keeper,
     room_standby,
     rooms,
     route_plan,
@@ -544,7 +543,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (lease, "is_alive", _is_alive),
     (room_standby, "own_identity", _own_identity),
     (room_standby, "AUTO_PAUSE_S", 0.0),
-    (room_keeper, "own_identity", _own_identity),
+    (rooms, "own_identity", _own_identity),
     (rooms, "open_source", _open_source),
     (runner, "open_storage", _open_storage),
     (run, "open_source", _open_source),

@@ -245,7 +245,7 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
             text = "".join(_shown(part) for part in node.values)
         else:
             text = _shown(node) if isinstance(node, ast.Constant) and id(node) not in inner else ""
-        if " " in text:
+        if isinstance(node, ast.expr) and " " in text:
             yield node.lineno, text
 
 

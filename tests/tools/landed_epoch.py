@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.sql_epoch import SqlEpochs
-from sluiceway.route.sql_tables import SqlTables
+from sluiceway.route.sql_epoch import SqlEpochs, SqlTables
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
 from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.sources.contract import SourcePartition, Split, SplitEnd
@@ -86,7 +85,8 @@ def land_epoch(
     plan = route_plan(str(root), **route)
     storage, _ = open_storage(str(root))
     storage.make_folders(plan.layout.stage)
-    results, by_task, share = [], {}, -(-len(rows) // tasks) if rows else 0
+    results, share = [], -(-len(rows) // tasks) if rows else 0
+    by_task: dict[int, tuple[PlannedSplit, ...]] = {}
     for task in range(tasks):
         numbers = range(min(task * share, len(rows)), min((task + 1) * share, len(rows)))
         split = Split(SourcePartition("orders", task), numbers.start, None)

@@ -19,16 +19,17 @@ from sluiceway.driver.route_slot import (
     EarlyEnd,
     RouteSlot,
     StagedEpoch,
+    bug_of,
     gave_way,
     knows_start,
     pause_after,
     pin_sources,
+    table_topic,
 )
 from sluiceway.driver.status_board import StatusBoard, StatusFiles
 from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import (
     Fatal,
-    InvariantError,
     LeaseHeldError,
     SluicewayError,
     TaskDiedError,
@@ -48,8 +49,7 @@ from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.schedule.spread import SplitAssigner
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.schedule.task_packer import TaskPacker
-from sluiceway.sinks.table_options import TableOptions
-from sluiceway.sources.contract import TABLE_TOPIC, SourceClient
+from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.worker.plan import TaskPlan, TaskResult
 
@@ -323,21 +323,9 @@ class JobLoop:
             except SluicewayError as error:
                 self._react(route_slot, error)
             except Exception as error:  # noqa: BLE001 - the loop's boundary: one route, not the job
-                self._react(route_slot, _bug(error))
+                self._react(route_slot, bug_of(error))
             else:
-                self._go_on(route_slot)
-
-    def _go_on(self, route_slot: RouteSlot) -> None:
-        if route_slot.state is RouteState.HALTED:
-            if route_slot.session.started:
-                route_slot.come_back()
-                config = route_slot.session.config
-                self._parts.log.info("route_back", job=config.job, route=config.route)
-        elif not route_slot.session.started:
-            # A table has handed over to its topics.
-            route_slot.state = RouteState.STARTING
-        elif route_slot.state is not RouteState.CAUGHT_UP:
-            route_slot.state = RouteState.RUNNING
+                route_slot.go_on(self._parts.log)
 
     def _react(self, route_slot: RouteSlot, error: SluicewayError) -> None:
         """React by the class of the error: wait and try again, or halt this route.
@@ -538,7 +526,7 @@ class JobLoop:
         topics = route_slot.session.config.topics
         done = (RouteState.CAUGHT_UP, RouteState.HALTED)
         fed = any(
-            _table_topic(other.session.config.table) in topics
+            table_topic(other.session.config.table) in topics
             for other in self._route_slots
             if other.state not in done
         )
@@ -610,15 +598,3 @@ class JobLoop:
                     self._react(route_slot, error if alone else TaskDiedError(error.message))
             return None
         return answers
-
-
-def _table_topic(table: TableOptions) -> str:
-    """What stands for a topic where a route reads this table."""
-    return f"{TABLE_TOPIC}{table.database}.{table.table}".lower()
-
-
-def _bug(error: Exception) -> InvariantError:
-    return InvariantError(
-        f"{type(error).__name__}: {str(error)[:300]}",
-        hint="a bug; nothing was committed by this step. Please report it with the log",
-    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sluiceway.driver.discovery import Discovery
 from sluiceway.errors import (
     Fatal,
+    InvariantError,
     LeaseHeldError,
     MetastoreUnavailableError,
     RequestRefusedError,
@@ -24,6 +25,8 @@ from sluiceway.route.route_session import RouteSession
 from sluiceway.route.status import RouteState
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.source_view import SourceView
+from sluiceway.sinks.table_options import TableOptions
+from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.worker.plan import TaskResult
 
 if TYPE_CHECKING:
@@ -123,6 +126,19 @@ class RouteSlot:
         """Reset the pause after a successful START."""
         self.state, self.error, self.next_try_ms = RouteState.RUNNING, None, None
         self._came_back = time.monotonic()
+
+    def go_on(self, log: Log) -> None:
+        """Set the state after the pool has done its work. Called by the loop's thread."""
+        if self.state is RouteState.HALTED:
+            if self.session.started:
+                self.come_back()
+                config = self.session.config
+                log.info("route_back", job=config.job, route=config.route)
+        elif not self.session.started:
+            # A table has handed over to its topics.
+            self.state = RouteState.STARTING
+        elif self.state is not RouteState.CAUGHT_UP:
+            self.state = RouteState.RUNNING
 
     def shown(self) -> tuple[RouteState, SluicewayError | None]:
         """State and reason for others, even while the pool repeats a put or a publish."""
@@ -243,3 +259,16 @@ def _is_vain(route_slot: RouteSlot) -> bool:
     error = route_slot.work.exception()
     # A route that halts, above all a fenced one, writes nothing.
     return error is not None and not isinstance(error, Fatal)
+
+
+def table_topic(table: TableOptions) -> str:
+    """What stands for a topic where a route reads this table."""
+    return f"{TABLE_TOPIC}{table.database}.{table.table}".lower()
+
+
+def bug_of(error: Exception) -> InvariantError:
+    """What an unexpected error of a step is for the user."""
+    return InvariantError(
+        f"{type(error).__name__}: {str(error)[:300]}",
+        hint="a bug; nothing was committed by this step. Please report it with the log",
+    )

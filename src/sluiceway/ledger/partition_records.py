@@ -111,7 +111,12 @@ class SwapCounts:
     `read + expanded = written + dirty + outside + filtered + skipped + merged`.
 
     Attributes:
+        read: Rows that were read.
+        written: Rows in the new files.
+        dirty: Rows that could not be written, kept in dirty files.
         outside: Rows of other prefixes.
+        filtered: Rows that `where` leaves out.
+        skipped: Messages that are no rows.
         expanded: Rows beyond the first of each row that was read.
         merged: Rows that went into another one, as an aggregate makes one of many.
     """
@@ -141,7 +146,7 @@ class SwappedPartition:
 
     Attributes:
         partition: Its name.
-        values: Raw partition values, null for the default partition.
+        values: Raw partition values; None for the default partition.
         version: The partition's version afterwards.
         folder: Where it is afterwards, relative to the table; never used before.
         removed: All files that were live.
@@ -172,6 +177,8 @@ class SwapRecord:
     Attributes:
         intent: Slot of the INTENT that the files were staged for. The new rows stand for all rows
             that were committed before it; files of later slots are carried over.
+        prefix: Folder whose partitions are replaced, as `dt=20261120/hr=08`.
+        counts: Where the rows went that were read.
         inputs: What the rows were made from.
         pins: Name of a table that was looked up -> its state then.
         sql: Hash of the SQL that made the rows.

@@ -1,17 +1,210 @@
 """What a route's session has of its job's rooms: a standby before START, a keeper after it."""
 
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import SluicewayError, StorageUnavailableError
+from sluiceway.host.process import own_identity
 from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.ledger.driver_term import OwnedLedger
-from sluiceway.ledger.room_files import RoomReport, read_advice
+from sluiceway.ledger.room_files import (
+    REPORT_EVERY_S,
+    DrillResult,
+    Liveness,
+    RoomReport,
+    SwitchRequest,
+    read_advice,
+    read_reports,
+    write_advice,
+)
 from sluiceway.observe import metrics
+from sluiceway.observe.log import Log
 from sluiceway.route.clients import open_source
 from sluiceway.route.owned_route import OwnedRoute
-from sluiceway.route.room_keeper import RoomKeeper, RoomProgress
 from sluiceway.route.room_standby import StandbyParts, StandbyRoom
 from sluiceway.route.route_context import RouteContext
+
+LOOK_EVERY_S: Final = 1.0
+CHECK_EVERY_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoomProgress:
+    """How a route is now, as its driver's loop sees it.
+
+    Attributes:
+        commits: Commits of rows so far.
+        refused: Why queue or catalog do not answer this driver; empty while they do.
+        compared: Whether the catalog has got all that the fold asks for.
+    """
+
+    commits: int
+    refused: str
+    compared: bool
+
+
+_NO_PROBLEMS: tuple[str, ...] = ()
+
+
+class RoomKeeper:
+    """Reads requests and reports of other rooms in a thread of its own, from START to the end.
+
+    Args:
+        rule: The rooms.
+        owned: The ledger that the driver has fenced.
+        progress: How the route is; called by the thread.
+        one_place: Asks why rows may be in one room only; called by the thread every five minutes.
+        log: Bound to the route.
+
+    Attributes:
+        leave_to: Room that is to take over, once one is; read by the loop.
+        own: What this driver reported last.
+        others: Reports of the other rooms that live, by room.
+        drill: The last drill; None before the first.
+    """
+
+    def __init__(
+        self,
+        rule: RoomRule,
+        owned: OwnedLedger,
+        progress: Callable[[], RoomProgress],
+        one_place: Callable[[], tuple[str, ...]],
+        log: Log,
+    ) -> None:
+        self._rule = rule
+        self._owned = owned
+        self._progress = progress
+        self._one_place = one_place
+        self._notices = _NO_PROBLEMS
+        self._checked_at = float("-inf")
+        self._log = log
+        self._liveness = Liveness()
+        self._stuck_since: float | None = None
+        self._stuck_at = 0
+        self._reported_at = float("-inf")
+        self._counter = 0
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="room", daemon=True)
+        self.leave_to: str | None = None
+        self.own: RoomReport | None = None
+        self.others: dict[str, RoomReport] = {}
+        self.drill: DrillResult | None = None
+
+    def start(self) -> None:
+        """Start the thread. Called once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it; it is not waited for, as the store may hang."""
+        self._ending.set()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self.look()
+            except StorageUnavailableError as error:
+                self._log.debug("rooms_not_read", error=str(error))
+            self._ending.wait(LOOK_EVERY_S)
+
+    def look(self) -> None:
+        """Read a request, report, and find out whether to give way. Called once a second.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
+        self._read_request()
+        if time.monotonic() - self._reported_at >= REPORT_EVERY_S:
+            self._reported_at = time.monotonic()
+            self._read_others()
+            self._check_copies()
+            self._report()
+        self._give_way()
+
+    def _read_request(self) -> None:
+        asked = read_advice(self._owned.storage, self._owned.layout.switch, SwitchRequest)
+        term = self._owned.writer.term
+        if asked is None or asked.term != term or asked.to not in self._rule.others:
+            return
+        self._leave(asked.to, asked.reason or "an operator's switch", asked.operator)
+
+    def _leave(self, to: str, reason: str, operator: str) -> None:
+        if self.leave_to is None:
+            self._log.warning("room_released", to=to, reason=reason, operator=operator)
+            self.leave_to = to
+
+    def _read_others(self) -> None:
+        found = read_reports(self._owned.storage, self._owned.layout, self._rule.others)
+        lively = {name: each for name, each in found.items() if self._liveness.update(each)}
+        for name, each in lively.items():
+            if each.digest != self._rule.digest and self._differs(name, each):
+                self._log.warning("file_differs", other=name, hint="bring the job files in line")
+        self.others = lively
+        self.drill = read_advice(self._owned.storage, self._owned.layout.drill, DrillResult)
+
+    def _differs(self, name: str, report: RoomReport) -> bool:
+        """Whether it is news that this room's file differs."""
+        before = self.others.get(name)
+        return before is None or before.digest != report.digest
+
+    def _check_copies(self) -> None:
+        """Find out whether a lost room would take rows with it; never assumed, always asked."""
+        if time.monotonic() - self._checked_at < CHECK_EVERY_S:
+            return
+        self._checked_at = time.monotonic()
+        try:
+            found = self._one_place()
+        except SluicewayError as error:
+            self._log.debug("copies_not_known", code=error.code, error=str(error))
+            return
+        if found and found != self._notices:
+            self._log.warning("rooms_in_one_place", reason="; ".join(found))
+        self._notices = found
+
+    def _report(self) -> None:
+        rule, owned, progress = self._rule, self._owned, self._progress()
+        path = owned.layout.room(rule.room)
+        before = read_advice(owned.storage, path, RoomReport)
+        self._counter = max(self._counter, 0 if before is None else before.counter) + 1
+        process = own_identity()
+        owes = before is not None and before.compare_owed and not progress.compared
+        report = RoomReport(
+            room=rule.room,
+            counter=self._counter,
+            driver=owned.driver,
+            host=process.host,
+            pid=process.pid,
+            digest=rule.digest,
+            holds=True,
+            ready=not progress.refused,
+            reasons=(progress.refused,) if progress.refused else (),
+            waiting_rows=None,
+            term=owned.writer.term,
+            reported_ms=time.time_ns() // 1_000_000,
+            auto_term=0 if before is None else before.auto_term,
+            compare_owed=owes,
+            notices=self._notices,
+        )
+        write_advice(owned.storage, owned.layout, path, report)
+        self.own = report
+
+    def _give_way(self) -> None:
+        """Leave to a room that is ready and has rows, when this driver cannot work."""
+        progress, now = self._progress(), time.monotonic()
+        if not progress.refused or progress.commits != self._stuck_at:
+            self._stuck_since, self._stuck_at = None, progress.commits
+            if not progress.refused:
+                return
+        if self._stuck_since is None:
+            self._stuck_since = now
+        if now - self._stuck_since < self._rule.give_way_s:
+            return
+        able = [name for name, each in self.others.items() if each.ready and each.waiting_rows]
+        if able:
+            self._leave(able[0], f"nothing was read here: {progress.refused}", "")
 
 
 @dataclass(slots=True)

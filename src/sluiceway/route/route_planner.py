@@ -1,13 +1,14 @@
 """SOURCES and PLAN of one route: what its next epoch reads, and whether that is still so after."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from sluiceway.errors import OffsetsLostError, TableMismatchError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.observe.steps import Step
-from sluiceway.route.hand_over import hand_over_record
 from sluiceway.route.key_order import KeyOrderGuard
 from sluiceway.route.route_context import RouteContext
 from sluiceway.schedule.partition_watch import LogEndHistory, OpenTransactions, SkippedPartitions
@@ -19,6 +20,7 @@ from sluiceway.schedule.planner import (
     check_still_there,
     missed_partitions,
     new_partitions,
+    plan_hand_over,
     plan_sources,
     plan_splits,
     unpinned,
@@ -28,8 +30,63 @@ from sluiceway.schedule.run_targets import RunTargets
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.schedule.task_failures import RetryPause
+from sluiceway.sources.contract import HandOver, SourceIdentity, SourcePartition
 from sluiceway.sources.registry import reader_access
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
+
+
+def hand_over_record(context: RouteContext, fold: Fold) -> SourcesRecord | None:
+    """The record that ends the following of a table; None while the table is read on.
+
+    Called before each epoch.
+
+    Args:
+        context: Context of the route's session.
+        fold: State of the ledger, perhaps with an epoch whose commit is under way.
+
+    Raises:
+        TableMismatchError: The table is filled from other topics than the job file lists.
+        OffsetsLostError: A topic was made again since, or is another cluster's.
+        SourceUnavailableError: The table or the topics cannot be asked now.
+    """
+    topics = context.topics
+    if topics is None:
+        return None
+    ends = {
+        SourcePartition(*key): known.end for key, known in fold.sources.items() if not known.retired
+    }
+    found = context.source.hand_over(ends, context.config.interval_s)
+    if found is None:
+        return None
+    _check_topics(topics, found, context.config.topics[0])
+    described = context.parts.source.discover(topics.topics)
+    _check_identities({each.partition: each.identity for each in described}, found)
+    return plan_hand_over(fold, topics.subscription, found)
+
+
+def _check_topics(config: RouteConfig, found: HandOver, table: str) -> None:
+    filled = sorted({each.partition.topic for each, _ in found.starts})
+    if filled != sorted(config.topics):
+        raise TableMismatchError(
+            f"{table} is filled from the topics {', '.join(filled)}, and this route lists "
+            f"{', '.join(sorted(config.topics))}",
+            where="source.topics",
+            hint="list the topics of the table's job",
+        )
+
+
+def _check_identities(described: Mapping[SourcePartition, SourceIdentity], found: HandOver) -> None:
+    for each, end in found.starts:
+        now = described.get(each.partition)
+        if now is not None and now != each.identity:
+            raise OffsetsLostError(
+                f"it is not the topic that the table was filled from: topic id {now.topic_id} in "
+                f"cluster {now.cluster_id}, the table has read {each.identity.topic_id} in cluster "
+                f"{each.identity.cluster_id} up to {end}",
+                where=str(each.partition),
+                hint="name the connection of the table's job; where the topic was made again, "
+                "that job has to go on with it first",
+            )
 
 
 def fold_after(fold: Fold, answers: Sequence[TaskResult]) -> Fold | None:

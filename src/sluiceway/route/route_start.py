@@ -23,12 +23,10 @@ from sluiceway.route.registry_columns import with_registry_columns
 from sluiceway.route.route_context import RouteContext
 from sluiceway.route.schema_follow import SchemaFollower
 from sluiceway.route.side_records import abandon_left
-from sluiceway.route.sql_columns import with_sql_columns
-from sluiceway.route.sql_epoch import SqlEpochs
-from sluiceway.route.sql_tables import SqlTables
+from sluiceway.route.sql_columns import with_sql_columns, with_unit_columns
+from sluiceway.route.sql_epoch import SqlEpochs, SqlTables
 from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import OwnedTable, ReleasedLedger, TakeoverHooks, take_over
-from sluiceway.route.unit_columns import with_unit_columns
 from sluiceway.sources.contract import SourceIdentity, SourcePartition
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import LaneHooks, Lanes

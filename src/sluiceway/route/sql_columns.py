@@ -2,17 +2,54 @@
 
 from dataclasses import replace
 
-from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
+from sluiceway.chains.options import UpstreamOptions
+from sluiceway.errors import (
+    JobFileError,
+    SourceUnavailableError,
+    TableNotFoundError,
+    UnhealthyEnvironmentError,
+)
 from sluiceway.jobfile.compile.compile import META_TYPES
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.route.clients import open_sink
 from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_plan import decoded_columns
-from sluiceway.route.sql_tables import SqlTables
+from sluiceway.route.sql_epoch import SqlTables
 from sluiceway.schedule.sql_engine import SqlEngine
-from sluiceway.sinks.registry import open_sink
+from sluiceway.sinks.registry import readable_table
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
+
+
+def with_unit_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
+    """A route as it starts: with the columns that its SQL returns for units of another table.
+
+    Other routes, and tables that say their columns themselves, stay as they are.
+
+    Raises:
+        SourceUnavailableError: The table that is read does not exist yet.
+        MetastoreUnavailableError: Its catalog does not answer.
+        JobFileError: The SQL cannot be run; says where it is wrong.
+    """
+    sql, runner = config.sql, parts.unit_sql
+    if config.units is None or sql is None or sql.of_table or runner is None:
+        return config, parts
+    options = UpstreamOptions.of(dict(config.source.options))
+    try:
+        table = readable_table(options.table())
+    except TableNotFoundError as error:
+        raise SourceUnavailableError(
+            "the table does not exist yet; it is looked for again",
+            where=options.topic,
+            hint="run the job that fills it",
+        ) from error
+    schema = runner.columns(sql, table)
+    if config.table.schema == schema:
+        return config, parts
+    completed = replace(config, table=replace(config.table, schema=schema))
+    parts.sink.close()
+    return completed, replace(parts, sink=open_sink(completed))
 
 
 def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
@@ -35,7 +72,7 @@ def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfi
     completed = sql_columns(config, config.sql, parts.sql)
     if completed == config:
         return config, parts
-    sink = open_sink(completed.catalog, completed.table)
+    sink = open_sink(completed)
     parts.sink.close()
     return completed, replace(parts, sink=sink)
 

@@ -280,22 +280,19 @@ def test_folder_that_a_swap_has_left_goes_with_its_files_or_without_any(
     for name, files in (("full", (removed,)), ("empty", ())):
         root = tmp_path / name
         layout = LedgerLayout(str(root), "orders")
-        place = SwappedPartition(
-            "dt=20261120", ("20261120",), 1, "_sluiceway-3-x/dt=20261120", files
-        )
+        folder = "_sluiceway-3-x/dt=20261120"
+        place = SwappedPartition("dt=20261120", ("20261120",), 1, folder, files)
         nothing = SwapCounts(BigInt(0), BigInt(0))
         body = SwapRecord(2, "dt=20261120", nothing, BigInt(0), BigInt(0), (place,))
         Path(layout.record(3)).parent.mkdir(parents=True)
         made = replace(record(fold_of(fence()), body), seq=3)
         Path(layout.record(3)).write_bytes(encode_record(made))
-        old = root / "dt=20261120"
-        old.mkdir()
-        if files:
-            (old / "a.parquet").touch()
+        (old := root / "dt=20261120").mkdir()
+        for each in files:
+            (old / each.name).touch()
         moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
         moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
-        rival = Rival()
-        rival.location = NOW.location
+        (rival := Rival()).location = NOW.location
         assert pass_an_hour(moved, rival, clock) == 0
         assert moved.pop_removed() == {"dt=20261120"}
         assert not old.exists()

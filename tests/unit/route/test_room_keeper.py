@@ -12,7 +12,7 @@ from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.room_files import RoomReport, SwitchRequest, read_advice, write_advice
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.room_keeper import RoomKeeper, RoomProgress
+from sluiceway.route.rooms import RoomKeeper, RoomProgress
 from sluiceway.storage.local import LocalStorage
 
 if TYPE_CHECKING:

@@ -84,10 +84,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - options of a command
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
-    if (files is None) is (origin is RowOrigin.FILES):
-        raise typer.BadParameter("with --from files, and only then", param_hint="GLOB")
-    if accept_rows is not None and accept_rows < 0:
-        raise typer.BadParameter("a number of rows", param_hint="--accept-rows")
+    _check_usage(origin, files, accept_rows)
     config = pick_route(job_routes(load_checked_job(job_file).spec, WarningsOnDemand()), route)
     ledger = open_ledger(config)
     name = _folder(config, prefix)
@@ -98,14 +95,25 @@ def backfill(  # noqa: PLR0913, PLR0917 - options of a command
     _refuse_unused(ledger, name)
     accepted = _AS_MANY if accept_rows is None else accept_rows
     answer = _carried_out(config, ledger, name, names, why.strip(), accepted)
+    _print_answer(config.route, name, answer, output)
+
+
+def _check_usage(origin: RowOrigin, files: str | None, accept_rows: int | None) -> None:
+    if (files is None) is (origin is RowOrigin.FILES):
+        raise typer.BadParameter("with --from files, and only then", param_hint="GLOB")
+    if accept_rows is not None and accept_rows < 0:
+        raise typer.BadParameter("a number of rows", param_hint="--accept-rows")
+
+
+def _print_answer(route: str, name: str, answer: "BackfillAnswer", output: OutputFormat) -> None:
     if output.is_document:
-        print_document({"dry_run": False, "route": config.route, **asdict(answer)}, output)
-    else:
-        sys.stdout.write(
-            f"{config.route}: {name} has {counted(answer.rows_after, 'row')} now, "
-            f"{answer.rows_before:,} before, by slot {answer.slot}\n"
-        )
-        _print_counts(answer.counts, answer.dirty_reasons)
+        print_document({"dry_run": False, "route": route, **asdict(answer)}, output)
+        return
+    sys.stdout.write(
+        f"{route}: {name} has {counted(answer.rows_after, 'row')} now, "
+        f"{answer.rows_before:,} before, by slot {answer.slot}\n"
+    )
+    _print_counts(answer.counts, answer.dirty_reasons)
 
 
 def _folder(config: "RouteConfig", prefix: str) -> str:

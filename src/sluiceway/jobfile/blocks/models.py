@@ -182,13 +182,14 @@ class SourceSpec(Block):
         start: Where source partitions begin that the ledger does not have; None is `earliest`, or
             what the format needs.
         max_rate_per_s: Most records per second of the route; None sets no limit of its own.
-        bootstrap: A table with the rows of the topics so far, which a new route reads before them.
+        bootstrap: A table with the rows of the topics so far, which a new route reads before them;
+            None reads the topics alone.
         mode: How rows of `table` become rows of the route's table: `append` carries each over once,
             `recompute` runs `transform.sql` over a unit and replaces what the unit had.
         unit: Leading partition columns of `table`; one value of each is what `recompute` runs over.
         when: When a unit is computed: `ready` once `table` has announced it, `success` once a file
-            `_SUCCESS` lies in its folder, `settled` once it has not changed for `settle`.
-        settle_ms: Time without a change after which a unit is settled.
+            `_SUCCESS` lies in its folder, `settled` once it has not changed for `settle`; None is `ready`.
+        settle_ms: Time without a change after which a unit is settled; None is 10 minutes.
         on_correction: What becomes of rows that `sluiceway backfill` or a recompute has replaced in
             `table` before they were read. `follow` leaves them out and rebuilds their partition,
             `halt` ends the route, `ignore` leaves them out.
