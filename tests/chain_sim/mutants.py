@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sluiceway.chains.upstream import UpstreamLedger
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import Record
 from sluiceway.ledger.row_places import FileSpan, RowBook
@@ -17,7 +18,7 @@ _REPLACE, _HAND_OVER = RowBook._replace, UpstreamLedger.hand_over
 _SPANS = RowBook._spans
 
 
-def all_published(self: UpstreamLedger, record: Record) -> bool:
+def all_published(self: LedgerLog, record: Record) -> bool:
     """What is committed counts as published."""
     return True
 
@@ -53,7 +54,7 @@ def hand_over_at_newest(self: UpstreamLedger, place: int, within_ms: int) -> Han
 
 
 MUTANTS: dict[str, Sequence[Patch]] = {
-    "all-published": [(UpstreamLedger, "_is_there", all_published)],
+    "all-published": [(LedgerLog, "_has_files", all_published)],
     "reordered": [(RowBook, "_replace", reordered)],
     "whole-files": [(RowBook, "_spans", whole_files)],
     "lease-ahead": [(UpstreamLedger, "slot_before", lease_ahead)],

@@ -339,9 +339,11 @@ def test_apply_thousand_partitions_in_batches(
     def watched(name: str) -> None:
         real = getattr(MetastoreClient, name)
 
-        def change(client: MetastoreClient, database: str, table: str, parts: list[Any]) -> Any:
+        def change(
+            client: MetastoreClient, database: str, table: str, parts: list[Any], **how: bool
+        ) -> Any:
             changes.extend(parts)
-            return real(client, database, table, parts)
+            return real(client, database, table, parts, **how)
 
         monkeypatch.setattr(MetastoreClient, name, change)
 

@@ -48,8 +48,8 @@ def place_anywhere(self: LaneState, span: LaneSpan) -> int | None:
     return None
 
 
-def record_and_remember(self: Lanes, lane: LaneState, result: Any, schema: str) -> LaneDataRecord:
-    record = _RECORD(self, lane, result, schema)
+def record_and_remember(self: Lanes, lane: LaneState, results: Any, schema: str) -> LaneDataRecord:
+    record = _RECORD(self, lane, results, schema)
     for span in record.ranges:
         place = place_anywhere(lane, span)
         if place is not None:
@@ -75,9 +75,9 @@ def image_without_lanes(book: ReplayLanes) -> LaneImage:
 
 
 def record_without_dirty_rows(
-    self: Lanes, lane: LaneState, result: Any, schema: str
+    self: Lanes, lane: LaneState, results: Any, schema: str
 ) -> LaneDataRecord:
-    record = _RECORD(self, lane, result, schema)
+    record = _RECORD(self, lane, results, schema)
     counts = replace(record.counts, dirty=BigInt(0), filtered=record.counts.dirty)
     return replace(record, counts=counts, dirty_files=())
 

@@ -37,10 +37,10 @@ _IS_TAKEN = ReplayLanes.is_taken
 
 
 def record_without_late_rows(
-    self: Lanes, lane: LaneState, result: Any, schema: str
+    self: Lanes, lane: LaneState, results: Any, schema: str
 ) -> LaneDataRecord:
     """Late rows of a lane count as filtered, and their copies belong to no partition."""
-    record = _RECORD(self, lane, result, schema)
+    record = _RECORD(self, lane, results, schema)
     if lane.kind != LATE:
         return record
     counts = replace(record.counts, written=BigInt(0), filtered=record.counts.written)

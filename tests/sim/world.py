@@ -391,6 +391,9 @@ class World:
                 replaced = life.term < self.monitor.greatest_term
                 gone = self.ever_recreated or self.monitor.reset_into_nothing or self.ever_cut
                 lost = code == "SW455" and (gone or replaced)
+                # A run with an end gives way to the other room, and is no standby.
+                if code == "SW470" and self.rooms.there:
+                    continue
                 if lost or (code in _HALTS_ALLOWED and (code != "SW451" or replaced)):
                     continue
                 raise ViolationError(f"halt: {life.process.name} {code} {error}")

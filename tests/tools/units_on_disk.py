@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sluiceway.audit.open_table import find_ledger, read_ledger
 from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, MetastoreTable
+from sluiceway.errors import TableNotFoundError
 from sluiceway.ledger.partition_records import ReadyRecord, SwapRecord
 from sluiceway.ledger.records import Body
 from sluiceway.sinks.files.contract import FileFormat
@@ -53,7 +54,10 @@ class UnitsOnDisk:
         return [each for each in self._bodies() if isinstance(each, ReadyRecord)]
 
     def _bodies(self) -> list[Body]:
-        log = read_ledger(find_ledger(self.run.config())).log
+        try:
+            log = read_ledger(find_ledger(self.run.config())).log
+        except TableNotFoundError:  # Its driver has not created it yet.
+            return []
         return [record.body for record, _ in log.records()]
 
     def rows(self) -> list[tuple[object, ...]]:

@@ -61,7 +61,7 @@ def test_every_point_has_cells_but_those_that_no_driver_of_it_meets() -> None:
     uploads = ("begin_upload", "upload_part", "complete_upload", "abort_upload", "list_uploads")
     unmet = ("metastore.list_partitions", *(f"storage.s3.{name}" for name in uploads))
     upkeep = {"lake.expired", "lake.replacing", "lake.rewritten", "backfill.close"}
-    upkeep |= {point for point in POINTS if point.startswith("swap.")}
+    upkeep |= {point for point in POINTS if point.startswith(("swap.", "unit."))}
     queues = {point for point in POINTS if point.startswith("rocketmq.")}
     assert {point for point in POINTS if point not in met} - upkeep - queues == {
         f"{edge}.{side}" for edge in unmet for side in ("request", "reply")

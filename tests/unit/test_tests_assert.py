@@ -13,6 +13,7 @@ RAISING = {
     "test_own_fence_that_a_start_in_vain_has_left_is_no_other_driver": "FencedError",
     "test_new_ledger_of_a_new_table_is_another_matter": "LedgerMismatchError",
     "test_ledger_is_accepted_after_a_crash_between_any_two_steps": "LedgerMismatchError",
+    "test_other_layouts_than_ours_are_sources": "TableMismatchError",
     "test_retired_partition_is_nobodys_doubt": "the second look raises OffsetsLostError",
 }
 """Tests of what is let through: name -> what would be raised, and fail them."""

@@ -237,7 +237,7 @@ def rows_let_go(gone: Sequence[LetGo]) -> RowsLetGoError:
     slot = gone[0].slot
     what, who = "let go of", "`partitions forget` or the block `retention` of the job file did"
     if gone[0].corrected:
-        what, who = "replaced", "`sluiceway backfill` did, a recompute or a correction"
+        what, who = "replaced", "`backfill` did, a recompute or a correction"
     return RowsLetGoError(
         f"rows of {names}{more} are asked for, and slot {slot} has {what} them"
         + (f" ({gone[0].reason})" if gone[0].reason else ""),

@@ -165,7 +165,7 @@ def preview_batches(
         raise NotInThisVersionError(
             "a route with `mode: recompute` makes rows of whole units; there is no preview of them",
             where=route.config.route,
-            hint="run its SQL in Spark over the files of a unit: `sluiceway files` lists them",
+            hint="run its SQL in Spark over the files of a unit: `sluiceway files JOB` lists them",
         )
     if not splits:
         return NOTHING

@@ -198,7 +198,7 @@ class TableReader(SplitReader):
                 f"{self._ledger().book.first} to {end}",
                 where=str(place.split.partition),
                 hint="was the table put back from a backup? Rows that were read are safe; this "
-                "route goes on when the table has come so far, or after `sluiceway offsets reset`",
+                "route goes on when the table has come so far, or after `offsets reset`",
             )
         spans = self._spans(place)
         place.planned = max(min(self._stop(place), place.at + _PLANNED_ROWS), place.at)

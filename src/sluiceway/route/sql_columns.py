@@ -67,7 +67,7 @@ def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfi
         raise UnhealthyEnvironmentError(
             "the route has SQL, and its tasks do not run in Spark",
             where=config.sql.places.place(None),
-            hint="run it with `sluiceway run`, or remove `transform`",
+            hint="run it with `sluiceway run JOB`, or remove `transform`",
         )
     completed = sql_columns(config, config.sql, parts.sql)
     if completed == config:

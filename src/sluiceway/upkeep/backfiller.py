@@ -237,7 +237,7 @@ class _Backfill:
                 raise RequestRefusedError(
                     "it is open: rows still come for it, and files do not say which they have",
                     where=request.prefix,
-                    hint="wait until it is closed (`sluiceway partitions why JOB`), or read it "
+                    hint="wait until it is closed (`partitions why` says when), or read it "
                     "`--from ledger`",
                 )
             return swap(self._record_queue, order, self._write)

@@ -15,6 +15,7 @@ import typer
 import sluiceway
 from sluiceway.cli.app import VERBS, run_command
 from sluiceway.cli.own_command import own_command
+from sluiceway.cli.room_option import add_room_option
 from sluiceway.cli.views.typed_commands import JOB_FILE, quoted, typed, typed_fields, typed_text
 from sluiceway.observe.log import LogFormat, stderr_log
 
@@ -33,6 +34,13 @@ PUT_IN = {
     "command": "",
     "place": "--partition orders:0",
     "reset": "--to earliest --accept-gap",
+    "to": "b",
+    "self.to": "b",
+    "self.rule.room": "b",
+    "term": "7",
+    "latest": "7",
+    "partition.topic": "table:ods.raw",
+    "self._ledger().book.whole_from": "7",
 }
 """What the names in such texts stand for."""
 NO_JOB = (
@@ -93,6 +101,7 @@ def test_every_command_that_the_product_prints_is_one_that_it_takes(command: str
     assert not any(re.search(r"[{}]|\bJOB\b", word) for word in args)
     verb = next(verb for verb in VERBS if verb.name == args[0])
     app = typer.main.get_command(import_module(verb.module).app)
+    add_room_option(app)
     with app.make_context(verb.name, args[1:]) as context:
         if isinstance(app, typer.core.TyperGroup):
             _, below, rest = app.resolve_command(context, args[1:])

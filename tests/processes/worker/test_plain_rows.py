@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 CHANGES = {
     *("sluiceway.worker.keyed_stages", "sluiceway.worker.keyed_rows"),
@@ -18,8 +19,9 @@ print(*sys.modules, sep="\\n")
 
 
 def test_rows_without_a_key_load_no_code_of_changes() -> None:
+    tests = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT], cwd=tests, capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.splitlines())
     assert "sluiceway.worker.row_stages" in loaded

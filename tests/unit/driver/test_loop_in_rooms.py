@@ -146,3 +146,4 @@ def test_a_standby_takes_over_by_itself_with_switch_auto(two_rooms: Rooms) -> No
     two_rooms.start("b", auto=True)
     two_rooms.stop("a")
     two_rooms.wait_for("a", "b")
+    assert two_rooms.sites() == ["a", "b"]

@@ -10,7 +10,12 @@ from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import (
+    AnalysisException,
+    ParseException,
+    PySparkException,
+    PythonException,
+)
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql import types as spark
 
@@ -307,7 +312,8 @@ def _failure_of(error: BaseException, rule: SqlRule) -> BaseException:
     found = _CONDITION.search(text)
     state = re.search(r"SQLSTATE: ([0-9A-Z]{5})", text)
     by_value = state is not None and state[1].startswith(_BY_VALUES)
-    if "PythonException" in text and rule.functions:
+    by_python = isinstance(error, PythonException) or "PythonException" in text
+    if by_python and rule.functions:
         if "ModuleNotFoundError" in text:
             return TaskFailedError(
                 f"executors lack a package that a function needs: {cause_of(error)}",

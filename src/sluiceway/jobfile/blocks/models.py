@@ -188,7 +188,8 @@ class SourceSpec(Block):
             `recompute` runs `transform.sql` over a unit and replaces what the unit had.
         unit: Leading partition columns of `table`; one value of each is what `recompute` runs over.
         when: When a unit is computed: `ready` once `table` has announced it, `success` once a file
-            `_SUCCESS` lies in its folder, `settled` once it has not changed for `settle`; None is `ready`.
+            `_SUCCESS` lies in its folder, `settled` once it has not changed for `settle`; None is
+            `ready`.
         settle_ms: Time without a change after which a unit is settled; None is 10 minutes.
         on_correction: What becomes of rows that `sluiceway backfill` or a recompute has replaced in
             `table` before they were read. `follow` leaves them out and rebuilds their partition,
