@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from sluiceway.chains.options import FOLLOW, ROOT, UpstreamOptions
+from sluiceway.chains.options import FOLLOW, ROOT, UpstreamOptions, missing_yet
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.errors import (
     MetastoreUnavailableError,
@@ -28,10 +28,41 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 
-_CHECK_S = 30.0
+CHECK_S = 30.0
 
 
-class TableClient(SourceClient):
+class OneTableClient(SourceClient):
+    """What the driver asks of one table, however its rows are read: a topic of one partition.
+
+    Args:
+        options: How the upstream table is reached.
+    """
+
+    def __init__(self, options: UpstreamOptions) -> None:
+        self._options = options
+        self._partition = SourcePartition(options.topic, 0)
+        self._next_check_s = 0.0
+        self._lock = threading.Lock()
+
+    def list_topics(self) -> tuple[str, ...]:
+        """See `SourceClient.list_topics`."""
+        return (self._options.topic,)
+
+    def committed(
+        self, group: str, partitions: Sequence[SourcePartition]
+    ) -> dict[SourcePartition, int]:
+        """See `SourceClient.committed`: a table has no groups."""
+        del group, partitions
+        return {}
+
+    def _refuse_others(self, topics: Sequence[str]) -> None:
+        """Refuse topics that are another table."""
+        unknown = next((topic for topic in topics if topic != self._options.topic), None)
+        if unknown is not None:
+            raise TopicNotFoundError("no such table is read", where=unknown)
+
+
+class TableClient(OneTableClient):
     """Of one table. Any thread may call; one at a time reads the ledger.
 
     Args:
@@ -41,13 +72,10 @@ class TableClient(SourceClient):
     inherits = True
 
     def __init__(self, options: UpstreamOptions) -> None:
-        self._options = options
-        self._partition = SourcePartition(options.topic, 0)
+        super().__init__(options)
         self._upstream: UpstreamLedger | None = None
-        self._next_check_s = 0.0
         self._leases: dict[str, ReaderLeaseKeeper] = {}
         self._was_read = False
-        self._lock = threading.Lock()
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
         """See `SourceClient.discover`: the table is one log.
@@ -59,17 +87,11 @@ class TableClient(SourceClient):
         """
         if not topics:
             return ()
-        unknown = next((topic for topic in topics if topic != self._options.topic), None)
-        if unknown is not None:
-            raise TopicNotFoundError("no such table is read", where=unknown)
+        self._refuse_others(topics)
         with self._lock:
             upstream = self._read_on(check=True)
             identity, slot = SourceIdentity(LEDGER_CLUSTER, upstream.ledger), upstream.book.slot
         return (DiscoveredPartition(self._partition, identity, None, slot),)
-
-    def list_topics(self) -> tuple[str, ...]:
-        """See `SourceClient.list_topics`."""
-        return (self._options.topic,)
 
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """See `SourceClient.bounds`: offsets are places of rows."""
@@ -86,13 +108,6 @@ class TableClient(SourceClient):
             upstream = self._read_on()
             place = max(upstream.place_at(timestamp_ms), upstream.book.first)
         return {one: place for one in partitions if one == self._partition}
-
-    def committed(
-        self, group: str, partitions: Sequence[SourcePartition]
-    ) -> dict[SourcePartition, int]:
-        """See `SourceClient.committed`: a table has no groups."""
-        del group, partitions
-        return {}
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         """Say in a lease what is read for good, so that the rest is kept."""
@@ -112,7 +127,7 @@ class TableClient(SourceClient):
                     self._leases[group] = lease
                 lease.advance(slot)
             except StorageUnavailableError as error:
-                raise _unavailable(error) from error
+                raise unavailable(error) from error
 
     def reader_options(self) -> Mapping[str, str]:
         """See `SourceClient.reader_options`: where the table lies."""
@@ -138,7 +153,7 @@ class TableClient(SourceClient):
             try:
                 return upstream.hand_over(place, int(within_s * 1000))
             except StorageUnavailableError as error:
-                raise _unavailable(error) from error
+                raise unavailable(error) from error
 
     def expect(self, partitions: Mapping[SourcePartition, SourceIdentity]) -> None:
         """See `SourceClient.expect`."""
@@ -176,13 +191,13 @@ class TableClient(SourceClient):
                 known = self._upstream = self._checked(known)
             known.read_on()
         except (StorageUnavailableError, MetastoreUnavailableError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
         return known
 
     def _is_same(self, known: UpstreamLedger) -> bool:
         """Whether nothing has changed, by the folder, and from time to time by the catalog."""
         if time.monotonic() >= self._next_check_s:
-            self._next_check_s = time.monotonic() + _CHECK_S
+            self._next_check_s = time.monotonic() + CHECK_S
             return False
         try:
             return known.is_same()
@@ -195,11 +210,7 @@ class TableClient(SourceClient):
             root = self._options.found_root()
         except TableNotFoundError as error:
             if known is None and not self._was_read:
-                raise SourceUnavailableError(
-                    "the table does not exist yet; it is looked for again",
-                    where=self._options.topic,
-                    hint="run the job that fills it",
-                ) from error
+                raise missing_yet(self._options.topic) from error
             raise TopicNotFoundError(
                 "the table that this route reads was dropped",
                 where=self._options.topic,
@@ -212,7 +223,8 @@ class TableClient(SourceClient):
         return UpstreamLedger(root, self._options.stores, RowBook(COUNTED_ONLY))
 
 
-def _unavailable(
+def unavailable(
     error: StorageUnavailableError | MetastoreUnavailableError,
 ) -> SourceUnavailableError:
+    """The error of a source for an error of its store or catalog."""
     return SourceUnavailableError(error.message, where=error.where, hint=error.hint)

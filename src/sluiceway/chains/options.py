@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import SourceUnavailableError, TableMismatchError
 from sluiceway.sinks.registry import CatalogAccess, column_names, find_table
 from sluiceway.sinks.table_options import TableOptions
 from sluiceway.sources.contract import AS_OF, TABLE_TOPIC
@@ -120,3 +120,12 @@ class UpstreamOptions:
 
 def _pairs(listed: list[list[str]]) -> Pairs:
     return tuple((name, value) for name, value in listed)
+
+
+def missing_yet(topic: str) -> SourceUnavailableError:
+    """Why a route waits for a table that no job has created."""
+    return SourceUnavailableError(
+        "the table does not exist yet; it is looked for again",
+        where=topic,
+        hint="run the job that fills it",
+    )

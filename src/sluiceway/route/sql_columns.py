@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.options import UpstreamOptions, missing_yet
 from sluiceway.errors import (
     JobFileError,
-    SourceUnavailableError,
     TableNotFoundError,
     UnhealthyEnvironmentError,
 )
@@ -39,11 +38,7 @@ def with_unit_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConf
     try:
         table = readable_table(options.table())
     except TableNotFoundError as error:
-        raise SourceUnavailableError(
-            "the table does not exist yet; it is looked for again",
-            where=options.topic,
-            hint="run the job that fills it",
-        ) from error
+        raise missing_yet(options.topic) from error
     schema = runner.columns(sql, table)
     if config.table.schema == schema:
         return config, parts

@@ -85,7 +85,7 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
 
 
 def chosen_routes(job_file: "Path", route: str | None) -> "tuple[RouteConfig, ...]":
-    """Routes of the job, or the one that is named."""
+    """Routes of the job, or the named route."""
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415

@@ -109,7 +109,7 @@ def read_stored(
         gone: The error for a file that does not exist.
 
     Raises:
-        FileLostError: The file is gone, damaged, or not the one that was committed.
+        FileLostError: The file is gone or damaged, or was replaced after the commit.
         NotInThisVersionError: Rows of such files are not read.
         StorageUnavailableError: The store failed.
     """
