@@ -184,7 +184,7 @@ def test_rows_that_were_replaced_before_they_were_read_end_the_query_unless_it_s
     start, end = reader.initialOffset(), reader.latestOffset()
     with pytest.raises(RowsLetGoError, match=f"slot {at} has replaced them") as told:
         reader.partitions(start, end)
-    assert "sluiceway backfill" in told.value.hint
+    assert "`backfill` did" in told.value.hint
     assert "onCorrection" in told.value.hint
 
 
