@@ -1,4 +1,4 @@
-"""Spark jobs of low priority that run at the same time as epochs, in their own pool (ADR 74)."""
+"""Spark jobs of low priority that run at the same time as epochs, in their own pool."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

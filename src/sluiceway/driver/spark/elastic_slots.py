@@ -2,7 +2,7 @@
 
 Spark's own dynamic allocation releases executors that were idle for a while. Epochs follow each
 other so closely that no executor ever is, because each may get one of the few tasks. So the job
-itself says how many it needs (ADR 0050).
+itself says how many it needs.
 """
 
 from collections.abc import Mapping

@@ -77,7 +77,7 @@ class StageCounters:
 
     A Python task cannot fill a named accumulator itself: Spark hands Python's updates to the
     driver's Python process alone. So its answers begin with the numbers, and expressions of Spark
-    SQL add these up in the JVM, as functions over an RDD, without a session (ADR 118). They are
+    SQL add these up in the JVM, as functions over an RDD, without a session (ADR 120). They are
     for people: nothing reads them, and a task that is repeated may be counted twice.
 
     Args:

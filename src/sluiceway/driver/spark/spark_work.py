@@ -1,4 +1,4 @@
-"""Requests as Spark jobs at the same time as epochs, in their own pool (ADR 74, 84)."""
+"""Requests as Spark jobs at the same time as epochs, in their own pool."""
 
 import threading
 import time
