@@ -29,6 +29,7 @@ from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
+from tools.kafka_consumers import report_until_taken
 from tools.lab_fixture import TopicFactory
 from tools.topic_writer import TopicWriter
 
@@ -163,7 +164,7 @@ def test_report_sets_group_offsets_that_only_rise(
     topic, group = new_topic(), "lag-of-route"
     writer.write(topic, row_values(9))
     client.report(group, {})
-    client.report(group, {log_of(topic): 5})
+    report_until_taken(client, group, {log_of(topic): 5})
     assert _group_offset(bootstrap_servers, group, topic) == 5
     client.report(group, {log_of(topic): 3})
     assert _group_offset(bootstrap_servers, group, topic) == 5

@@ -14,6 +14,7 @@ from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.guarded_broker import PASSWORD, GuardedBroker, guarded_broker
+from tools.kafka_consumers import report_until_taken
 from tools.route_faults import wait_until
 from tools.topic_writer import TopicWriter
 
@@ -41,7 +42,7 @@ def test_login_reads_as_any_other(broker: GuardedBroker, way: str) -> None:
     (found,) = client.discover([TOPIC])
     (bounds,) = client.bounds([found.partition]).values()
     assert bounds.end_offset == len(ROWS)
-    client.report("lag-tools", {found.partition: 2})
+    report_until_taken(client, "lag-tools", {found.partition: 2})
     client.close()
     reader = _reader(servers, properties)
     assert read_to_end(reader, [len(ROWS)]).values() == ROWS
