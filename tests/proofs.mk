@@ -153,8 +153,8 @@ e2e-black-hole: $(STAMP) #: Spark standalone: packets of one executor are droppe
 e2e-yarn-client: $(STAMP) #: YARN, client mode: resource manager restarted, executor and driver killed: ROWS=6000; every row once
 	@$(BIN)/python -m bench.e2e_yarn_client --rows $(or $(ROWS),6000)
 
-spark-source: $(STAMP) #: A stream of the Spark data source under compaction and kills, batches at random slots: KILLS=100 POINTS=200
-	@cd tests && ../$(BIN)/python -m tools.spark_source_proof --kills $(or $(KILLS),100) --points $(or $(POINTS),200)
+spark-source: $(STAMP) #: A stream of the Spark data source under compaction and kills, batches at random slots: KILLS=100 POINTS=200 MINUTES=inf
+	@cd tests && ../$(BIN)/python -m tools.spark_source_proof --kills $(or $(KILLS),100) --points $(or $(POINTS),200) --minutes $(or $(MINUTES),inf)
 
 bootstrap: $(STAMP) #: Routes that read a table and then its topics, killed around the hand-over: POINTS=50
 	@cd tests && ../$(BIN)/python -m tools.bootstrap_proof --points $(or $(POINTS),50)

@@ -11,8 +11,10 @@ from pyspark_sluiceway.columns import spark_schema
 from pyspark_sluiceway.options import ReadOptions
 from pyspark_sluiceway.spans import SpanPartition, planned, task_batches
 from pyspark_sluiceway.stream import RowStream
-from sluiceway.audit.read_point import open_rows, read_point, rows_let_go
+from sluiceway.audit.read_point import TableRows, rows_let_go, rows_place
+from sluiceway.jobfile.compile.config import RouteConfig
 
+_MOST_KNOWN = 4
 Offset = dict[str, str | int]
 """`{"ledger": uuid, "slot": n}`: all rows up to slot n, with it."""
 
@@ -25,8 +27,8 @@ class SluicewaySource(DataSource):  # type: ignore[misc]  # Spark's class has no
         """What `format` is given."""
         return "sluiceway"
 
-    def schema(self) -> str:
-        """Columns, as Spark's DDL has them.
+    def schema(self) -> StructType:
+        """Columns, as Spark has them.
 
         Raises:
             SluicewayError: An option is wrong, or the table cannot be read.
@@ -73,12 +75,29 @@ class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # Spark's cl
         """
         options = self._options
         config = options.config()
-        ledger = open_rows(config)
-        by_slot = options.meta or options.files
-        found = read_point(ledger, options.point, by_slot=by_slot)
+        rows = _known_rows(config, by_slot=options.meta or options.files)
+        found = rows.at(options.point)
         if found.let_go and not options.skip:
             raise rows_let_go(found.let_go)
-        return planned(config, ledger, found.files, files=options.files)
+        return planned(config, rows.ledger, found.files, files=options.files)
+
+
+_KNOWN: list[TableRows] = []
+"""What this process has read of ledgers, newest last: Spark plans the reads of a session in it."""
+
+
+def _known_rows(config: RouteConfig, *, by_slot: bool) -> TableRows:
+    """The rows of a route's table, read on where an earlier read has known them."""
+    place = rows_place(config)
+    known = next((each for each in _KNOWN if each.is_of(place, by_slot=by_slot)), None)
+    if known is None:
+        known = TableRows(place, by_slot=by_slot)
+    else:
+        _KNOWN.remove(known)
+        known.read_on()
+    _KNOWN.append(known)
+    del _KNOWN[:-_MOST_KNOWN]
+    return known
 
 
 class StreamReader(_Reads, DataSourceStreamReader):  # type: ignore[misc]  # likewise

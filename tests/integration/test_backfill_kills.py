@@ -1,8 +1,5 @@
 """Whoever backfills is killed at the worst moments: no row is lost or doubled, and it is done."""
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +7,7 @@ import pytest
 
 from sluiceway.ledger.records import RecordType
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
+from tools.backfill_command import backfill
 from tools.driver_process import DriverProcess
 from tools.job_files import event
 from tools.route_faults import NewRun
@@ -41,24 +39,6 @@ MOMENTS = {
     "in-the-reading": Moment("backfill.close"),
     "swap-landed": Moment("swap.landed", swapped=True),
 }
-
-
-def backfill(
-    run: RouteRun, spec: FailpointSpec | None = None
-) -> "subprocess.CompletedProcess[str]":
-    """The command in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    if spec is not None:
-        environment[VARIABLE] = spec.text()
-    command = [sys.executable, "-m", "sluiceway", "backfill", str(run.job.path), "dt=20261120"]
-    return subprocess.run(
-        [*command, "--from", "ledger"],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def kinds(run: RouteRun) -> list[RecordType]:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,57 +14,22 @@ from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord, SwapReco
 from sluiceway.ledger.records import DataRecord, RecordType
 from sluiceway.observe.failpoints import Action, FailpointSpec
 from sluiceway.observe.steps import Step
-from tools.job_files import JobFile, event, write_routes
+from tools.job_files import event, write_routes
 from tools.lab_fixture import TopicFactory
 from tools.raw_metastore import raw_client
 from tools.route_faults import Crash, CrashAt, NewRun, live
 from tools.route_runs import RouteRun
+from tools.table_chain import Chain, chain_maker
 from tools.topic_writer import TopicWriter
 
 pytestmark = pytest.mark.slow
 
 FIRST_MS, HOUR_MS = 1_795_161_600_000, 3_600_000
-COLUMNS = """\
-    - {name: id, type: bigint, required: true}
-    - {name: ts, type: bigint, required: true}
-    - {name: shout, type: string, expression: "upper(city)"}
-    - {name: city, type: string, transient: true}
-    - {name: amount, type: "decimal(18,2)"}
-    - {name: raw_place, path: _offset, type: int}
-"""
-
-TIMES = "{field: ts, unit: ms, out_of_orderness: 0s, idle_after: 30d}"
-Chain = Callable[..., tuple[RouteRun, RouteRun, str]]
 
 
 @pytest.fixture
 def chain(new_run: NewRun, tmp_path: Path, metastore_uri: str) -> Chain:
-    """Makes a topic, the job that fills a table from it, and the job that refines that table."""
-
-    def make(
-        *, columns: str = COLUMNS, where: str = "", ready: str = ""
-    ) -> tuple[RouteRun, RouteRun, str]:
-        run, topic = new_run(1, ready=ready, event_time=TIMES)
-        path = tmp_path / f"{topic}-refined.yaml"
-        path.write_text(f"""\
-version: 1
-name: refined
-connections: {{hms: {{metastore: {{uri: "{metastore_uri}"}}}}}}
-source: {{table: {run.job.table}}}
-table:
-  hive: {{connection: hms, name: {run.job.table}_refined}}
-  columns:
-{columns}
-  partition_by: [{{name: dt, event_time: "yyyyMMdd"}}, {{name: hr, event_time: "HH"}}]
-  meta: [offset]
-{where}
-event_time: {TIMES}
-{f"ready: {ready}" if ready else ""}
-run: {{interval: 0.5s, master: "local[2]"}}
-""")
-        return run, RouteRun(JobFile(path, f"{run.job.table}_refined")), topic
-
-    return make
+    return chain_maker(new_run, tmp_path, metastore_uri)
 
 
 def _fill(run: RouteRun, writer: TopicWriter, topic: str, numbers: range, hour: int = 0) -> None:

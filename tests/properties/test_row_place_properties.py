@@ -89,7 +89,7 @@ class _Table:
 
 
 def _grown(steps: list[tuple[object, ...]]) -> tuple[_Table, RowBook]:
-    table, book = _Table(), RowBook()
+    table, book = _Table(), RowBook(every_slot=True)
     for kind, *asked in steps:
         table.step(str(kind), *asked)
     for record in table.slots:
@@ -126,6 +126,7 @@ def test_rows_of_a_partition_up_to_a_slot_are_its_first_rows(
     then = RowBook()
     for record in table.slots[: slot + 1]:
         then.apply(record)
+    assert book.counts_at(then.slot) == then.counts()
     for name, count in then.counts().items():
         if book.let_go(name, count.life) is None:
             wanted = [row for at, each, row in table.arrived if each == name and at <= slot]

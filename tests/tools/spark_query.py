@@ -3,7 +3,8 @@
 Started as `python -m tools.spark_query JOB FOLDER CONTENT ROWS`. Rows go to `FOLDER/rows`, and
 `FOLDER/checkpoint` is the checkpoint. Content `rows` is written by the file sink of Spark. Of
 `files` each batch is written to a folder of its own, again where the batch comes again. Rows of
-content `iceberg` go to the Iceberg table `lake.db.rows` in `FOLDER/lake`.
+content `iceberg` go to the Iceberg table `lake.db.rows` in `FOLDER/lake`; that query is started
+again in the same session when it ends.
 """
 
 import json
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ICEBERG, LAKE_TABLE = "iceberg", "lake.db.rows"
+ENDED = "the query has ended: "
 SCHEMA = "ts bigint, app string, dt string, hr string"
 _ICEBERG_JARS = Path(__file__).resolve().parents[2] / "bench" / "iceberg_spark_jars.json"
 _CONF = {
@@ -89,7 +91,8 @@ class QueryProcess:
 
     def __init__(self, job: Path, folder: Path, content: str, most: int = 40) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._log = (folder / "query.log").open("ab")
+        self._path = folder / "query.log"
+        self._log = self._path.open("ab")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tools.spark_query", str(job), str(folder), content, str(most)],
             stdout=self._log,
@@ -101,6 +104,10 @@ class QueryProcess:
     def alive(self) -> bool:
         """Whether the query goes on."""
         return self._process.poll() is None
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return self._path.read_text()[-3000:]
 
     def wait(self, patience_s: float = 600.0) -> None:
         """Wait until it has ended by itself."""
@@ -118,10 +125,13 @@ def main() -> None:
     """Run until the query ends: killed, or by an error of its own."""
     job, folder, content, most = sys.argv[1:]
     spark = session(lake=Path(folder) / "lake" if content == ICEBERG else None)
-    query = begin(spark, Path(job), Path(folder), content, most)
-    while query.isActive:
-        time.sleep(0.2)
-    sys.stderr.write(f"{query.exception()}\n")
+    while True:
+        query = begin(spark, Path(job), Path(folder), content, most)
+        while query.isActive:
+            time.sleep(0.1)
+        sys.stderr.write(f"{ENDED}{query.exception()}\n")
+        if content != ICEBERG:
+            return
 
 
 if __name__ == "__main__":

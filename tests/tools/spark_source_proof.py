@@ -1,14 +1,15 @@
 """`make proofs NAME=spark-source`: a stream of the data source under compaction and kills.
 
 A writer adds rows to a table and merges its files at the same time. Replaced files go at once where
-no lease needs them, without the hour's grace that a driver gives. Each kill takes the whole query,
-or only the Python process of its source; the next run goes on from the checkpoint. In the end each
-row has to be in the Iceberg table once, and a batch at a random slot has to have the rows of that
-slot.
+no lease needs them, without the hour's grace that a driver gives. Every other kill takes the whole
+query with its JVM, the others only the Python process of its source; the next run goes on from the
+checkpoint. In the end each row has to be in the Iceberg table once, and a batch at a random slot
+has to have the rows of that slot. A kill costs the start of a query and one batch.
 """
 
 import argparse
 import json
+import math
 import os
 import random
 import signal
@@ -23,7 +24,7 @@ from pathlib import Path
 from sluiceway.ledger.reader_leases import ReaderLease, read_reader_lease
 from tools import spark_query
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
-from tools.spark_query import QueryProcess
+from tools.spark_query import ENDED, QueryProcess
 
 HOURS = tuple(f"dt=20261120/hr={hour:02}" for hour in range(6))
 CONTENT = spark_query.ICEBERG
@@ -89,49 +90,56 @@ class Proof:
         self._out = folder / "out"
         self._random = random.Random(seed)  # noqa: S311 - a reproducible order
         self.writer = Writer(self._table, seed)
-        self.restarts = 0
+        self.source_kills = 0
 
-    def stream(self, kills: int) -> None:
-        """Have the query killed so many times, then let it end what there is."""
+    def stream(self, kills: int, minutes: float) -> int:
+        """Have the query killed, then let it end what there is; the number of kills.
+
+        Args:
+            kills: How often.
+            minutes: No kill begins later.
+        """
         self.writer.start()
+        until, killed = time.monotonic() + 60 * minutes, 0
         query = self._started()
         try:
-            for done in range(kills):
-                query = self._progressed(query)
-                time.sleep(self._random.uniform(0.0, 2.0))
+            while killed < kills and time.monotonic() < until:
+                self._progressed(query)
+                time.sleep(self._random.uniform(0.0, 1.0))
                 lease = self._lease()
-                if done % 2 and lease is not None:
+                if killed % 2 and lease is not None:
                     os.kill(lease.pid, signal.SIGKILL)
-                    query.wait()
-                query.kill()
-                query = self._started()
-                sys.stderr.write(f"kill {done + 1} of {kills}, {self._table.written} rows\n")
+                    self.source_kills += 1
+                else:
+                    query.kill()
+                    query = self._started()
+                killed += 1
+                sys.stderr.write(f"kill {killed} of {kills}, {self._table.written} rows\n")
             self.writer.stop()
             last = self._table.table.writer.fold.next_seq - 1
             end = time.monotonic() + _PATIENCE_S
             while (lease := self._lease()) is None or lease.slot < last:
-                assert time.monotonic() < end, "the query does not come to its end"
-                time.sleep(0.3)
-                if not query.alive():
-                    self.restarts += 1
-                    query = self._started()
+                assert time.monotonic() < end, f"the query does not end: {query.tail()}"
+                time.sleep(0.1)
         finally:
             query.kill()
+        return killed
 
     def _started(self) -> QueryProcess:
         return QueryProcess(self._table.table.job, self._out, CONTENT, _MOST_ROWS)
 
-    def _progressed(self, query: QueryProcess) -> QueryProcess:
-        """Wait for two more batches; a query that has ended by itself is started again."""
-        wanted = self._batches() + 2
+    def _progressed(self, query: QueryProcess) -> None:
+        """Wait for one more batch."""
+        wanted = self._batches() + 1
         end = time.monotonic() + _PATIENCE_S
         while self._batches() < wanted:
-            assert time.monotonic() < end, "the query makes no batches"
-            if not query.alive():
-                self.restarts += 1
-                query = self._started()
-            time.sleep(0.1)
-        return query
+            assert time.monotonic() < end, f"the query makes no batches: {query.tail()}"
+            time.sleep(0.05)
+
+    def ended_by_itself(self) -> int:
+        """How often the query has ended though its source was not killed."""
+        ends = (self._out / "query.log").read_text().count(ENDED)
+        return max(ends - self.source_kills, 0)
 
     def _batches(self) -> int:
         names = (each.name for each in (self._out / "checkpoint/commits").glob("[0-9]*"))
@@ -167,16 +175,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--points", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="for kills")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         proof = Proof(Path(folder), asked.seed)
-        proof.stream(asked.kills)
+        kills = proof.stream(asked.kills, asked.minutes)
         stream, batches = proof.verdict(asked.points)
         rows, merges = proof.writer.rows[-1], proof.writer.merges
-    told = {"rows": rows, "merges": merges, "ended_by_itself": proof.restarts}
+        ended = proof.ended_by_itself()
+    told = {"rows": rows, "merges": merges, "ended_by_itself": ended}
     print(json.dumps(told))
-    print(json.dumps({**stream, "kills": asked.kills}))
+    print(json.dumps({**stream, "kills": kills}))
     print(json.dumps(batches))
     sys.exit(int(any((stream["lost"], stream["doubled"], batches["differ"]))))
 

@@ -172,7 +172,17 @@ def read_ledger(table: LedgerPlace) -> OpenLedger:
     """
     refuse_foreign_table(table)
     log = LedgerLog(table.storage, table.layout)
-    fold = log.fold()
+    found = OpenLedger(log, log.fold())
+    refuse_foreign_log(table, found.fold)
+    return found
+
+
+def refuse_foreign_log(table: LedgerPlace, fold: Fold) -> None:
+    """Refuse a log that another job or route has begun.
+
+    Raises:
+        LedgerMismatchError: So it is.
+    """
     first = fold.first_fence
     if first is not None and (first.job, first.route) != (table.config.job, table.config.route):
         raise LedgerMismatchError(
@@ -180,7 +190,6 @@ def read_ledger(table: LedgerPlace) -> OpenLedger:
             where=table.layout.log,
             hint=_WHOSE_JOB,
         )
-    return OpenLedger(log, fold)
 
 
 def refuse_foreign_table(table: LedgerPlace) -> None:

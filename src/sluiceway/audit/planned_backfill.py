@@ -15,7 +15,9 @@ from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.log_key import LogKey
 from sluiceway.upkeep.partition_bodies import why_not_swapped
-from sluiceway.upkeep.rereading import LostRange, Rereading
+from sluiceway.upkeep.partition_requests import RowOrigin
+from sluiceway.upkeep.rereading import LostRange, ReadSoFar, Rereading
+from sluiceway.worker.backfill_task import BackfillFiles
 
 MOST_FILES = 10_000
 
@@ -50,15 +52,20 @@ class PlannedBackfill:
 
 
 def foresee(
-    config: RouteConfig, ledger: OpenLedger, prefix: str, files: Sequence[str] = ()
+    config: RouteConfig,
+    ledger: OpenLedger,
+    prefix: str,
+    origin: RowOrigin,
+    names: Sequence[str] = (),
 ) -> PlannedBackfill:
-    """Read what made a prefix, and count the rows.
+    """Read what would be read for a prefix, and count the rows.
 
     Args:
         config: The route.
         ledger: Its ledger, read to the tail.
         prefix: Folder of a partition or above several.
-        files: Files to read in place of that.
+        origin: What is read.
+        names: As in a `BackfillRequest`.
 
     Raises:
         WrongUsageError: The rows of this prefix can never be replaced.
@@ -73,9 +80,9 @@ def foresee(
     sink, source = open_sink(config), open_source(config)
     try:
         plan = table_plan(config, sink.open(), LedgerTerm(uuid, fold.term, ledger.log.layout))
-        reading = Rereading(source, lambda: plan, uuid)
-        if files:
-            made = reading.read_files(files, prefix, "")
+        reading = Rereading(source, lambda: plan, uuid, table=config.table)
+        if origin is not RowOrigin.LEDGER:
+            made = _made(reading, ledger, prefix, origin, names)
             rows = fold.rows_below(prefix)
             return PlannedBackfill((), 0, (), rows, made.counts, made.dirty_reasons)
         history = reading.history(ledger.log, prefix, fold.next_seq)
@@ -96,6 +103,17 @@ def foresee(
         counts=None if again is None else again.counts,
         dirty_reasons={} if again is None else again.dirty_reasons,
     )
+
+
+def _made(
+    reading: Rereading, ledger: OpenLedger, prefix: str, origin: RowOrigin, names: Sequence[str]
+) -> BackfillFiles:
+    if origin is RowOrigin.FILES:
+        return reading.read_files(names, prefix, "")
+    if origin is RowOrigin.TABLE:
+        return reading.read_table(names[0], prefix, "")[0]
+    read = reading.inputs(ledger.log, ReadSoFar.of(ledger.fold), prefix)
+    return reading.read_inputs(read, "")
 
 
 def files_of(config: RouteConfig, pattern: str) -> tuple[str, ...]:

@@ -4,11 +4,21 @@ It reads the ledger alone and needs no replaced file. The rows of a partition up
 first rows, in whatever files they are now.
 """
 
+from array import array
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluiceway.audit.open_table import OpenLedger, find_ledger, read_ledger
+from sluiceway.audit.open_table import (
+    LedgerPlace,
+    OpenLedger,
+    find_ledger,
+    read_ledger,
+    refuse_foreign_log,
+    refuse_foreign_table,
+)
 from sluiceway.errors import (
     NotInThisVersionError,
     RequestRefusedError,
@@ -17,7 +27,9 @@ from sluiceway.errors import (
 )
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.dirty_limits import prepared_ms
+from sluiceway.ledger.driver_term import read_owner
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.records import Record
 from sluiceway.ledger.row_places import (
@@ -80,14 +92,12 @@ class ReadPoint:
         ledger: Uuid of the ledger.
         slot: The last slot that is included; -1 when no row is.
         files: Row spans of today's files, by partition and in row order.
-        ends: End offsets of the source partitions that were read then, in order.
         let_go: Partitions whose rows of then are no longer in the table.
     """
 
     ledger: str
     slot: int
     files: tuple[FileSpan, ...]
-    ends: tuple[SourceEnd, ...]
     let_go: tuple[LetGo, ...]
 
 
@@ -120,86 +130,166 @@ def open_rows(config: RouteConfig) -> OpenLedger:
         RequestRefusedError: No driver has ever run for it.
         SluicewayError: As `read_ledger`.
     """
+    ledger = read_ledger(rows_place(config))
+    _refuse_unused(ledger)
+    return ledger
+
+
+def rows_place(config: RouteConfig) -> LedgerPlace:
+    """Where the ledger lies that knows the rows of a route's table.
+
+    Raises:
+        NotInThisVersionError: It is a lake table.
+        SluicewayError: As `find_ledger`.
+    """
     if config.table.lake is not None:
         raise NotInThisVersionError(
             "rows of a lake table are not read by the ledger",
             where=f"{config.table.database}.{config.table.table}",
             hint='Spark reads and streams it by spark.read.format("iceberg")',
         )
-    ledger = read_ledger(find_ledger(config))
+    return find_ledger(config)
+
+
+def _refuse_unused(ledger: OpenLedger) -> None:
     if ledger.fold.first_fence is None:
         raise RequestRefusedError(
             "no driver has ever run for this table",
             where=ledger.log.layout.log,
             hint="`sluiceway run JOB` fills it",
         )
-    return ledger
 
 
-def read_point(ledger: OpenLedger, asked: PointRequest, *, by_slot: bool = False) -> ReadPoint:
-    """What a table held at a point. Reads the whole log once.
+class TableRows:
+    """Rows of a table at any point. Reads the log once, then what is new. Used by one thread.
 
     Args:
-        ledger: The answer of `open_rows`.
-        asked: Which point.
+        place: The answer of `rows_place`.
         by_slot: Whether rows of different slots get spans of their own, with their places.
 
+    Attributes:
+        ledger: Read to its tail.
+
     Raises:
-        RequestRefusedError: The slot is not published, or the time is not announced.
-        LedgerCorruptError: A record cannot be read.
-        StorageUnavailableError: The store failed.
+        RequestRefusedError: No driver has ever run for it.
+        SluicewayError: As `read_ledger`.
     """
-    if asked.ready:
-        return _ready_point(ledger, asked.ready, by_slot=by_slot)
-    book = RowBook(_NO_SLOT if by_slot else COUNTED_ONLY)
-    then = Fold()
-    counts: dict[str, PartitionRows] | None = None
-    slot = _NO_SLOT
-    records = ledger.log.published(ledger.log.records(), ledger.fold.published_through)
-    for record, raw in records:
-        if counts is None and _is_later(record, asked):
-            counts, slot = book.counts(), book.slot
-        if counts is None:
-            then.apply(record, raw)
-        book.apply(record)
-    if asked.slot is not None and asked.slot > book.slot:
-        raise RequestRefusedError(
-            f"slot {asked.slot} is not published; the newest that is, is {book.slot}",
-            where=ledger.log.layout.log,
-        )
-    if counts is None:
-        counts, slot = book.counts(), book.slot
-    below = requested_folder(asked.below)
-    held = {name: each for name, each in counts.items() if not below or is_below(name, below)}
-    spans, gone = _spans(book, held, slot, by_slot=by_slot)
-    first = ledger.fold.first_fence
-    return ReadPoint(
-        ledger="" if first is None else first.ledger,
-        slot=slot,
-        files=tuple(spans),
-        ends=_ends(then),
-        let_go=tuple(gone),
-    )
 
+    def __init__(self, place: LedgerPlace, *, by_slot: bool = False) -> None:
+        refuse_foreign_table(place)
+        log = LedgerLog(place.storage, place.layout)
+        self.ledger = OpenLedger(log, log.begun_fold())
+        self._place = place
+        self._by_slot = by_slot
+        self._book = RowBook(_NO_SLOT if by_slot else COUNTED_ONLY, every_slot=True)
+        # Slots of epochs, and up to when they and all before them were prepared.
+        self._slots, self._prepared = array("q"), array("q")
+        self.read_on()
+        refuse_foreign_log(place, self.ledger.fold)
+        _refuse_unused(self.ledger)
 
-def _is_later(record: Record, asked: PointRequest) -> bool:
-    if asked.slot is not None:
-        return record.seq > asked.slot
-    return asked.at_ms is not None and prepared_ms(record.body) > asked.at_ms
+    def is_of(self, place: LedgerPlace, *, by_slot: bool) -> bool:
+        """Whether these are the rows of that table still, reached by the same job file.
 
+        Raises:
+            LedgerCorruptError: OWNER is damaged.
+            StorageUnavailableError: The store failed.
+        """
+        ours = self._place.config, self._place.layout, self._by_slot
+        if (place.config, place.layout, by_slot) != ours:
+            return False
+        owner, fence = read_owner(place.storage, place.layout), self.ledger.fold.first_fence
+        return owner is not None and fence is not None and owner.ledger == fence.ledger
 
-def _ready_point(ledger: OpenLedger, ready: str, *, by_slot: bool) -> ReadPoint:
-    """A time as its newest READY announced it."""
-    name = requested_folder(ready)
-    closed = ledger.fold.closed.get(name)
-    slot = ledger.fold.sealed.get(name, NEVER_CLOSED) if closed is None else closed.ready_seq
-    if slot < 0:
-        raise RequestRefusedError(
-            "it is not announced as complete",
-            where=name,
-            hint=f"`sluiceway partitions why JOB {name}` says what it waits for",
-        )
-    return read_point(ledger, PointRequest(slot=slot, below=name), by_slot=by_slot)
+    def read_on(self) -> None:
+        """Take in what was published since.
+
+        Raises:
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        log, fold = self.ledger.log, self.ledger.fold
+        # Most records are known to be published soon after they are read, by a later one.
+        waiting = deque[tuple[Record, bytes]]()
+        for record, raw in log.records(self._book.slot + 1):
+            if record.seq >= fold.next_seq:
+                fold.apply(record, raw)
+            waiting.append((record, raw))
+            while waiting and waiting[0][0].seq < fold.published_through:
+                self._take_in(waiting.popleft()[0])
+        log.refuse_hole(fold)
+        for record, _ in log.published(waiting, fold.published_through):
+            self._take_in(record)
+
+    def _take_in(self, record: Record) -> None:
+        self._book.apply(record)
+        at_ms = prepared_ms(record.body)
+        if not self._prepared or at_ms > self._prepared[-1]:
+            self._slots.append(record.seq)
+            self._prepared.append(at_ms)
+
+    def at(self, asked: PointRequest) -> ReadPoint:
+        """What the table held at a point.
+
+        Raises:
+            RequestRefusedError: The slot is not published, or the time is not announced.
+        """
+        if asked.ready:
+            asked = self._announced(asked.ready)
+        book, slot = self._book, self._slot_of(asked)
+        below = requested_folder(asked.below)
+        held = {
+            name: each
+            for name, each in book.counts_at(slot).items()
+            if not below or is_below(name, below)
+        }
+        spans, gone = _spans(book, held, slot, by_slot=self._by_slot)
+        first = self.ledger.fold.first_fence
+        ledger = "" if first is None else first.ledger
+        return ReadPoint(ledger, slot, tuple(spans), tuple(gone))
+
+    def _slot_of(self, asked: PointRequest) -> int:
+        newest = self._book.slot
+        if asked.slot is not None:
+            if asked.slot > newest:
+                raise RequestRefusedError(
+                    f"slot {asked.slot} is not published; the newest that is, is {newest}",
+                    where=self.ledger.log.layout.log,
+                )
+            return asked.slot
+        if asked.at_ms is None:
+            return newest
+        later = bisect_right(self._prepared, asked.at_ms)
+        return self._slots[later] - 1 if later < len(self._slots) else newest
+
+    def _announced(self, ready: str) -> PointRequest:
+        """A time as its newest READY announced it."""
+        name, fold = requested_folder(ready), self.ledger.fold
+        closed = fold.closed.get(name)
+        slot = fold.sealed.get(name, NEVER_CLOSED) if closed is None else closed.ready_seq
+        if slot < 0:
+            raise RequestRefusedError(
+                "it is not announced as complete",
+                where=name,
+                hint=f"`sluiceway partitions why JOB {name}` says what it waits for",
+            )
+        return PointRequest(slot=slot, below=name)
+
+    def ends_at(self, slot: int) -> tuple[SourceEnd, ...]:
+        """End offsets of the source partitions at a slot, in order. Reads the log up to there.
+
+        Raises:
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        log, then = self.ledger.log, self.ledger.fold
+        if slot + 1 < then.next_seq:
+            then = Fold()
+            for record, raw in log.records():
+                if record.seq > slot:
+                    break
+                then.apply(record, raw)
+        return _ends(then)
 
 
 def _spans(

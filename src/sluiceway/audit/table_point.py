@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sluiceway.audit.pick_route import table_name
-from sluiceway.audit.read_point import PointRequest, SourceEnd, open_rows, parse_point, read_point
+from sluiceway.audit.read_point import (
+    PointRequest,
+    SourceEnd,
+    TableRows,
+    parse_point,
+    rows_place,
+)
 from sluiceway.errors import WrongUsageError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.row_places import LetGo
@@ -73,9 +79,10 @@ def table_point(config: RouteConfig, asked: PointRequest) -> TablePoint:
         NotInThisVersionError: It is a lake table.
         SluicewayError: The ledger cannot be read.
     """
-    ledger = open_rows(config)
-    found = read_point(ledger, asked)
-    layout = ledger.log.layout
+    rows = TableRows(rows_place(config))
+    found = rows.at(asked)
+    ends = rows.ends_at(found.slot)
+    layout = rows.ledger.log.layout
     files = tuple(
         PointFile(layout.final(each.file.final), each.first_row, each.rows, each.partition)
         for each in found.files
@@ -87,9 +94,9 @@ def table_point(config: RouteConfig, asked: PointRequest) -> TablePoint:
         rows=sum(each.rows for each in files),
         files=files,
         let_go=found.let_go,
-        spark_offsets=spark_offsets(found.ends),
-        flink_offsets=flink_offsets(found.ends),
-        group_offsets=group_offsets(found.ends),
+        spark_offsets=spark_offsets(ends),
+        flink_offsets=flink_offsets(ends),
+        group_offsets=group_offsets(ends),
     )
 
 

@@ -179,6 +179,15 @@ class TableClient(OneTableClient):
             upstream = self._read_on()
             return upstream.corrections(starts[self._partition], ends[self._partition])
 
+    def slot_read(self, ends: Mapping[SourcePartition, int]) -> tuple[str, int] | None:
+        """See `SourceClient.slot_read`."""
+        place = ends.get(self._partition)
+        if place is None:
+            return None
+        with self._lock:
+            upstream = self._read_on()
+            return upstream.ledger, upstream.slot_through(place)
+
     def close(self) -> None:
         """See `SourceClient.close`."""
         for lease in self._leases.values():

@@ -112,20 +112,25 @@ class LedgerLog:
             InvariantError: The records contradict each other.
             StorageUnavailableError: The store failed.
         """
-        fold = self._snapshot() or Fold()
+        fold = self.begun_fold()
         self.advance(fold)
         self.refuse_hole(fold)
         return fold
 
-    def _snapshot(self) -> Fold | None:
-        """The fold of the SNAPSHOT that the hint names, if all of it is there."""
+    def begun_fold(self) -> Fold:
+        """The fold of the SNAPSHOT that the hint names, if all of it is there; else an empty one.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
         seq = read_hint(self.storage, self.layout)
         try:
             found = None if seq is None else self.read_slot(seq)
         except LedgerCorruptError:
             # The hint is advice; reading from slot 0 says what is wrong, if anything is.
-            return None
-        return None if found is None else load_snapshot(self.storage, self.layout, found[0])
+            return Fold()
+        read = None if found is None else load_snapshot(self.storage, self.layout, found[0])
+        return read or Fold()
 
     def advance(self, fold: Fold) -> list[Record]:
         """Take in every record from the fold's next slot to the tail.

@@ -47,7 +47,9 @@ def begin_background(
         readiness.before = compactor
     expirer = Expirer(held.record_queue, config.retention, log)
 
-    reading = Rereading(parts.source, held.schema.current, owned.owner.ledger, parts.work)
+    reading = Rereading(
+        parts.source, held.schema.current, owned.owner.ledger, parts.work, config.table
+    )
     backfiller = Backfiller(held.record_queue, reading, log, follows=parts.source.inherits)
 
     def hand_on(request: UpkeepRequest) -> None:

@@ -333,6 +333,21 @@ class SourceClient(ABC):
         del starts, ends
         return ()
 
+    def slot_read(self, ends: Mapping[SourcePartition, int]) -> tuple[str, int] | None:
+        """Ledger of the table that is read, and the slot up to which that was done.
+
+        Args:
+            ends: First offsets that were not read.
+
+        Returns:
+            None where it is no table whose rows come one after the other.
+
+        Raises:
+            SourceUnavailableError: The source does not answer.
+        """
+        del ends
+        return None
+
     def one_place_problems(self, topics: Sequence[str]) -> tuple[str, ...]:
         """Why rows of these topics may be in one room only; empty where they are not.
 

@@ -7,6 +7,8 @@ It has turns of the process's pool. Another process reads and writes; the driver
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
 
 from sluiceway.errors import (
     FencedError,
@@ -19,16 +21,16 @@ from sluiceway.host.work_pool import process_upkeep
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.partition_records import SwapCounts, SwapInput
 from sluiceway.observe.log import Log
-from sluiceway.sources.contract import Correction
+from sluiceway.sources.contract import Correction, SourcePartition
+from sluiceway.types.log_key import SourceKey
 from sluiceway.types.strict_json import BigInt, encode
-from sluiceway.upkeep.partition_requests import BackfillAnswer, BackfillRequest
+from sluiceway.upkeep.partition_requests import BackfillAnswer, BackfillRequest, RowOrigin
 from sluiceway.upkeep.record_queue import RecordQueue
 from sluiceway.upkeep.rereading import ReadSoFar, Rereading, refuse_lost
 from sluiceway.upkeep.swapping import SwapContent, SwapOrder, Swapped, SwapStaging, swap
 from sluiceway.worker.backfill_task import BackfillFiles
 from sluiceway.worker.plan import TaskFailure
 
-LEDGER, FILES = "ledger", "files"
 _LAST_WAIT_S = 5.0
 _LOOK_EVERY_S = 5.0
 _NOTHING = SwapCounts(BigInt(0), BigInt(0))
@@ -232,36 +234,54 @@ class _Backfill:
         """
         request = self._request
         order = SwapOrder(request.prefix, "backfill", request.operator, request.reason)
-        if request.origin == FILES:
-            if self._record_queue.see(lambda fold: is_open(fold, request.prefix)):
-                raise RequestRefusedError(
-                    "it is open: rows still come for it, and files do not say which they have",
-                    where=request.prefix,
-                    hint="wait until it is closed (`partitions why` says when), or read it "
-                    "`--from ledger`",
-                )
-            return swap(self._record_queue, order, self._write)
-        if request.origin != LEDGER:
-            raise RequestRefusedError(f"rows are not read from `{request.origin}`")
+        queue, origin = self._record_queue, request.origin
+        if origin not in (*RowOrigin,):
+            raise RequestRefusedError(f"rows are not read from `{origin}`")
+        if origin != RowOrigin.LEDGER and queue.see(lambda fold: is_open(fold, request.prefix)):
+            raise RequestRefusedError(
+                f"it is open: rows still come for it, and {origin} do not say which they have",
+                where=request.prefix,
+                hint="wait until it is closed (`partitions why` says when), or read it "
+                "`--from ledger`",
+            )
         # What the broker has lost is known before anything is begun.
-        log, through = self._record_queue.log, self._record_queue.see(lambda fold: fold.next_seq)
-        history = self._reading.history(log, request.prefix, through)
-        refuse_lost(self._reading.lost(history), request.prefix)
-        return swap(self._record_queue, order, self._write)
+        if origin == RowOrigin.LEDGER:
+            history = self._reading.history(
+                queue.log, request.prefix, queue.see(lambda fold: fold.next_seq)
+            )
+            refuse_lost(self._reading.lost(history), request.prefix)
+        if origin == RowOrigin.INPUTS:
+            self._inputs()
+        return swap(queue, order, self._write)
 
     def _write(self, staging: SwapStaging) -> SwapContent:
         self.rows_before = sum(int(f.rows) for files in staging.live.values() for f in files)
-        made = self._read(staging)
+        made, inputs = self._read(staging)
         self.counts, self.dirty_reasons = made.counts, made.dirty_reasons
         self._refuse_another_number(made)
-        return SwapContent(made.files, made.counts, made.dirty_files)
+        return SwapContent(made.files, made.counts, made.dirty_files, inputs)
 
-    def _read(self, staging: SwapStaging) -> BackfillFiles:
+    def _read(self, staging: SwapStaging) -> tuple[BackfillFiles, tuple[SwapInput, ...]]:
+        request, reading = self._request, self._reading
         prefix, folder = staging.prefix, staging.folder
-        if self._request.origin == FILES:
-            return self._reading.read_files(self._request.names, prefix, folder)
-        history = self._reading.history(self._record_queue.log, prefix, staging.intent)
-        return self._reading.read(history, prefix, folder)
+        if request.origin == RowOrigin.FILES:
+            return reading.read_files(request.names, prefix, folder), ()
+        if request.origin == RowOrigin.TABLE:
+            made, read = reading.read_table(request.names[0], prefix, folder)
+            return made, (read,)
+        if request.origin == RowOrigin.INPUTS:
+            # What epochs commit after the INTENT is carried over, and not read here.
+            read = self._inputs(staging.ends)
+            return reading.read_inputs(read, folder), (read,)
+        history = reading.history(self._record_queue.log, prefix, staging.intent)
+        return reading.read(history, prefix, folder), ()
+
+    def _inputs(self, ends: Mapping[SourceKey, int] | None = None) -> SwapInput:
+        queue = self._record_queue
+        read = queue.see(ReadSoFar.of)
+        if ends is not None:
+            read = replace(read, ends={SourcePartition(*key): end for key, end in ends.items()})
+        return self._reading.inputs(queue.log, read, self._request.prefix)
 
     def _refuse_another_number(self, made: BackfillFiles) -> None:
         wanted = self._request.accept_rows

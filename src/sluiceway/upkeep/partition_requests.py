@@ -92,6 +92,15 @@ class CompactAnswer:
 BACKFILL = "backfill"
 
 
+class RowOrigin(StrEnum):
+    """What a backfill reads."""
+
+    LEDGER = "ledger"
+    FILES = "files"
+    TABLE = "table"
+    INPUTS = "inputs"
+
+
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
     """Rows of a prefix that are to be replaced by rows that are read again.
@@ -103,8 +112,10 @@ class BackfillRequest:
         operator: `user@host`.
         reason: In the operator's words.
         prefix: Folder, `dt=20261120/hr=08`.
-        origin: `ledger`: what made the prefix, from the queue. `files`: what `names` lists.
-        names: Files to read, absolute; none with `ledger`.
+        origin: A `RowOrigin`. `ledger`: what made the prefix, from the queue. `files`: what `names`
+            lists. `table`: what the table of the one name has. `inputs`: what the table that the
+            route reads has of what was read of it.
+        names: Files to read, absolute, or the table; else none.
         accept_rows: Number of rows that the prefix may have afterwards, without the rows that come
             meanwhile; -1 for as many as before.
     """

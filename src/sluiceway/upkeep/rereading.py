@@ -4,6 +4,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sluiceway.chains.options import ROOT, UpstreamOptions
+from sluiceway.chains.units import UNITS
+from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.errors import (
     NotInThisVersionError,
     OffsetsLostError,
@@ -14,7 +17,11 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.jobfile.compile.compile import META_TYPES
 from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import SwapRecord
+from sluiceway.ledger.partition_records import SwapInput, SwapRecord
+from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
+from sluiceway.sinks.partition_path import parse_partition_folder
+from sluiceway.sinks.registry import readable_table
+from sluiceway.sinks.table_options import ReadableTable, TableOptions
 from sluiceway.sources.contract import (
     AS_OF,
     Correction,
@@ -23,6 +30,7 @@ from sluiceway.sources.contract import (
     SourcePartition,
     Split,
 )
+from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.log_key import SourceKey
 from sluiceway.types.policy import NO_POLICY
 from sluiceway.types.schema import Field, Schema
@@ -62,11 +70,15 @@ class ReadSoFar:
         starts: Where each source partition begins.
         ends: Committed ends.
         swaps: Prefix -> slot of its last SWAP.
+        slots: Number of slots.
+        dirty_rows: Dirty rows that are open.
     """
 
     starts: Mapping[SourcePartition, int]
     ends: Mapping[SourcePartition, int]
     swaps: Mapping[str, int]
+    slots: int
+    dirty_rows: int
 
     @classmethod
     def of(cls, fold: FoldState) -> "ReadSoFar":
@@ -76,6 +88,8 @@ class ReadSoFar:
             {partition: each.start for partition, each in known.items()},
             {partition: each.end for partition, each in known.items()},
             dict(fold.swaps),
+            fold.next_seq,
+            fold.dirty_rows_open,
         )
 
 
@@ -87,6 +101,7 @@ class Rereading:
         plan: The route's plan, by today's job file.
         ledger: Uuid of the ledger.
         cluster: Executors; None where one machine does all.
+        table: The route's own table: tables that are read are in its catalog. None reads none.
     """
 
     def __init__(
@@ -95,23 +110,25 @@ class Rereading:
         plan: Callable[[], RoutePlan],
         ledger: str,
         cluster: ClusterWork | None = None,
+        table: TableOptions | None = None,
     ) -> None:
         self._source = source
         self._plan = plan
         self._ledger = ledger
         self._cluster = cluster
+        self._table = table
         self.cancelled = threading.Event()
 
     def history(self, log: LedgerLog, prefix: str, before: int) -> PrefixHistory:
         """What made a prefix in slots below `before`.
 
         Raises:
-            NotInThisVersionError: The table has a key.
+            NotInThisVersionError: The table has a key, or SQL makes its rows.
             RequestRefusedError: Late rows of the prefix are in their own place.
             LedgerCorruptError: A record cannot be read.
             StorageUnavailableError: The store failed.
         """
-        self._refuse_key(prefix)
+        self._refuse_made_rows(prefix)
         records = (record for record, _ in log.records())
         found = history_of(records, log.layout, self._ledger, prefix, before)
         if found.aside:
@@ -124,10 +141,17 @@ class Rereading:
             )
         return found
 
-    def _refuse_key(self, prefix: str) -> None:
-        if self._plan().key is not None:
+    def _refuse_made_rows(self, prefix: str) -> None:
+        plan, what = self._plan(), ""
+        if plan.key is not None:
+            what = "rows of a table with a key"
+        elif plan.sql is not None:
+            what = "rows that transform.sql makes"
+        elif UNITS in dict(plan.source.options):
+            what = "units that transform.sql computes"
+        if what:
             raise NotInThisVersionError(
-                "rows of a table with a key are not read again in this version", where=prefix
+                f"{what} are not read again by `backfill` in this version", where=prefix
             )
 
     def lost(self, history: PrefixHistory) -> list[LostRange]:
@@ -187,7 +211,7 @@ class Rereading:
         Raises:
             SluicewayError: Why it cannot be done.
         """
-        self._refuse_key(prefix)
+        self._refuse_made_rows(prefix)
         splits = (Split(SourcePartition("files", 0), 0),)
         plan = BackfillPlan(as_written(self._plan()), prefix, staged, splits, files=tuple(paths))
         return self._run(plan)
@@ -236,16 +260,125 @@ class Rereading:
         """
         plan = self._plan()
         topic = next(iter(self._source.list_topics()))
-        as_of = (AS_OF, f"{correction.as_of}:{correction.prefix}")
-        source = replace(plan.source, options=(*plan.source.options, as_of))
-        splits = (Split(SourcePartition(topic, 0), 0),)
-        return self._run(
-            BackfillPlan(replace(plan, source=source), correction.prefix, staged, splits)
+        source = replace(
+            plan.source,
+            options=(*plan.source.options, _as_of(correction.as_of, correction.prefix)),
         )
+        return self._read_rows(replace(plan, source=source), topic, correction.prefix, staged)
+
+    def inputs(self, log: LedgerLog, read: ReadSoFar, prefix: str) -> SwapInput:
+        """What the table that the route reads had for a prefix, up to the committed ends.
+
+        Args:
+            log: The log.
+            read: How far this ledger is.
+            prefix: Prefix of partitions.
+
+        Raises:
+            RequestRefusedError: The route reads no table, or rows would come twice.
+            SluicewayError: As `history`, or the source does not answer.
+        """
+        self.history(log, prefix, read.slots)
+        found = self._source.slot_read(read.ends)
+        if found is None:
+            raise RequestRefusedError(
+                "the route reads no table",
+                where=prefix,
+                hint="read the queue again: `--from ledger`",
+            )
+        if read.dirty_rows:
+            raise RequestRefusedError(
+                f"{read.dirty_rows} dirty rows are open; rows that are read by inputs do not "
+                "say whether they are among them",
+                where=prefix,
+                hint="bring them in or drop them first: `sluiceway dirty replay JOB`; or read "
+                "`--from ledger`",
+            )
+        return SwapInput(found[0], prefix, 0, found[1])
+
+    def read_inputs(self, read: SwapInput, staged: str) -> BackfillFiles:
+        """Read what `inputs` has found, and stage its rows; as `read_corrected`."""
+        return self.read_corrected(
+            Correction(read.ledger, read.prefix, read.slot, read.slot), staged
+        )
+
+    def read_table(self, name: str, prefix: str, staged: str) -> tuple[BackfillFiles, SwapInput]:
+        """Read what another table of ours has for a prefix, at its newest published slot.
+
+        Args:
+            name: `database.table`, in the catalog of the route's own table.
+            prefix: Prefix of partitions.
+            staged: Staged folder; empty to count only.
+
+        Returns:
+            The rows, and the slot.
+
+        Raises:
+            RequestRefusedError: It is the route's own table, or has other partitions or columns.
+            TableNotFoundError: There is no such table.
+            SluicewayError: Why it cannot be done.
+        """
+        self._refuse_made_rows(prefix)
+        if self._table is None or self._table.lake is not None:
+            raise NotInThisVersionError(
+                "rows of another table are read for Hive tables only in this version", where=prefix
+            )
+        plan = as_written(self._plan())
+        meta = {each.column for each in self._plan().meta}
+        columns = [each.name for each in plan.schema.fields if each.name not in meta]
+        options = UpstreamOptions(
+            name=name.lower(),
+            metastore=self._table.metastore,
+            metastore_options=self._table.metastore_options,
+            stores=self._table.stores,
+        )
+        root = options.found_root()
+        held = readable_table(options.table())
+        _refuse_other_columns(options, held, prefix, columns)
+        upstream = UpstreamLedger(root, options.stores, RowBook(COUNTED_ONLY))
+        if upstream.ledger == self._ledger:
+            raise RequestRefusedError(
+                "it is the table itself", where=name, hint="read it again: `--from ledger`"
+            )
+        upstream.read_on()
+        slot = upstream.book.slot
+        texts = (*options.texts(), (ROOT, root), _as_of(slot, prefix))
+        plan = replace(plan, source=SourceAccess("table", texts))
+        made = self._read_rows(plan, options.topic, prefix, staged)
+        return made, SwapInput(upstream.ledger, prefix, 0, slot)
+
+    def _read_rows(self, plan: RoutePlan, topic: str, prefix: str, staged: str) -> BackfillFiles:
+        splits = (Split(SourcePartition(topic, 0), 0),)
+        return self._run(BackfillPlan(plan, prefix, staged, splits))
 
     def _check(self) -> None:
         if self.cancelled.is_set():
             raise TaskFailedError("it was given up: its route is left")
+
+
+def _as_of(slot: int, prefix: str) -> tuple[str, str]:
+    return AS_OF, f"{slot}:{prefix}"
+
+
+def _refuse_other_columns(
+    options: UpstreamOptions, held: ReadableTable, prefix: str, wanted: Sequence[str]
+) -> None:
+    folders = [name.lower() for name, _ in held.partition_columns]
+    asked = [name.lower() for name, _ in parse_partition_folder(prefix)]
+    if folders[: len(asked)] != asked:
+        raise RequestRefusedError(
+            f"its partition columns are {', '.join(folders) or 'none'}",
+            where=options.name,
+            hint=f"a table is read whose partitions begin with {', '.join(asked)}",
+        )
+    names = {*folders, *(name.lower() for name, _ in held.columns)}
+    missing = [name for name in wanted if name.lower() not in names]
+    if missing:
+        raise RequestRefusedError(
+            f"it has no column {', '.join(missing)}",
+            where=options.name,
+            hint="a table is read that has all columns of the route's table by their names",
+        )
 
 
 def as_written(plan: RoutePlan) -> RoutePlan:

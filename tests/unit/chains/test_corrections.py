@@ -52,6 +52,18 @@ def corrections(table: RowsOnDisk, start: int, end: int, how: str = "follow") ->
         client.close()
 
 
+def test_the_slot_that_was_read_ends_before_the_next_row(table: RowsOnDisk) -> None:
+    first = table.add(SEVEN, EIGHT)
+    merged, second = table.merge(EIGHT), table.add(EIGHT)
+    client = TableClient(options(table))
+    try:
+        found = [client.slot_read({LOG: end}) for end in (0, 8, 9, 12)]
+        assert client.slot_read({}) is None
+    finally:
+        client.close()
+    assert found == [(LEDGER, slot) for slot in (first - 1, merged, merged, second)]
+
+
 @pytest.mark.parametrize("how", ["follow", "ignore"])
 def test_rows_that_were_replaced_before_they_were_read_are_a_gap(
     table: RowsOnDisk, how: str

@@ -21,6 +21,7 @@ from pyspark_sluiceway import DefaultSource
 from pyspark_sluiceway.options import ReadOptions
 from pyspark_sluiceway.source import Offset, StreamReader
 from sluiceway.audit import read_point
+from sluiceway.audit.read_point import TableRows, rows_place
 from sluiceway.cli.app import run_command
 from sluiceway.errors import (
     FileLostError,
@@ -32,6 +33,8 @@ from sluiceway.errors import (
     RowsLetGoError,
     WrongUsageError,
 )
+from sluiceway.ledger.driver_term import Owner
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.reader_leases import read_reader_lease
 from sluiceway.ledger.records import DataRecord
 from sluiceway.sinks.lake_options import LakeOptions
@@ -110,12 +113,15 @@ def batch(reader: StreamReader, start: Any, end: Any) -> list[int]:
 
 
 def test_columns_are_those_of_the_table_and_what_is_asked_for(table: RowsOnDisk) -> None:
-    assert source(table).schema() == "`ts` bigint, `app` string, `dt` string, `hr` string"
-    assert source(table, columns="HR, ts").schema() == "`hr` string, `ts` bigint"
-    pruned = source(table, columns="ts", meta="true").schema()
-    assert pruned == "`ts` bigint, `_sw_slot` bigint, `_sw_place` bigint"
-    files = source(table, content="files").schema()
-    assert files.startswith("`path` string, `first_row` bigint, `rows` bigint")
+    def texts(**options: str) -> str:
+        return str(source(table, **options).schema().simpleString())
+
+    assert texts() == "struct<ts:bigint,app:string,dt:string,hr:string>"
+    assert texts(columns="HR, ts") == "struct<hr:string,ts:bigint>"
+    pruned = texts(columns="ts", meta="true")
+    assert pruned == "struct<ts:bigint,_sw_slot:bigint,_sw_place:bigint>"
+    files = texts(content="files")
+    assert files.startswith("struct<path:string,first_row:bigint,rows:bigint")
     with pytest.raises(WrongUsageError, match="no column nope"):
         source(table, columns="nope").schema()
 
@@ -138,6 +144,41 @@ def test_batch_reads_the_rows_of_a_slot_whatever_compaction_did_since(table: Row
     for slot, rows in then.items():
         assert numbers(read(table, asOf=f"slot:{slot}")) == numbers(rows)
     assert numbers(read(table)) == list(range(20))
+
+
+def test_a_session_reads_each_record_of_a_ledger_once(
+    table: RowsOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = [table.add(SEVEN, EIGHT), table.merge(EIGHT, 3), table.add(EIGHT)]
+    found: list[int] = []
+    as_it_is = LedgerLog.read_slot
+
+    def read_slot(log: LedgerLog, seq: int) -> Any:
+        found.append(seq)
+        return as_it_is(log, seq)
+
+    monkeypatch.setattr(LedgerLog, "read_slot", read_slot)
+    assert numbers(read(table, asOf=f"slot:{slots[0]}")) == list(range(8))
+    assert sorted(found) == list(range(slots[-1] + 2))
+    later = table.swap(EIGHT, [100])
+    found.clear()
+    assert numbers(read(table)) == [0, 1, 2, 3, 100]
+    assert found == list(range(slots[-1] + 1, later + 2))
+    # Rows before the SWAP are not in the table any more, whenever they are asked for.
+    with pytest.raises(RowsLetGoError, match=f"slot {later} has replaced them"):
+        read(table, asOf=f"slot:{slots[-1]}")
+
+
+def test_a_table_that_was_made_again_is_read_from_its_own_ledger(table: RowsOnDisk) -> None:
+    table.add(SEVEN)
+    config = ReadOptions.of({"job": str(table.table.job)}).config()
+    rows = TableRows(rows_place(config))
+    layout = table.table.log.layout
+    assert rows.is_of(rows_place(config), by_slot=False)
+    assert not rows.is_of(rows_place(config), by_slot=True)
+    other = Owner("0" * 32, config.job, config.route, layout.table_root)
+    Path(layout.owner).write_bytes(encode(other))
+    assert not rows.is_of(rows_place(config), by_slot=False)
 
 
 def test_meta_columns_say_slot_and_place_and_stay_so(table: RowsOnDisk) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from sluiceway.chains.units import UNITS
 from sluiceway.errors import NotInThisVersionError, OffsetsLostError, RequestRefusedError
 from sluiceway.ledger.partition_records import SwapCounts, SwapInput
 from sluiceway.sources.contract import (
@@ -16,6 +17,8 @@ from sluiceway.sources.contract import (
     SourceIdentity,
     SourcePartition,
 )
+from sluiceway.sources.registry import SourceAccess
+from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange
 from sluiceway.upkeep.rereading import ReadSoFar, Rereading, refuse_lost
@@ -49,6 +52,9 @@ class Broker:
     ) -> tuple[Correction, ...]:
         self.asked.append((starts, ends))
         return self.corrected
+
+    def slot_read(self, ends: Mapping[SourcePartition, int]) -> tuple[str, int] | None:
+        return None if self.topic_id != "table" else ("u" * 32, 100 + ends[LOG])
 
 
 def reading(broker: Broker, **plan: Any) -> Rereading:
@@ -94,6 +100,41 @@ def test_table_with_a_key_and_late_rows_aside_are_refused(tmp_path: Path) -> Non
     assert aside.key is None
     found = reading(Broker()).history(route.log, EIGHT, 99)
     assert found.ranges[("orders", 0)][0].end == 4
+
+
+@pytest.mark.parametrize(
+    ("plan", "what"),
+    [
+        ({"sql": Schema(())}, "rows that transform.sql makes"),
+        ({"source": SourceAccess("table", ((UNITS, ""),))}, "units that transform.sql computes"),
+    ],
+)
+def test_rows_that_sql_has_made_are_refused_whatever_is_read(
+    plan: dict[str, Any], what: str
+) -> None:
+    again = reading(Broker(), **plan)
+    for read in (
+        lambda: again.read_files(["/f"], EIGHT, ""),
+        lambda: again.read_table("ods.other", EIGHT, ""),
+    ):
+        with pytest.raises(NotInThisVersionError, match=what):
+            read()
+
+
+def test_table_is_read_from_the_metastore_of_the_own_table() -> None:
+    with pytest.raises(NotInThisVersionError, match="for Hive tables only"):
+        reading(Broker()).read_table("ods.other", EIGHT, "")
+
+
+def test_inputs_are_those_of_the_committed_ends_unless_dirty_rows_are_open(tmp_path: Path) -> None:
+    route = WorkedRoute(tmp_path)
+    read = ReadSoFar.of(route.writer.fold)
+    with pytest.raises(RequestRefusedError, match="reads no table"):
+        reading(Broker()).inputs(route.log, read, EIGHT)
+    again = reading(Broker("table"))
+    assert again.inputs(route.log, read, EIGHT) == SwapInput("u" * 32, EIGHT, 0, 104)
+    with pytest.raises(RequestRefusedError, match="3 dirty rows are open"):
+        again.inputs(route.log, replace(read, dirty_rows=3), EIGHT)
 
 
 def test_late_rows_aside_are_brought_in_first(

@@ -1,9 +1,9 @@
 """`sluiceway backfill`: read again what made an hour, and replace its rows at once."""
 
+import re
 import sys
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -11,6 +11,7 @@ from sluiceway.audit.format_times import counted
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat, this_operator
 from sluiceway.cli.views.answers import print_document
 from sluiceway.cli.views.tables import print_table
+from sluiceway.upkeep.partition_requests import RowOrigin
 
 if TYPE_CHECKING:
     from sluiceway.audit.open_table import OpenLedger
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _AS_MANY = -1
-
-
-class RowOrigin(StrEnum):
-    """Where rows are read from."""
-
-    LEDGER = "ledger"
-    FILES = "files"
 
 
 @app.command()
@@ -46,14 +40,16 @@ def backfill(  # noqa: PLR0913, PLR0917 - options of a command
         typer.Option(
             "--from",
             help="ledger: what made the rows, from the queue, by today's job file. "
-            "files: Parquet or ORC files with the table's columns.",
+            "files: Parquet or ORC files with the table's columns. table: another table of ours "
+            "with its columns. inputs: the table that the route reads, by today's job file.",
         ),
     ],
-    files: Annotated[
+    named: Annotated[
         str | None,
         typer.Argument(
-            help="With --from files: the files, as '/fixed/2026-11-20/*.parquet'.",
-            metavar="GLOB",
+            help="With --from files: the files, as '/fixed/2026-11-20/*.parquet'. "
+            "With --from table: the table, as ods.orders_fixed.",
+            metavar="GLOB|TABLE",
             show_default=False,
         ),
     ] = None,
@@ -78,29 +74,42 @@ def backfill(  # noqa: PLR0913, PLR0917 - options of a command
     $ sluiceway backfill orders.yaml dt=20261120/hr=08 --from ledger --dry-run
     $ sluiceway backfill orders.yaml dt=20261120/hr=08 --from ledger --why "wrong rate"
     $ sluiceway backfill orders.yaml dt=20261120/hr=08 --from files '/fixed/*.parquet'
+    $ sluiceway backfill orders.yaml dt=20261120/hr=08 --from table ods.orders_fixed
+    $ sluiceway backfill refined.yaml dt=20261120/hr=08 --from inputs
     """
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
-    _check_usage(origin, files, accept_rows)
+    _check_usage(origin, named, accept_rows)
     config = pick_route(job_routes(load_checked_job(job_file).spec, WarningsOnDemand()), route)
     ledger = open_ledger(config)
     name = _folder(config, prefix)
-    names = () if files is None else _found(config, files)
+    read = _Read(origin, () if named is None else _found(config, origin, named))
     if dry_run:
-        _print_planned(config, ledger, name, names, output)
+        _print_planned(config, ledger, name, read, output)
         return
     _refuse_unused(ledger, name)
     accepted = _AS_MANY if accept_rows is None else accept_rows
-    answer = _carried_out(config, ledger, name, names, why.strip(), accepted)
+    answer = _carried_out(config, ledger, name, read, why.strip(), accepted)
     _print_answer(config.route, name, answer, output)
 
 
-def _check_usage(origin: RowOrigin, files: str | None, accept_rows: int | None) -> None:
-    if (files is None) is (origin is RowOrigin.FILES):
-        raise typer.BadParameter("with --from files, and only then", param_hint="GLOB")
+class _Read(NamedTuple):
+    """What is read, as in a `BackfillRequest`."""
+
+    origin: RowOrigin
+    names: tuple[str, ...]
+
+
+def _check_usage(origin: RowOrigin, named: str | None, accept_rows: int | None) -> None:
+    if (named is None) is (origin in (RowOrigin.FILES, RowOrigin.TABLE)):
+        raise typer.BadParameter(
+            "with --from files or --from table, and only then", param_hint="GLOB|TABLE"
+        )
+    if origin is RowOrigin.TABLE and not re.fullmatch(r"\w+\.\w+", str(named)):
+        raise typer.BadParameter("a table as ods.orders", param_hint="TABLE")
     if accept_rows is not None and accept_rows < 0:
         raise typer.BadParameter("a number of rows", param_hint="--accept-rows")
 
@@ -134,7 +143,7 @@ def _carried_out(
     config: "RouteConfig",
     ledger: "OpenLedger",
     prefix: str,
-    names: tuple[str, ...],
+    read: _Read,
     why: str,
     accept_rows: int,
 ) -> "BackfillAnswer":
@@ -162,8 +171,8 @@ def _carried_out(
         operator=this_operator(),
         reason=why,
         prefix=prefix,
-        origin=(RowOrigin.FILES if names else RowOrigin.LEDGER).value,
-        names=names,
+        origin=read.origin.value,
+        names=read.names,
         accept_rows=BigInt(accept_rows),
     )
     log = WarningsOnDemand()
@@ -173,26 +182,26 @@ def _carried_out(
     return answer
 
 
-def _found(config: "RouteConfig", pattern: str) -> tuple[str, ...]:
+def _found(config: "RouteConfig", origin: RowOrigin, named: str) -> tuple[str, ...]:
     from sluiceway.audit.planned_backfill import files_of  # noqa: PLC0415
 
-    return files_of(config, pattern)
+    return files_of(config, named) if origin is RowOrigin.FILES else (named,)
 
 
 def _print_planned(
     config: "RouteConfig",
     ledger: "OpenLedger",
     prefix: str,
-    names: tuple[str, ...],
+    read: _Read,
     output: OutputFormat,
 ) -> None:
     from sluiceway.audit.planned_backfill import foresee  # noqa: PLC0415
 
-    found = foresee(config, ledger, prefix, names)
+    found = foresee(config, ledger, prefix, *read)
     if output.is_document:
         print_document({"dry_run": True, "route": config.route, **asdict(found)}, output)
         return
-    if not names:
+    if read.origin is RowOrigin.LEDGER:
         _print_ranges(found)
     write = sys.stdout.write
     if found.counts is None:

@@ -1,7 +1,6 @@
 """SQL of routes in Spark: what it returns, and its jobs over landed files."""
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -10,19 +9,14 @@ from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
-from pyspark.errors import (
-    AnalysisException,
-    ParseException,
-    PySparkException,
-    PythonException,
-)
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql import types as spark
 
 from sluiceway import __version__
 from sluiceway.driver.hdfs_tokens import HdfsTokens
-from sluiceway.driver.spark.spark_errors import cause_of
 from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
+from sluiceway.driver.spark.sql_frames import job_failure, map_batches, refused_sql, sql_columns
 from sluiceway.driver.spark.sql_functions import register_functions
 from sluiceway.driver.spark.sql_plan import (
     NOT_BY_ROW,
@@ -30,20 +24,15 @@ from sluiceway.driver.spark.sql_plan import (
     RefusedSqlError,
     SqlPlans,
 )
-from sluiceway.driver.spark.sql_types import NoHiveTypeError, hive_type, spark_type
+from sluiceway.driver.spark.sql_types import spark_type
 from sluiceway.driver.spark.sql_write import write_batches
-from sluiceway.errors import (
-    JobFileError,
-    RunnerLostError,
-    TaskFailedError,
-)
+from sluiceway.errors import JobFileError, RunnerLostError
 from sluiceway.jobfile.blocks.transform import INPUT
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.schedule.sql_engine import (
     JoinedTable,
     NotGuardedError,
     SqlAnswer,
-    SqlDataError,
     SqlEngine,
     SqlJob,
 )
@@ -59,7 +48,6 @@ if TYPE_CHECKING:
 MOST_BROADCAST_BYTES = 256 << 20
 """Largest small table that is sent to all tasks."""
 
-_ANSWER = "answer binary"
 _OBSERVED = "sluiceway_rows"
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -71,10 +59,6 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.shuffle.partitions": "1",
 }
-_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]\s*(.*)")
-# Classes of Spark's errors that a value in a row causes.
-_BY_VALUES = ("22", "23", "21", "42K", "P0001")
 _WAIT_S = 0.1
 _AT_ONCE = 4
 
@@ -112,7 +96,7 @@ class SparkSql(SqlEngine):
                 frame = self._query(session, rule, _observed(rows), decoded)
                 plans = SqlPlans(session)
                 self._carrying(plans, rule, frame, ())
-                return _columns(rule, frame)
+                return sql_columns(frame, rule)
         except (Py4JNetworkError, Py4JError, OSError) as error:
             raise _lost(error) from error
 
@@ -131,7 +115,7 @@ class SparkSql(SqlEngine):
         except NoGuardError as error:
             raise NotGuardedError(str(error)) from error
         except (Py4JJavaError, PySparkException) as error:
-            raise _failure_of(error, job.rule) from error
+            raise job_failure(error, job.rule) from error
         except (Py4JNetworkError, Py4JError, OSError) as error:
             raise _lost(error) from error
 
@@ -164,7 +148,7 @@ class SparkSql(SqlEngine):
             yield from write_batches(version, tokens, task, batches)
 
         with labelled(self._context, label):
-            written = found.mapInArrow(write, _ANSWER)
+            written = map_batches(found, write)
             answers = written.collect()
         results = tuple(decode(bytes(each[0]), TaskResult) for each in answers)
         return SqlAnswer(results, _rows_read(written))
@@ -211,7 +195,7 @@ class SparkSql(SqlEngine):
         try:
             return session.sql(rule.sql)
         except (ParseException, AnalysisException) as error:
-            raise _wrong(rule, error) from error
+            raise refused_sql(error, rule) from error
 
     def _carrying(
         self, plans: SqlPlans, rule: SqlRule, frame: DataFrame, carried: Sequence[str]
@@ -255,76 +239,6 @@ def _arrow_type(kind: "pa.DataType") -> spark.DataType:
         return spark.TimestampType()
     found: spark.DataType = from_arrow_type(kind)
     return found
-
-
-def _columns(rule: SqlRule, frame: DataFrame) -> tuple[tuple[str, str], ...]:
-    found: dict[str, tuple[str, str]] = {}
-    where = rule.places.place(None)
-    for each in frame.schema.fields:
-        if each.name.lower() in found:
-            raise JobFileError(
-                f"the SQL returns two columns `{each.name}`",
-                where=where,
-                hint="rename one: AS name",
-            )
-        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,127}", each.name):
-            raise JobFileError(
-                f"the SQL returns a column `{each.name[:100]}`, which no table can have",
-                where=where,
-                hint="give it a name of letters, digits and `_`: AS name",
-            )
-        try:
-            found[each.name.lower()] = (each.name, hive_type(each.dataType))
-        except NoHiveTypeError as error:
-            raise JobFileError(
-                f"the column `{each.name}` of the SQL has the type {error}, which no table has",
-                where=where,
-                hint=f"write CAST(... AS STRING) AS {each.name}, or another type",
-            ) from error
-    return tuple(found.values())
-
-
-def _wrong(rule: SqlRule, error: PySparkException) -> JobFileError:
-    """The problem of a query, at its place in the job file."""
-    text = str(error)
-    message = text.strip().partition("\n")[0].partition(" SQLSTATE")[0]
-    index = _index_of(rule.sql, error, text)
-    return JobFileError(
-        f"Spark refuses the SQL: {message[:400]}",
-        where=rule.places.place(index),
-        hint="correct it; tables and functions are declared under `transform`",
-    )
-
-
-def _index_of(sql: str, error: PySparkException, text: str) -> int | None:
-    contexts = error.getQueryContext() or []
-    for context in contexts:
-        return int(context.startIndex())
-    if (found := _PLACE.search(text)) is not None:
-        lines = sql.split("\n")[: int(found[1]) - 1]
-        return sum(len(line) + 1 for line in lines) + int(found[2])
-    return None
-
-
-def _failure_of(error: BaseException, rule: SqlRule) -> BaseException:
-    """What the failure of a job means: a value, or its tasks."""
-    text = str(error)
-    found = _CONDITION.search(text)
-    state = re.search(r"SQLSTATE: ([0-9A-Z]{5})", text)
-    by_value = state is not None and state[1].startswith(_BY_VALUES)
-    by_python = isinstance(error, PythonException) or "PythonException" in text
-    if by_python and rule.functions:
-        if "ModuleNotFoundError" in text:
-            return TaskFailedError(
-                f"executors lack a package that a function needs: {cause_of(error)}",
-                hint="install it there, or name it in run.spark_conf: spark.submit.pyFiles",
-            )
-        # Our own tasks answer with their errors: it is one of the user's functions.
-        by_value = True
-    if by_value:
-        message = cause_of(error) if found is None else f"[{found[1]}] {found[2]}"
-        return SqlDataError(message[:300])
-    return TaskFailedError(f"the job of the SQL died: {cause_of(error)}")
 
 
 def _lost(error: BaseException) -> RunnerLostError:

@@ -6,6 +6,7 @@ from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
     CharType,
     DataType,
+    DecimalType,
     ListType,
     LocalTimestampType,
     MapType,
@@ -25,8 +26,9 @@ _SAME: dict[type[spark.DataType], str] = {
     spark.BinaryType: "binary",
     spark.DateType: "date",
     spark.TimestampType: "timestamp",
-    spark.TimestampNTZType: "timestamp",
+    spark.StringType: "string",
 }
+_SPARK = {text: kind for kind, text in _SAME.items()}
 
 
 class NoHiveTypeError(ValueError):
@@ -34,8 +36,10 @@ class NoHiveTypeError(ValueError):
 
 
 def spark_type(kind: DataType) -> spark.DataType:
-    """Spark's type of a decoded column. All inside it may be null."""
+    """Spark's type of a column. All inside it may be null. Needs no JVM."""
     match kind:
+        case DecimalType(precision, scale):
+            return spark.DecimalType(precision, scale)
         case VarcharType() | CharType():
             return spark.StringType()
         case TimestampType() | LocalTimestampType():
@@ -47,8 +51,7 @@ def spark_type(kind: DataType) -> spark.DataType:
         case StructType(fields):
             return spark.StructType([spark.StructField(f.name, spark_type(f.type)) for f in fields])
         case _:
-            parsed: spark.DataType = spark.DataType.fromDDL(format_hive_type(kind))
-            return parsed
+            return _SPARK[format_hive_type(kind)]()
 
 
 def hive_type(kind: spark.DataType) -> str:
@@ -60,8 +63,8 @@ def hive_type(kind: spark.DataType) -> str:
     if (same := _SAME.get(type(kind))) is not None:
         return same
     match kind:
-        case spark.StringType():
-            return "string"
+        case spark.TimestampNTZType():
+            return "timestamp"
         case spark.DecimalType():
             return f"decimal({kind.precision},{kind.scale})"
         case spark.ArrayType():

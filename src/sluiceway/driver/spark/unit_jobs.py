@@ -1,7 +1,6 @@
 """Queries over units of a table as Spark jobs: Spark reads, Spark computes, our writer writes."""
 
 import pickle
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDoneError
@@ -14,24 +13,16 @@ from uuid import uuid4
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import (
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
-    PySparkException,
-    SparkRuntimeException,
-)
+from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.functions import count as count_of
 from pyspark.sql.functions import lit
-from pyspark.util import PythonEvalType
 
 from sluiceway.chains.unit_tables import PartitionFiles, UnitFiles
 from sluiceway.driver.hdfs_tokens import HdfsTokens
-from sluiceway.driver.spark.spark_errors import cause_of
 from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
+from sluiceway.driver.spark.sql_frames import job_failure, map_batches, refused_sql, sql_columns
 from sluiceway.driver.spark.sql_functions import register_functions
 from sluiceway.errors import JobFileError, SluicewayError, TableMismatchError, TaskFailedError
 from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
@@ -48,17 +39,8 @@ UNITS_AT_ONCE = 2
 
 _INPUT = "input"
 _ROWS = "sluiceway_rows"
-_ANSWER = "answer"
 _WAIT_S = 0.1
 _UPKEEP = "upkeep"
-_PLACE = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")
-_DATA_ERRORS = (
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
-    SparkRuntimeException,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +85,8 @@ class UnitJobs:
     def columns(self, sql: SqlRule, table: ReadableTable) -> Schema:
         """See `UnitSql.columns`."""
         frame = self._frame(sql, table, UnitFiles((), 0))
-        return Schema(
-            tuple(
-                Field(field.name.lower(), parse_hive_type(_hive_text(field.dataType)))
-                for field in frame.rows.schema.fields
-            )
-        )
+        found = sql_columns(frame.rows, sql)
+        return Schema(tuple(Field(name.lower(), parse_hive_type(kind)) for name, kind in found))
 
     def run(self, query: UnitQuery, check: Callable[[], None]) -> UnitResult:
         """See `UnitSql.run`."""
@@ -139,7 +117,7 @@ class UnitJobs:
             layout = query.output.route.layout
             place = (layout.table_root, query.output.route.stores)
             tokens = self._tokens.delegation_tokens([place])
-        written = _mapped(rows, partial(_write, query.output, tokens))
+        written = map_batches(rows, partial(_write, query.output, tokens))
         try:
             with labelled(self._context, label):
                 answers = [bytes(row[0]) for row in written.collect()]
@@ -171,7 +149,7 @@ class UnitJobs:
             plan = found._jdf.queryExecution().optimizedPlan().toString()  # noqa: SLF001
             return _Frame(found, counted, plan.count(f"CollectMetrics {_ROWS}") == 1)
         except PySparkException as error:
-            raise _refused(error, sql) from error
+            raise refused_sql(error, sql) from error
 
     def _session(self, sql: SqlRule) -> SparkSession:
         # Spark logs each error of a user's SQL with its whole stack; we say it in one line.
@@ -241,21 +219,6 @@ def _as_table(rows: DataFrame, plan: UnitPlan) -> DataFrame:
     return rows.select(*chosen)
 
 
-def _mapped(
-    rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-) -> DataFrame:
-    """`DataFrame.mapInArrow`, which asks for pandas and does not use it."""
-    from pyspark.sql.udf import UserDefinedFunction  # noqa: PLC0415 - as Spark itself
-
-    made = UserDefinedFunction(
-        function,
-        returnType=f"{_ANSWER} binary",
-        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
-    )
-    column = made(*[rows[f"`{name}`"] for name in rows.columns])
-    return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)  # noqa: FBT003, SLF001
-
-
 def _write(
     plan: UnitPlan, tokens: DelegationTokens | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -263,7 +226,7 @@ def _write(
     if tokens is not None:
         hold_tokens(tokens)
     files = write_unit(plan, batches)
-    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], [_ANSWER])
+    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], ["answer"])
 
 
 def _awaited(work: Future[UnitResult], check: Callable[[], None]) -> UnitResult:
@@ -274,33 +237,13 @@ def _awaited(work: Future[UnitResult], check: Callable[[], None]) -> UnitResult:
             check()
 
 
-def _hive_text(data_type: Any) -> str:
-    return str(data_type.simpleString()).replace("timestamp_ltz", "timestamp")
-
-
-def _refused(error: PySparkException, sql: SqlRule) -> JobFileError:
-    """The error of a query that cannot be run, with its place in the job file."""
-    text = str(error).strip().partition("\n")[0]
-    found = _PLACE.search(str(error))
-    index = None
-    if found is not None:
-        line, column = (int(each) for each in found.groups() if each is not None)
-        lines = sql.sql.splitlines(keepends=True)
-        index = sum(map(len, lines[: line - 1])) + column
-    return JobFileError(
-        f"the SQL cannot be run: {text[:300]}",
-        where=sql.places.place(index),
-        hint="correct transform.sql; `input` has the columns of the table that is read",
-    )
-
-
 def _failed(error: PySparkException, sql: SqlRule) -> SluicewayError:
-    """A data error is the query's own, and comes again; all else may be tried again."""
-    text = cause_of(error)
-    if isinstance(error, _DATA_ERRORS):
-        return JobFileError(
-            f"the SQL has failed on a row: {str(error).strip().partition(chr(10))[0][:300]}",
-            where=sql.places.place(None),
-            hint="let it return null for such a value, for example with try_cast",
-        )
-    return TaskFailedError(f"the SQL of a unit has failed: {text}")
+    """An error of a value is the query's own, and comes again; all else may be tried again."""
+    found = job_failure(error, sql)
+    if isinstance(found, TaskFailedError):
+        return found
+    return JobFileError(
+        f"the SQL has failed on a row: {found}",
+        where=sql.places.place(None),
+        hint="let it return null for such a value, for example with try_cast",
+    )

@@ -1,0 +1,107 @@
+"""Queries of users in Spark: their columns, their errors, and what reads their rows."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import DataFrame
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from sluiceway.driver.spark.spark_errors import cause_of
+from sluiceway.driver.spark.sql_types import NoHiveTypeError, hive_type
+from sluiceway.errors import JobFileError, TaskFailedError
+from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.schedule.sql_engine import SqlDataError
+
+_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]\s*(.*)")
+# Classes of Spark's errors that a value in a row causes.
+_BY_VALUES = ("22", "23", "21", "42K", "P0001")
+
+MapBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def map_batches(rows: DataFrame, function: MapBatches) -> DataFrame:
+    """`DataFrame.mapInArrow` to one column `answer`, without pandas, which that imports unused."""
+    made = UserDefinedFunction(
+        function, returnType="answer binary", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
+    column = made(*[rows[f"`{name}`"] for name in rows.columns])
+    return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)  # noqa: FBT003, SLF001
+
+
+def sql_columns(frame: DataFrame, rule: SqlRule) -> tuple[tuple[str, str], ...]:
+    """Names and Hive types of what a query returns.
+
+    Raises:
+        JobFileError: No table can have such columns.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    where = rule.places.place(None)
+    for each in frame.schema.fields:
+        if each.name.lower() in found:
+            raise JobFileError(
+                f"the SQL returns two columns `{each.name}`",
+                where=where,
+                hint="rename one: AS name",
+            )
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,127}", each.name):
+            raise JobFileError(
+                f"the SQL returns a column `{each.name[:100]}`, which no table can have",
+                where=where,
+                hint="give it a name of letters, digits and `_`: AS name",
+            )
+        try:
+            found[each.name.lower()] = (each.name, hive_type(each.dataType))
+        except NoHiveTypeError as error:
+            raise JobFileError(
+                f"the column `{each.name}` of the SQL has the type {error}, which no table has",
+                where=where,
+                hint=f"write CAST(... AS STRING) AS {each.name}, or another type",
+            ) from error
+    return tuple(found.values())
+
+
+def refused_sql(error: PySparkException, rule: SqlRule) -> JobFileError:
+    """The problem of a query that Spark does not run, at its place in the job file."""
+    text = str(error)
+    message = text.strip().partition("\n")[0].partition(" SQLSTATE")[0]
+    return JobFileError(
+        f"Spark refuses the SQL: {message[:400]}",
+        where=rule.places.place(_index_of(rule.sql, error, text)),
+        hint="correct it; `input` has the columns that are read, and other tables and functions "
+        "are declared under `transform`",
+    )
+
+
+def _index_of(sql: str, error: PySparkException, text: str) -> int | None:
+    contexts = error.getQueryContext() or []
+    for context in contexts:
+        return int(context.startIndex())
+    if (found := _PLACE.search(text)) is not None:
+        lines = sql.split("\n")[: int(found[1]) - 1]
+        return sum(len(line) + 1 for line in lines) + int(found[2])
+    return None
+
+
+def job_failure(error: BaseException, rule: SqlRule) -> SqlDataError | TaskFailedError:
+    """What the failure of a query's job means: a value, or its tasks."""
+    text = str(error)
+    found = _CONDITION.search(text)
+    state = re.search(r"SQLSTATE: ([0-9A-Z]{5})", text)
+    by_value = state is not None and state[1].startswith(_BY_VALUES)
+    by_python = isinstance(error, PythonException) or "PythonException" in text
+    if by_python and rule.functions:
+        if "ModuleNotFoundError" in text:
+            return TaskFailedError(
+                f"executors lack a package that a function needs: {cause_of(error)}",
+                hint="install it there, or name it in run.spark_conf: spark.submit.pyFiles",
+            )
+        # Our own tasks answer with their errors: it is one of the user's functions.
+        by_value = True
+    if by_value:
+        message = cause_of(error) if found is None else f"[{found[1]}] {found[2]}"
+        return SqlDataError(message[:300])
+    return TaskFailedError(f"the job of the SQL died: {cause_of(error)}")
