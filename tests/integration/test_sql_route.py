@@ -6,21 +6,25 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
 from sluiceway.cli.views.dirty_lanes import choose
 from sluiceway.driver.spark.spark_sql import SparkSql
 from sluiceway.errors import JobFileError
-from sluiceway.ledger.records import DataRecord, RowCounts
+from sluiceway.ledger.records import DataRecord, EpochRecord, FenceRecord, RowCounts
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.requests import put_request
+from tools.driver_process import DriverProcess, kill_quietly
 from tools.job_files import event
 from tools.lab_fixture import TopicFactory
 from tools.route_faults import NewRun
+from tools.spark_cluster import spark_cluster
 from tools.sql_runs import SqlRouteRun, spark_sql, write_sql_job
 from tools.topic_writer import TopicWriter
 
@@ -113,6 +117,47 @@ def test_a_value_that_fails_makes_one_dirty_row_with_its_place(
 
 
 @pytest.mark.parametrize(
+    ("sql", "rows", "dirty"),
+    [
+        # Spark computes q after the join: the third record has no part in it.
+        (
+            "SELECT id, q FROM (SELECT id, CAST(city AS INT) AS q FROM input) i\n"
+            "JOIN (VALUES (1), (2)) d(k) ON d.k = i.id",
+            [(1, 7)],
+            [1],
+        ),
+        # It filters before it joins.
+        (
+            "SELECT id, 1 AS q FROM input i\n"
+            "LEFT SEMI JOIN (VALUES (1), (2)) d(k) ON d.k = i.id WHERE CAST(city AS INT) > 0",
+            [(1, 1)],
+            [1, 2],
+        ),
+        (
+            "SELECT id, 1 AS q FROM input i\n"
+            "LEFT ANTI JOIN (VALUES (1), (2)) d(k) ON d.k = i.id WHERE CAST(city AS INT) > 0",
+            [],
+            [1, 2],
+        ),
+    ],
+)
+def test_record_that_a_join_drops_is_dirty_only_if_spark_has_computed_it(
+    sql_run: MakeRun,
+    writer: TopicWriter,
+    sql: str,
+    rows: list[tuple[int, int]],
+    dirty: list[int],
+) -> None:
+    run, topic = sql_run(sql)
+    records = [order(n, city=text) for n, text in ((1, "7"), (2, "x"), (3, "y"))]
+    writer.write(topic, records, partition=0)
+    run.catch_up()
+    assert run.rows("id, q") == rows
+    assert [row[0] for row in run.dirty('"offset"')] == dirty
+    run.assert_verified()
+
+
+@pytest.mark.parametrize(
     ("sql", "message", "line", "column"),
     [
         ("SELECT count(*) AS n FROM input", "`Aggregate` does not work row by row", 0, 0),
@@ -156,6 +201,53 @@ def test_python_functions_run_and_a_row_that_they_refuse_is_dirty(
     run.assert_verified()
 
 
+SERIES = """\
+import pandas as pd
+
+
+def shout(words: pd.Series, times: pd.Series) -> pd.Series:
+    if (times == 7).any():
+        raise ValueError("seven")
+    return words.str.upper() + "!" * len(words) + times.astype(str)
+"""
+
+
+def test_pandas_functions_get_series_and_a_row_that_they_refuse_is_dirty(
+    sql_run: MakeRun, writer: TopicWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "of_series.py"
+    module.write_text(SERIES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    SparkContext.getOrCreate().addPyFile(str(module))
+    functions = '  functions: {shout: {pandas: "of_series:shout", returns: string}}'
+    run, topic = sql_run("SELECT id, shout(city, id) AS s FROM input", more=functions)
+    writer.write(topic, [order(n) for n in (0, 1, 2)], partition=0)
+    run.catch_up()
+    # All rows of the batch came in one call.
+    assert run.rows("id, s") == [(n, f"BERLIN!!!{n}") for n in (0, 1, 2)]
+    writer.write(topic, [order(n) for n in (6, 7)], partition=0)
+    run.catch_up()
+    assert run.rows("id, s")[3:] == [(6, "BERLIN!6")]
+    (dirty,) = run.dirty('"offset", stage')
+    assert dirty == (4, "transform")
+    run.assert_verified()
+
+
+def test_machine_without_pandas_is_named_where_a_function_needs_it(
+    sql_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = sql_run(
+        "SELECT f(city) AS s FROM input",
+        more='  functions: {f: {pandas: "operator:neg", returns: string}}',
+    )
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(JobFileError, match="the function f cannot be called") as caught:
+        run.catch_up()
+    assert "Pandas >= " in caught.value.message
+    assert caught.value.where.endswith("transform.functions.f")
+    assert "install pandas" in caught.value.hint
+
+
 def test_dirty_rows_run_through_the_sql_again_when_they_are_replayed(
     sql_run: MakeRun, writer: TopicWriter
 ) -> None:
@@ -191,6 +283,50 @@ def test_small_tables_are_joined_as_their_jobs_have_filled_them(
     run.assert_verified()
 
 
+def test_replay_joins_small_tables_as_they_were_when_its_rows_became_dirty(
+    sql_run: MakeRun, new_run: NewRun, writer: TopicWriter
+) -> None:
+    users, source = new_run(1)
+    writer.write(source, [event(0, city="c0")], partition=0)
+    users.catch_up()
+    tables = f"  tables: {{users: {{table: {users.job.table}, refresh: 1s}}}}"
+    run, topic = sql_run(
+        "SELECT i.id, u.city AS named, CAST(i.city AS INT) AS n\n"
+        "FROM input i LEFT JOIN users u ON u.id = i.id",
+        more=tables,
+    )
+    writer.write(topic, [order(0, city="7"), order(1, city="x")], partition=0)
+    run.catch_up()
+    writer.write(source, [event(1, city="c1")], partition=0)
+    users.catch_up()
+    text = run.job.path.read_text()
+    run.job.path.write_text(text.replace("CAST(i.city AS INT)", "try_cast(i.city AS INT)"))
+    rows = DirtyRows.read(run.log())
+    put_request(
+        rows.log.storage,
+        rows.log.layout,
+        choose(rows, DirtyFilter()).request(rows, "replay", "me", ""),
+    )
+    writer.write(topic, [order(1, city="8")], partition=0)
+    run.catch_up()
+    assert sorted(run.rows("_offset, id, named, n")) == [
+        (0, 0, "c0", 7),
+        (1, 1, None, None),
+        (2, 1, "c1", 8),
+    ]
+    (ledger,) = {each.body.ledger for each in users.records() if isinstance(each.body, FenceRecord)}
+    pins = {
+        type(each.body).__name__: [(pin.name, pin.state) for pin in each.body.pins]
+        for each in run.records()
+        if isinstance(each.body, EpochRecord)
+    }
+    assert pins == {
+        "DataRecord": [("users", f"{ledger}@2")],
+        "LaneDataRecord": [("users", f"{ledger}@1")],
+    }
+    run.assert_verified()
+
+
 def run_job_file(job: Path, folder: Path, *point: str) -> int:
     """`sluiceway run` in a process of its own, with Spark; its exit code."""
     environment = {**os.environ}
@@ -220,4 +356,32 @@ def test_driver_killed_between_landing_and_commit_loses_and_doubles_nothing(
     # What the dead drivers had landed is collected; the last epoch's goes after the next one.
     left = {path.parent.name.partition("-")[0] for path in run.root().rglob("stage/*/*.parquet")}
     assert left <= {"3"}
+    run.assert_verified()
+
+
+def has_read(driver: DriverProcess, rows: int) -> bool:
+    return sum(int(line["read"]) for line in driver.events("committed")) == rows
+
+
+@pytest.mark.slow
+def test_sql_on_a_standalone_cluster_has_every_row_once_though_an_executor_dies(
+    sql_run: MakeRun, writer: TopicWriter, tmp_path: Path
+) -> None:
+    run, topic = sql_run("SELECT id, CAST(city AS INT) AS n FROM input", partitions=2)
+    with spark_cluster(tmp_path / "cluster") as cluster:
+        run.job.path.write_text(run.job.path.read_text().replace("local[2]", cluster.url))
+        at = {"SPARK_LOCAL_IP": "127.0.0.1"}
+        with DriverProcess(run.job, tmp_path, environment=at) as driver:
+            for begin in (0, 20):
+                for part in (0, 1):
+                    numbers = range(begin + part, begin + 20, 2)
+                    rows = [order(n, city="x" if n % 10 == 3 else str(n)) for n in numbers]
+                    writer.write(topic, rows, partition=part)
+                driver.wait_until(partial(has_read, driver, begin + 20), "the rows")
+                driver.wait_until(lambda: len(cluster.executors()) == 2, "two executors")
+                kill_quietly(cluster.executors()[0].pid)
+            driver.send(signal.SIGTERM)
+            assert driver.wait().exit_code == 0
+    assert run.rows("id, n") == [(n, n) for n in range(40) if n % 10 != 3]
+    assert [row[0] for row in run.dirty('"offset"')] == [1, 6, 11, 16]
     run.assert_verified()

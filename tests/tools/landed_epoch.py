@@ -47,7 +47,7 @@ class LandedEpoch:
         config: Any = _Config(self.decoded)
         tables = SqlTables(rule)
         epochs = SqlEpochs(config, rule, engine, storage, log, lambda: None, tables)
-        return epochs.transformed(self.planned, self.results)
+        return epochs.transformed(self.planned, self.results).results
 
     def rows(self, results: Sequence[TaskResult]) -> list[dict[str, Any]]:
         """Written rows."""

@@ -60,6 +60,7 @@ name: {name}
 connections:
   main: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
+{connections}
 source: {{connection: main, topics: [{topic}], start: earliest}}
 format: {{json: {{tombstones: skip}}}}
 transform:
@@ -75,7 +76,7 @@ table:
   meta: {meta}
 {event_time}
 {rest}
-run: {{interval: 0.5s, master: "local[2]"}}
+run: {{interval: 0.5s, master: "local[2]"{run}}}
 """
 
 SQL_COLUMNS = """\
@@ -95,7 +96,9 @@ def write_sql_job(
     known = {
         "columns": SQL_COLUMNS,
         "more": "",
+        "connections": "",
         "hive": "",
+        "run": "",
         "partition_by": '[{name: dt, event_time: "yyyyMMdd"}]',
         "meta": "[partition, offset]",
         "event_time": "event_time: {field: ts}",

@@ -105,7 +105,7 @@ def try_sql(
             writes.close()
         log = stderr_log(stream=sys.stderr, level="error")
         epochs = SqlEpochs(config, rule, sql_engine(), storage, log, lambda: None, SqlTables(rule))
-        answers = tuple(epochs.replayed(plan, landed))
+        answers = tuple(epochs.replayed(plan, landed, ()).results)
         return TriedSql(
             answers, tuple(_rows(storage, plan, answers)), _dirty(storage, plan, answers)
         )

@@ -1,4 +1,4 @@
-"""Parts of a DATA record: the watermark, the log ends it comes from, and late rows."""
+"""Parts of a DATA record: the watermark, the log ends it comes from, late rows, and pins."""
 
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -109,3 +109,16 @@ class LateRows:
 
 
 NO_LATE_ROWS = LateRows()
+
+
+@dataclass(frozen=True, slots=True)
+class TablePin:
+    """Which state of a small table the SQL of an epoch has joined.
+
+    Attributes:
+        name: Its name in the SQL.
+        state: `ledger@end`: uuid of its ledger, and the row place after the last row.
+    """
+
+    name: str
+    state: str

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from sluiceway.ledger.data_parts import TablePin
 from sluiceway.ledger.dirty_sources import DirtySource, LateSource
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
@@ -28,24 +29,6 @@ def _sources(kind: type[DirtySource], ledger: str, record: Record) -> dict[Dirty
     elif isinstance(body, SwapRecord) and kind is DirtySource:
         files = body.dirty_files
     return {kind(ledger, record.seq, each.final.rpartition("/")[2]): each for each in files}
-
-
-def find_lane_files(
-    log: LedgerLog, sources: Iterable[DirtySource]
-) -> dict[DirtySource, FileRecord]:
-    """Find sources in the records of their slots; a source that names no file is left out.
-
-    Raises:
-        LedgerCorruptError: A slot or pack holds something else.
-        StorageUnavailableError: The store failed.
-    """
-    wanted = set(sources)
-    ledgers = {each.ledger for each in wanted}
-    found: dict[DirtySource, FileRecord] = {}
-    for record in records_of(log, wanted):
-        for ledger in ledgers:
-            found |= dirty_sources(ledger, record) | late_sources(ledger, record)
-    return {source: file for source, file in found.items() if source in wanted}
 
 
 def records_of(ledger: LedgerLog, sources: Iterable[DirtySource]) -> Iterator[Record]:
@@ -97,6 +80,30 @@ class CommittedDirty:
     file: FileRecord
     record: Record
     path: str
+
+    @property
+    def pins(self) -> tuple[TablePin, ...]:
+        """States of the tables that the SQL joined when the rows became dirty."""
+        body = self.record.body
+        return body.pins if isinstance(body, EpochRecord) else ()
+
+
+def find_lane_files(
+    log: LedgerLog, sources: Iterable[DirtySource]
+) -> dict[DirtySource, CommittedDirty]:
+    """Find sources in the records of their slots; a source that names no file is left out.
+
+    Raises:
+        LedgerCorruptError: A slot or pack holds something else.
+        StorageUnavailableError: The store failed.
+    """
+    wanted = set(sources)
+    found: dict[DirtySource, CommittedDirty] = {}
+    for record in records_of(log, wanted):
+        for ledger in {each.ledger for each in wanted}:
+            of_record = committed_for_lanes(log.layout, ledger, record)
+            found |= {each.source: each for each in of_record if each.source in wanted}
+    return found
 
 
 def committed_dirty(layout: LedgerLayout, ledger: str, record: Record) -> list[CommittedDirty]:

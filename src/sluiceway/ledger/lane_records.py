@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sluiceway.ledger.data_parts import TablePin
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.types.strict_json import BigInt
 
@@ -135,9 +136,10 @@ class LaneDataRecord:
         timings_ms: Phase -> time that all tasks took for it, ms.
         late_in: Closed prefixes that rows have reached by the late policy.
         late_files: Rows of sealed partitions; all others go to their own (commit rule 14).
+        pins: As in `DataRecord`.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"late_files"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"late_files", "pins"})
 
     lane: str
     epoch: int
@@ -150,6 +152,7 @@ class LaneDataRecord:
     timings_ms: dict[str, int]
     late_in: tuple[str, ...]
     late_files: tuple[FileRecord, ...] = ()
+    pins: tuple[TablePin, ...] = ()
 
     @property
     def closed(self) -> tuple[str, ...]:

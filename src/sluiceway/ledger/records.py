@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.counts_records import CountsRecord
-from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows, WatermarkRecord
+from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows, TablePin, WatermarkRecord
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
@@ -303,10 +303,11 @@ class DataRecord:
         late_rows: All late rows, by what became of them.
         clock_us: Up to when rows were dated by the clock; 0 where no partition is by the clock.
         counted: Prefixes of `closed` that have all rows of their audited counts.
+        pins: States of the tables that the SQL has joined; left out where there are none.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset(
-        {"watermark", "late_files", "late_rows", "clock_us", "counted"}
+        {"watermark", "late_files", "late_rows", "clock_us", "counted", "pins"}
     )
     epoch: int
     ranges: tuple[RangeRecord, ...]
@@ -323,6 +324,7 @@ class DataRecord:
     late_rows: LateRows = NO_LATE_ROWS
     clock_us: BigInt = _NEVER
     counted: tuple[str, ...] = ()
+    pins: tuple[TablePin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +390,10 @@ def needed_format(body: Body) -> int:
             of_table = any(each.newest_slot >= 0 for each in body.partitions)
             return 2 if of_table or body.because is not None else FORMAT
         case DataRecord():
-            return 2 if any(span.corrected for span in body.ranges) else FORMAT
+            corrected = any(span.corrected for span in body.ranges)
+            return 2 if corrected or body.pins else FORMAT
+        case LaneDataRecord():
+            return 2 if body.pins else FORMAT
         case _:
             return FORMAT
 

@@ -76,7 +76,7 @@ def try_rows(
         left = each
         while left.start < left.stop:
             task = lane_plan(plan, 0, [left])
-            paths = [log.layout.final(files[source].final)]
+            paths = [files[source].path]
             with judging(plan, log) as judge:
                 result = run_lane_task(task, log.storage, paths, NoFiles(), judge=judge)
             end = result.splits[0].end

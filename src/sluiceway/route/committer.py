@@ -7,6 +7,7 @@ alone. Nothing here waits for the world except a put whose outcome is not known.
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from sluiceway.route.side_records import (
 )
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.source_view import SourceView
+from sluiceway.schedule.sql_engine import TransformedEpoch
 from sluiceway.schedule.task_failures import failures_of
 from sluiceway.upkeep.housekeeping import keep_log_short
 from sluiceway.worker.answers import check_staged_files
@@ -119,12 +121,12 @@ class EpochCommitter:
             self._log.info("epoch_discarded", epoch=planned.epoch, reason=outdated)
             self._figures.thrown_away(answers)
             return
-        results = self._transformed(planned, results)
+        results, pins = self._transformed(planned, results)
         # PREPARE: every claim of a task is checked.
         schema = planned.route.schema_version
         record = prepare_record(owned.fold, planned.epoch, planned.by_task, results, schema)
         if record is not None:
-            record = with_end_epochs(record, planned.splits, view.bounds)
+            record = with_end_epochs(replace(record, pins=pins), planned.splits, view.bounds)
             record = held.dirty.checked(record, results, str(owned.state.identity))
             check_staged_files(owned.storage, owned.layout, results)
             self._planner.check_again(record, view)
@@ -165,9 +167,11 @@ class EpochCommitter:
             held.background.lanes.read_requests()
         self._judge(planned, answers, view, landed=record is not None)
 
-    def _transformed(self, planned: PlannedEpoch, results: list[TaskResult]) -> list[TaskResult]:
+    def _transformed(self, planned: PlannedEpoch, results: list[TaskResult]) -> TransformedEpoch:
         """Answers whose landed rows the SQL has made staged files; without SQL they are already."""
-        return results if self.sql is None else self.sql.transformed(planned, results)
+        if self.sql is None:
+            return TransformedEpoch(results)
+        return self.sql.transformed(planned, results)
 
     def _outdated(self, planned: PlannedEpoch, results: Sequence[TaskResult]) -> str:
         """Why an epoch was planned from what is not so; empty when it was not."""

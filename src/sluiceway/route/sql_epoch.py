@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sluiceway.errors import SqlFailedError, TaskFailedError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.ledger.data_parts import TablePin
 from sluiceway.observe.log import Log
 from sluiceway.route.route_plan import decoded_columns
 from sluiceway.schedule.planner import PlannedEpoch
@@ -23,6 +24,7 @@ from sluiceway.schedule.sql_engine import (
     SqlDataError,
     SqlEngine,
     SqlJob,
+    TransformedEpoch,
 )
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
@@ -43,7 +45,7 @@ from sluiceway.jobfile.compile.sql_rule import DimensionRule
 from sluiceway.route.clients import REQUEST_TIMEOUT_S
 from sluiceway.schedule.source_view import read_source_view
 from sluiceway.schedule.sql_engine import JoinedTable
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import LogBounds, Split
 from sluiceway.sources.registry import open_client, open_reader, reader_access
 
 MOST_BYTES = 256 << 20
@@ -71,10 +73,14 @@ class SqlTables:
         self._clock = clock
         self._held: dict[str, _Held] = {}
 
-    def read(self) -> tuple[JoinedTable, ...]:
+    def read(self, pins: Sequence[TablePin] = ()) -> tuple[JoinedTable, ...]:
         """The tables for an epoch; each is read again when its rows are older than `refresh`.
 
         Called before each job. All tries of an epoch use the same rows.
+
+        Args:
+            pins: States of tables to read. A table that was created again since, or has let go of
+                all rows of its state, is read as it is now.
 
         Raises:
             JobFileError: A table is too large.
@@ -82,8 +88,11 @@ class SqlTables:
             SourceUnavailableError: A table is not there, or has no row yet.
             SluicewayError: Its catalog or its store does not answer.
         """
-        found = []
+        found, by_name = [], {each.name: each.state for each in pins}
         for each in self._rule.tables:
+            if each.name in by_name:
+                found.append(read_table(each, self._rule, pin=by_name[each.name]))
+                continue
             held, now = self._held.get(each.name), self._clock()
             if held is None or now - held.read_at >= each.refresh_s:
                 before = None if held is None else held.table
@@ -93,13 +102,19 @@ class SqlTables:
         return tuple(found)
 
 
-def read_table(rule: DimensionRule, sql: SqlRule, before: JoinedTable | None = None) -> JoinedTable:
+def read_table(
+    rule: DimensionRule,
+    sql: SqlRule,
+    before: JoinedTable | None = None,
+    pin: str = "",
+) -> JoinedTable:
     """All published rows of a table; see `SqlTables.read`.
 
     Args:
         rule: Which table.
         sql: The SQL that joins it.
         before: Its rows as they were read before; they are kept where nothing was published since.
+        pin: The state to read; empty for the newest one.
     """
     if rule.access is None:
         raise NotInThisVersionError(
@@ -112,19 +127,21 @@ def read_table(rule: DimensionRule, sql: SqlRule, before: JoinedTable | None = N
         view = read_source_view(client, [rule.topic])
         (found,) = view.of((rule.topic,))
         bounds = view.bounds[found.partition]
-        pin = f"{found.identity.cluster_id}@{bounds.end_offset}"
+        ledger = found.identity.topic_id
+        end = _pinned_end(pin, ledger, bounds)
+        pin = f"{ledger}@{end}"
         if before is not None and before.pin == pin:
             return before
         access = reader_access(rule.access, client)
     finally:
         client.close()
-    if bounds.end_offset == bounds.start_offset:
+    if end == bounds.start_offset:
         raise SourceUnavailableError(
             f"the table {rule.table} has no row yet; it is read again",
             where=f"transform.tables.{rule.name}",
             hint="run the job that fills it",
         )
-    split = Split(found.partition, bounds.start_offset, bounds.end_offset)
+    split = Split(found.partition, bounds.start_offset, end)
     reader = open_reader(access, [split], owner=f"sql-{rule.name}")
     batches: list[pa.RecordBatch] = []
     size_bytes = 0
@@ -139,6 +156,14 @@ def read_table(rule: DimensionRule, sql: SqlRule, before: JoinedTable | None = N
         reader.close(reusable=False)
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     return JoinedTable(rule.name, pin, pa.concat_tables(tables, promote_options="default"))
+
+
+def _pinned_end(pin: str, ledger: str, bounds: LogBounds) -> int:
+    """Where the rows of a state end: of the pinned one if it is still there, else the newest."""
+    of, _, end = pin.partition("@")
+    if of == ledger and bounds.start_offset < int(end) <= bounds.end_offset:
+        return int(end)
+    return bounds.end_offset
 
 
 def _columns(batches: list[Any]) -> Iterator[pa.RecordBatch]:
@@ -185,7 +210,7 @@ class SqlEpochs:
     check: Callable[[], None]
     tables: SqlTables
 
-    def transformed(self, planned: PlannedEpoch, results: Sequence[TaskResult]) -> list[TaskResult]:
+    def transformed(self, planned: PlannedEpoch, results: Sequence[TaskResult]) -> TransformedEpoch:
         """The answers of an epoch with what the SQL has made of its landed rows.
 
         Called before PREPARE, once an epoch.
@@ -204,22 +229,30 @@ class SqlEpochs:
         """
         return self._run(results, partial(_task, planned, results))
 
-    def replayed(self, plan: TaskPlan, result: TaskResult) -> list[TaskResult]:
-        """As `transformed`, for the one task of a replay's epoch."""
+    def replayed(
+        self, plan: TaskPlan, result: TaskResult, pins: Sequence[TablePin]
+    ) -> TransformedEpoch:
+        """As `transformed`, for the one task of a replay's epoch; tables as they were pinned."""
         landed = tuple(
             (plan.task, plan.route.layout.attempt(file.staged)) for file in result.landed
         )
         job = SqlTask(replace(plan, task=plan.task + 1), {plan.task: 0}, landed)
-        return self._run([result], lambda: job)
+        return self._run([result], lambda: job, pins)
 
-    def _run(self, results: Sequence[TaskResult], task: Callable[[], SqlTask]) -> list[TaskResult]:
+    def _run(
+        self,
+        results: Sequence[TaskResult],
+        task: Callable[[], SqlTask],
+        pins: Sequence[TablePin] = (),
+    ) -> TransformedEpoch:
         landed = _Landed.of(results)
         if not landed.rows:
-            return list(results)
-        tables = self.tables.read()
+            return TransformedEpoch(list(results))
+        tables = self.tables.read(pins)
         job = SqlJob(self.rule, decoded_columns(self.config), task(), tables=tables)
         answers = self._answers(job, landed)
-        return [*results, *counted(answers, landed.rows)]
+        found = [*results, *counted(answers, landed.rows)]
+        return TransformedEpoch(found, tuple(TablePin(each.name, each.pin) for each in tables))
 
     def _answers(self, job: SqlJob, landed: "_Landed") -> list[TaskResult]:
         try:

@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.ledger.data_parts import TablePin
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import TaskResult
 
@@ -21,7 +22,7 @@ class JoinedTable:
 
     Attributes:
         name: Its name in the SQL.
-        pin: Which state of the table these rows are: ledger and row place.
+        pin: Which state of the table these rows are, as in `TablePin`.
         rows: All of its rows.
     """
 
@@ -64,6 +65,18 @@ class SqlAnswer:
 
     results: tuple[TaskResult, ...]
     rows: int
+
+
+class TransformedEpoch(NamedTuple):
+    """An epoch after its SQL.
+
+    Attributes:
+        results: Answers of its tasks, and of those of the SQL.
+        pins: States of the tables that the SQL has joined.
+    """
+
+    results: list[TaskResult]
+    pins: tuple[TablePin, ...] = ()
 
 
 class SqlDataError(Exception):

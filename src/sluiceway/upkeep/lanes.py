@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 
 from sluiceway.errors import (
     FileLostError,
@@ -26,10 +26,10 @@ from sluiceway.errors import (
     TaskFailedError,
     UnknownOutcome,
 )
-from sluiceway.ledger.dirty_files import find_lane_files
+from sluiceway.ledger.data_parts import TablePin
+from sluiceway.ledger.dirty_files import CommittedDirty, find_lane_files
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.driver_term import OwnedLedger
-from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_lanes import check_opening, source_kind
 from sluiceway.ledger.lane_records import (
@@ -47,6 +47,7 @@ from sluiceway.ledger.records import NO_ROWS, FilesRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
+from sluiceway.schedule.sql_engine import TransformedEpoch
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.change_judging import judging
@@ -91,7 +92,8 @@ class LaneHooks:
         publish: Gives a committed record's files their final names; whether all have them now.
         applied: Called with the first slot whose partitions the catalog has to get.
         held_up: Whether nothing more may be committed now.
-        transformed: Runs the SQL after a task; returns its answer and those of the SQL.
+        transformed: Runs the SQL after a task, over tables as they were pinned when the rows became
+            dirty.
     """
 
     observe: Observer
@@ -99,7 +101,9 @@ class LaneHooks:
     publish: Callable[[FilesRecord], bool]
     applied: Callable[[int], None]
     held_up: Callable[[], bool] = lambda: False
-    transformed: Callable[[TaskPlan, TaskResult], list[TaskResult]] = lambda _, result: [result]
+    transformed: Callable[[TaskPlan, TaskResult, tuple[TablePin, ...]], TransformedEpoch] = (
+        lambda _plan, result, _pins: TransformedEpoch([result])
+    )
 
 
 class Lanes:
@@ -286,9 +290,9 @@ class Lanes:
             # An old record that no epoch and no start reads: it does not halt the route.
             return f"its rows cannot be looked up: {error.message}"
         for each, source in zip(request.ranges, sources, strict=True):
-            file = found.get(source)
-            if file is None:
+            if source not in found:
                 return f"no record has committed {each.source}"
+            file = found[source].file
             if each.stop > file.rows:
                 return f"{each.source} has {file.rows} rows, asked for are rows up to {each.stop}"
             if request.kind == LATE and each.stop < file.rows:
@@ -317,19 +321,24 @@ class Lanes:
             return _purged(lane, epoch, ranges, route.schema_version)
         sources = _sources(lane.kind, ranges)
         found = find_lane_files(self._owned.log, sources)
-        files = [found[source] for source in sources]
-        plan = lane_plan(route, epoch, ranges)
+        pins = found[sources[0]].pins
+        # An epoch's SQL joins tables in one state.
+        files = list(takewhile(lambda each: each.pins == pins, map(found.__getitem__, sources)))
+        plan = lane_plan(route, epoch, ranges[: len(files)])
         result = self._replay(lane.kind, route, plan, files)
-        results = [result] if lane.kind == LATE else self._hooks.transformed(plan, result)
+        done = TransformedEpoch([result])
+        if lane.kind != LATE:
+            done = self._hooks.transformed(plan, result, pins)
         self._judged_at = owned_slot if route.key is not None else None
-        check_staged_files(self._owned.storage, self._owned.layout, results)
+        check_staged_files(self._owned.storage, self._owned.layout, done.results)
         self._hooks.observe(Step.PREPARED)
-        return self._record(lane, results, route.schema_version)
+        record = self._record(lane, done.results, route.schema_version)
+        return replace(record, pins=done.pins)
 
     def _replay(
-        self, kind: str, route: RoutePlan, plan: TaskPlan, files: Sequence[FileRecord]
+        self, kind: str, route: RoutePlan, plan: TaskPlan, files: Sequence[CommittedDirty]
     ) -> TaskResult:
-        paths = [self._owned.layout.final(file.final) for file in files]
+        paths = [each.path for each in files]
         # Who judges changes of keyed rows reads the driver's own log; what is copied as it is
         # needs no executor.
         tasks = self._tasks if route.key is None and kind != LATE else None
@@ -342,7 +351,7 @@ class Lanes:
             return result
         try:
             if kind == LATE:
-                return copy_late_files(plan, self._owned.storage, files)
+                return copy_late_files(plan, self._owned.storage, [each.file for each in files])
             with judging(route, self._owned.log) as judge:
                 return run_lane_task(plan, self._owned.storage, paths, judge=judge)
         except SluicewayError:

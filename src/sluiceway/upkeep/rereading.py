@@ -217,6 +217,13 @@ class Rereading:
         return self._run(plan)
 
     def _run(self, plan: BackfillPlan) -> BackfillFiles:
+        if plan.route.sql is not None:
+            # Its tasks land rows; a prefix would be replaced by nothing.
+            raise NotInThisVersionError(
+                "rows of a route with SQL are not read again in this version",
+                where=plan.prefix,
+                hint="leave them: `on_correction: ignore` where a table is the source",
+            )
         cluster = self._cluster
         runner: WorkRunner = ProcessWork("reads rows again")
         if cluster is not None and cluster.is_usable():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.driver.spark.spark_errors import cause_of
+from sluiceway.driver.spark.spark_errors import cause_of, unreadable_store
 
 JAVA = """An error occurred while calling o87.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 4 times
@@ -30,3 +30,20 @@ def test_cause_ends_with_the_words_of_the_failure(text: str, told: str) -> None:
     cause = cause_of(RuntimeError(text))
     assert cause.endswith(told)
     assert ".java:" not in cause
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'No FileSystem for scheme "oss"',
+        "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+    ],
+)
+def test_spark_without_the_classes_of_a_store_is_no_failed_job(words: str) -> None:
+    found = unreadable_store(
+        RuntimeError(f"o61.parquet\n: java.lang.X: {words}\n\tat a.B.c(D.java:1)")
+    )
+    assert found is not None
+    assert found.message.endswith(words)
+    assert "spark.jars" in found.hint
+    assert unreadable_store(RuntimeError(JAVA)) is None

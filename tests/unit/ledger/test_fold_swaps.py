@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
+from sluiceway.ledger.data_parts import TablePin
 from sluiceway.ledger.dirty_files import dirty_sources, late_sources
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.garbage import Decided
+from sluiceway.ledger.lane_records import NO_LANE_ROWS, LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import SwapCounts, SwapInput, SwapRecord
 from sluiceway.ledger.records import (
@@ -26,7 +28,7 @@ from sluiceway.ledger.records import (
 from sluiceway.ledger.row_places import RowBook
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.storage.local import LocalStorage
-from sluiceway.types.strict_json import BigInt
+from sluiceway.types.strict_json import BigInt, decode, encode
 from sluiceway.upkeep.partition_bodies import (
     SwapParts,
     expire_body,
@@ -362,4 +364,18 @@ def test_corrected_rows_are_gaps_and_need_the_newer_format() -> None:
             put(fold, wrong)
     assert needed_format(body) == FORMAT
     put(fold, replace(body, ranges=(replace(read, corrected=BigInt(2)),)))
+    assert fold.format == 2
+
+
+def test_pins_of_joined_tables_need_the_newer_format_and_are_left_out_without() -> None:
+    fold = fold_of(fence(), sources(0))
+    body = data(fold.term, 0, span(0, 0, 4))
+    pins = (TablePin("users", f"{'f' * 32}@{2**60}"),)
+    lane = LaneDataRecord("l", 0, (), (), (), NO_LANE_ROWS, "s", {}, {}, ())
+    for plain in (body, lane):
+        assert (needed_format(plain), b'"pins"' in encode(plain)) == (FORMAT, False)
+        pinned = replace(plain, pins=pins)
+        assert needed_format(pinned) == 2
+        assert decode(encode(pinned), type(plain)) == pinned
+    put(fold, replace(body, pins=pins))
     assert fold.format == 2

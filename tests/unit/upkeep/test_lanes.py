@@ -22,15 +22,18 @@ from sluiceway.errors import (
     TaskFailedError,
 )
 from sluiceway.formats.registry import FormatChoice
+from sluiceway.ledger.data_parts import TablePin
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
+from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneDataRecord, LaneRange
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import NO_ROWS, DataRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.steps import Step
 from sluiceway.operate.replay import follow
+from sluiceway.schedule.sql_engine import TransformedEpoch
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.types.strict_json import BigInt
@@ -82,11 +85,14 @@ class _Owned:
         return self.writer.fold
 
     def request(self, kind: str, start: int, stop: int) -> LaneRequest:
-        name = self.dirty.dirty_files[0].final.rpartition("/")[2]
-        part = LaneRange(str(DirtySource(LEDGER, 2, name)), BigInt(start), BigInt(stop))
+        part = LaneRange(str(_source(self.dirty, 2)), BigInt(start), BigInt(stop))
         made = LaneRequest(1, LEDGER, kind, "me@host", "", (part,))
         put_request(self.storage, self.layout, made)
         return made
+
+
+def _source(body: DataRecord, seq: int) -> DirtySource:
+    return DirtySource(LEDGER, seq, body.dirty_files[0].final.rpartition("/")[2])
 
 
 def _no_wait(attempts: int, error: StorageUnavailableError) -> None:
@@ -331,6 +337,59 @@ def test_request_that_cannot_be_taken_away_holds_up_neither_its_lane_nor_others(
     lanes.turn()
     assert lanes.trouble is None
     assert list(Path(owned.layout.requests).iterdir()) == []
+
+
+def test_sql_of_a_replay_joins_tables_as_they_were_pinned_and_one_state_an_epoch(
+    tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned, asked, read = _Owned(tmp_path), list[Any](), list[int]()
+    parts = [LaneRange(str(_source(owned.dirty, 2)), BigInt(0), BigInt(10))]
+    pins = [(TablePin("users", f"u@{end}"),) for end in (5, 5, 9)]
+    for number, each in enumerate(pins):
+        begin = 20 + 20 * number
+        body = replace(data(1, 1 + number, span(0, begin, begin + 20), dirty=10), pins=each)
+        seq = owned.writer.commit(body).seq
+        parts.append(LaneRange(str(_source(body, seq)), BigInt(0), BigInt(10)))
+    owned.writer.set_published()
+    put_request(
+        owned.storage, owned.layout, LaneRequest(1, LEDGER, REPLAY, "me@host", "", tuple(parts))
+    )
+
+    def filtered(_: Lanes, _kind: str, _route: object, plan: Any, files: list[Any]) -> Any:
+        read.append(len(files))
+        rows = BigInt(10 * len(files))
+        topics = [each.partition.topic for each in plan.splits]
+        splits = [SimpleNamespace(topic=t, start=BigInt(0), end=BigInt(10)) for t in topics]
+        return SimpleNamespace(
+            counts=replace(NO_ROWS, read=rows, filtered=rows),
+            dirty_reasons={},
+            notes={},
+            moved=lambda: True,
+            splits=splits,
+            epoch=plan.epoch,
+            files=(),
+            dirty_files=(),
+            late_files=(),
+            attempt="",
+            timings_ms={},
+        )
+
+    def transformed(_: Any, result: Any, of: tuple[TablePin, ...]) -> TransformedEpoch:
+        asked.append(of)
+        return TransformedEpoch([result], of)
+
+    monkeypatch.setattr(Lanes, "_replay", filtered)
+    nothing = cast("Any", lambda _: None)
+    hooks = LaneHooks(nothing, count(9).__next__, lambda _: True, nothing, transformed=transformed)
+    lanes = _lanes(owned, hooks=hooks)
+    for _ in range(4):
+        clock.now_s += 100
+        lanes.turn()
+        assert lanes.trouble is None
+    assert (asked, read) == ([(), pins[0], pins[2]], [1, 2, 1])
+    committed = [each for each, _ in owned.log.records(0) if isinstance(each.body, LaneDataRecord)]
+    assert [cast("Any", each.body).pins for each in committed] == asked
+    assert [each.format for each in committed] == [2, 2, 2]
 
 
 def test_rows_of_a_record_that_is_damaged_are_refused_and_the_route_goes_on(

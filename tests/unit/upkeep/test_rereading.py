@@ -18,7 +18,7 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 from sluiceway.sources.registry import SourceAccess
-from sluiceway.types.schema import Schema
+from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange
 from sluiceway.upkeep.rereading import ReadSoFar, Rereading, refuse_lost
@@ -135,6 +135,12 @@ def test_inputs_are_those_of_the_committed_ends_unless_dirty_rows_are_open(tmp_p
     assert again.inputs(route.log, read, EIGHT) == SwapInput("u" * 32, EIGHT, 0, 104)
     with pytest.raises(RequestRefusedError, match="3 dirty rows are open"):
         again.inputs(route.log, replace(read, dirty_rows=3), EIGHT)
+
+
+def test_route_with_sql_replaces_no_prefix_by_rows_that_only_landed() -> None:
+    again = reading(Broker(), sql=Schema((Field("id", IntegerType(64)),)))
+    with pytest.raises(NotInThisVersionError, match="route with SQL"):
+        again.read(PrefixHistory({("orders", 0): [QueueRange("t1", "c1", 5, 9)]}), EIGHT, "")
 
 
 def test_late_rows_aside_are_brought_in_first(

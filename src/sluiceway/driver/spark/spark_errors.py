@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterable
 
+from sluiceway.errors import UnhealthyEnvironmentError
+
 _STACK = re.compile(r"\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Driver stacktrace:)")
 _LOGGED = re.compile(r"[\d:.]+ ([A-Z]+) [^:]+: (.+)")
 # The launcher's first lines, with options that may hold anything.
 _PREAMBLE = re.compile(r"WARNING: |(NOTE: )?Picked up \w+: ")
 _THROWN = re.compile(r".*(Error|Exception)\b")
+_NO_STORE = re.compile(r'No FileSystem for scheme "\w+"|Class [\w.$]+FileSystem not found')
 _MOST_LINES = 4
 _LAST_LINES = 3
 _MOST_CHARACTERS = 500
@@ -22,6 +25,17 @@ def cause_of(error: BaseException) -> str:
     """The last line of the error without the JVM's stack, which comes last and says least."""
     said = " | ".join(without_stack(str(error))[-_LAST_LINES:])
     return said[:_MOST_CHARACTERS] or type(error).__name__
+
+
+def unreadable_store(error: BaseException) -> UnhealthyEnvironmentError | None:
+    """The problem of a Spark that has no classes for a store; None for another failure."""
+    found = _NO_STORE.search(str(error))
+    if found is None:
+        return None
+    return UnhealthyEnvironmentError(
+        f"Spark cannot read the table's store, where rows wait for the SQL: {found[0]}",
+        hint="give it the store's classes: run.spark_conf: spark.jars, spark.hadoop.fs...",
+    )
 
 
 def why_not_started(error: str, log: str) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql import types as spark
 
 from sluiceway import __version__
 from sluiceway.driver.hdfs_tokens import HdfsTokens
+from sluiceway.driver.spark.spark_errors import unreadable_store
 from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
 from sluiceway.driver.spark.sql_frames import job_failure, map_batches, refused_sql, sql_columns
 from sluiceway.driver.spark.sql_functions import register_functions
@@ -115,7 +116,7 @@ class SparkSql(SqlEngine):
         except NoGuardError as error:
             raise NotGuardedError(str(error)) from error
         except (Py4JJavaError, PySparkException) as error:
-            raise job_failure(error, job.rule) from error
+            raise unreadable_store(error) or job_failure(error, job.rule) from error
         except (Py4JNetworkError, Py4JError, OSError) as error:
             raise _lost(error) from error
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
+from pyspark.sql.types import DataType
 
 from sluiceway.driver.spark.sql_types import spark_type
 from sluiceway.errors import JobFileError
@@ -21,26 +22,37 @@ def register_functions(session: SparkSession, rule: SqlRule) -> None:
     A function is sent by the name of its module, so executors import it.
 
     Raises:
-        JobFileError: One cannot be found, or pandas is missing.
+        JobFileError: One cannot be found, or Spark cannot call it.
     """
     for each in rule.functions:
         function = _find(rule, each)
         returns = spark_type(parse_hive_type(each.returns))
         if each.vectorised:
-            # Pandas is imported only for those who use it.
-            session.udf.register(each.name, functions.pandas_udf(function, returns))
+            session.udf.register(each.name, _of_series(rule, each, function, returns))
         else:
             session.udf.register(each.name, function, returns)
 
 
-def _find(rule: SqlRule, each: FunctionRule) -> Callable[..., Any]:
-    where = f"{rule.places.source or 'transform'}: transform.functions.{each.name}"
-    if each.vectorised and find_spec("pandas") is None:
+def _of_series(
+    rule: SqlRule, each: FunctionRule, function: Callable[..., Any], returns: DataType
+) -> Any:
+    """A function that is called with pandas series; pandas is imported only for those."""
+    try:
+        return functions.pandas_udf(function, returns)
+    except (ImportError, PySparkException) as error:
         raise JobFileError(
-            f"the function {each.name} is called with pandas series, and pandas is not installed",
-            where=where,
-            hint=f"install pandas and pyarrow, or write `python:`; {_SENT_ALONG}",
-        )
+            f"the function {each.name} cannot be called with pandas series: {error}",
+            where=_where(rule, each),
+            hint=f"correct it (for example, install pandas), or write `python:`; {_SENT_ALONG}",
+        ) from error
+
+
+def _where(rule: SqlRule, each: FunctionRule) -> str:
+    return f"{rule.places.source or 'transform'}: transform.functions.{each.name}"
+
+
+def _find(rule: SqlRule, each: FunctionRule) -> Callable[..., Any]:
+    where = _where(rule, each)
     module, _, name = each.place.partition(":")
     try:
         function = getattr(import_module(module), name)

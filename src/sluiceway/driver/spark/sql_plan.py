@@ -5,6 +5,7 @@ on. After a data error a second form is used: what may fail is tried, and rows t
 The trees are Spark's own classes, through py4j.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,8 @@ _CLOCKS_AND_USERS = {
 _INPUT_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"})
 _INPUT_RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
 _LISTS = frozenset({"Explode", "PosExplode", "Inline"})
+# Only their first part is computed in every row.
+_BRANCHES = frozenset({"If", "CaseWhen", "Coalesce", "NaNvl"})
 
 
 class RefusedSqlError(Exception):
@@ -70,10 +73,17 @@ class MayFail:
 
 @dataclass(slots=True)
 class _Guarded:
-    """A plan whose rows say which expression has failed; `failed` is None where none may yet."""
+    """A plan whose rows say which expression has failed.
+
+    Attributes:
+        failed: Column with the number of the expression; None where none may have failed yet.
+        deferred: Id of a column -> its expression over the plan's columns. Spark computes a column
+            where it is first used: in rows that a join or filter drops before, it cannot fail.
+    """
 
     plan: Any
     failed: Any = None
+    deferred: dict[int, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -258,7 +268,7 @@ class SqlPlans:
         """
         self.may_fail = []
         plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
-        found = self._guard(plan)
+        found = self._computed(self._guard(plan), _all(plan.output()))
         failed = self._literal(0) if found.failed is None else found.failed
         return self._project([*_all(plan.output()), self._alias(failed, FAILED)], found.plan)
 
@@ -277,65 +287,101 @@ class SqlPlans:
         return guard(plan)
 
     def _guard_project(self, plan: Any) -> _Guarded:
-        below = self._guard(plan.child())
-        items = _all(plan.projectList())
-        tried, mapped = [], {}
-        for place, item in enumerate(items):
-            if not _is_plain(item):
-                tried.append(self._tried(item.child()))
-                value = self._part(tried[-1].toAttribute(), 0)
-                mapped[place] = self._alias(value, item.name(), item.exprId())
-        outs = [mapped.get(place, item) for place, item in enumerate(items)]
-        return self._with_failed(below, tried, outs)
+        below, items = self._guard(plan.child()), _all(plan.projectList())
+        uses = Counter(_id(each) for item in items for each in _nodes(item) if _is_column(each))
+        # What several items use is computed here.
+        below = self._computed(below, [a for a in _all(plan.child().output()) if uses[_id(a)] > 1])
+        shared = [self._tried(self._inlined(each, below)) for each in _repeated(items)]
+        deferred = {}
+        for item in items:
+            value = item if _is_column(item) else item.child()
+            if not _is_column(item) or _id(item) in below.deferred:
+                deferred[_id(item)] = self._inlined(value, below)
+        if shared:
+            below = self._with_failed(below, shared, _all(below.plan.output()))
+        return _Guarded(below.plan, below.failed, deferred)
 
     def _guard_filter(self, plan: Any) -> _Guarded:
         below = self._guard(plan.child())
-        named = self._catalyst.expressions
-        tried = self._tried(plan.condition())
+        tried = self._tried(self._inlined(plan.condition(), below))
         marked = self._with_failed(below, [tried], [*_all(below.plan.output()), tried])
-        kept = named.Or(self._is_failed(marked.failed), self._part(tried.toAttribute(), 0))
-        return _Guarded(self._catalyst.plans.logical.Filter(kept, marked.plan), marked.failed)
+        return self._kept(marked, self._part(tried.toAttribute(), 0))
+
+    def _kept(self, found: _Guarded, condition: Any, plan: Any = None) -> _Guarded:
+        """Rows with a condition, and failed rows; `plan` is one over that of `found`."""
+        kept = self._catalyst.expressions.Or(self._is_failed(found.failed), condition)
+        plan = self._catalyst.plans.logical.Filter(kept, plan or found.plan)
+        return _Guarded(plan, found.failed, found.deferred)
 
     def _guard_generate(self, plan: Any) -> _Guarded:
-        below = self._guard(plan.child())
         generator = plan.generator()
         if _kind(generator) not in _LISTS:
             raise NoGuardError(_kind(generator))
+        below = self._computed(self._guard(plan.child()), _all(plan.requiredChildOutput()))
         named = self._catalyst.expressions
-        tried = self._tried(_all(generator.children())[0])
+        tried = self._tried(self._inlined(_all(generator.children())[0], below))
         values = self._alias(self._part(tried.toAttribute(), 0), f"{HIDDEN}list")
-        marked = self._with_failed(below, [tried], [*_all(below.plan.output()), values])
-        found = marked.plan
+        found = self._with_failed(below, [tried], [*_all(below.plan.output()), values])
         if not plan.outer():
             size = named.Size(values.toAttribute(), False)  # noqa: FBT003
-            some = named.GreaterThan(size, self._literal(0))
-            kept = named.Or(self._is_failed(marked.failed), some)
-            found = self._catalyst.plans.logical.Filter(kept, found)
+            found = self._kept(found, named.GreaterThan(size, self._literal(0)))
         again = generator.withNewChildren(self._seq([values.toAttribute()]))
-        return _Guarded(self._generate(plan, again, found, outer=True), marked.failed)
+        rows = self._generate(plan, again, found.plan, outer=True)
+        return _Guarded(rows, found.failed, found.deferred)
 
     def _guard_join(self, plan: Any) -> _Guarded:
         children = _all(plan.children())
         index = self._preserved(plan)
-        below = self._guard(children[index])
         condition = plan.condition()
         if condition.isDefined() and not all(map(_is_comparison, _nodes(condition.get()))):
             raise NoGuardError("the condition of a join")
+        used = filter(_is_column, _nodes(condition.get()) if condition.isDefined() else ())
+        below = self._computed(self._guard(children[index]), list(used))
         kind = str(plan.joinType().toString())
         children[index] = below.plan
         if below.failed is None or kind.endswith("Outer"):
-            return _Guarded(plan.withNewChildren(self._seq(children)), below.failed)
-        if kind not in ("Inner", "Cross"):
-            raise NoGuardError(kind)
+            rows = plan.withNewChildren(self._seq(children))
+            return _Guarded(rows, below.failed, below.deferred)
         # A failed row has to stay, whatever it meets.
+        plans, named = self._catalyst.plans, self._catalyst.expressions
         matched = self._alias(self._literal(True), f"{HIDDEN}matched")  # noqa: FBT003
-        other = children[1 - index]
-        children[1 - index] = self._project([*_all(other.output()), matched], other)
-        outer = _object(self._catalyst.plans, f"{'Right' if index else 'Left'}Outer")
-        join = self._catalyst.plans.logical.Join(*children, outer, condition, plan.hint())
-        named = self._catalyst.expressions
-        kept = named.Or(self._is_failed(below.failed), named.IsNotNull(matched.toAttribute()))
-        return _Guarded(self._catalyst.plans.logical.Filter(kept, join), below.failed)
+        column = matched.toAttribute()
+        if kind in ("LeftSemi", "LeftAnti"):
+            outer = plans.ExistenceJoin(column)
+            met = named.Not(column) if kind == "LeftAnti" else column
+        else:
+            other = children[1 - index]
+            children[1 - index] = self._project([*_all(other.output()), matched], other)
+            outer = _object(plans, f"{'Right' if index else 'Left'}Outer")
+            met = named.IsNotNull(column)
+        join = plans.logical.Join(*children, outer, condition, plan.hint())
+        return self._kept(below, met, join)
+
+    def _inlined(self, expression: Any, below: _Guarded) -> Any:
+        """An expression over the plan's own columns."""
+        if _is_column(expression):
+            return below.deferred.get(_id(expression), expression)
+        children = _all(expression.children())
+        found = [self._inlined(child, below) for child in children]
+        if all(one is other for one, other in zip(found, children, strict=True)):
+            return expression
+        return expression.withNewChildren(self._seq(found))
+
+    def _computed(self, below: _Guarded, wanted: Sequence[Any]) -> _Guarded:
+        """The same rows with columns that were deferred; where one fails, its row is marked."""
+        deferred, tried, columns = dict(below.deferred), [], []
+        for each in wanted:
+            value = deferred.pop(_id(each), None)
+            if value is None:
+                continue
+            if each.name() != CARRIED and _kind(value) not in ("AttributeReference", "Literal"):
+                tried.append(self._tried(value))
+                value = self._part(tried[-1].toAttribute(), 0)
+            columns.append(self._alias(value, each.name(), each.exprId()))
+        if not columns:
+            return below
+        found = self._with_failed(below, tried, [*_all(below.plan.output()), *columns])
+        return _Guarded(found.plan, found.failed, deferred)
 
     def _tried(self, expression: Any) -> Any:
         """An expression that is null where another one fails, else a struct of its value."""
@@ -349,9 +395,7 @@ class SqlPlans:
         named = self._catalyst.expressions
         items = list(outs)
         if not tried:
-            if below.failed is not None:
-                items.append(below.failed)
-            return _Guarded(self._project(items, below.plan), below.failed)
+            return _Guarded(self._project(items, below.plan), below.failed, below.deferred)
         inner = self._project([*_all(below.plan.output()), *tried], below.plan)
         failed = self._literal(0)
         for each in reversed(tried):
@@ -364,7 +408,8 @@ class SqlPlans:
         items = [each.toAttribute() if each in tried else each for each in items]
         skipped = None if below.failed is None else below.failed.exprId()
         items = [each for each in items if skipped is None or not each.exprId().equals(skipped)]
-        return _Guarded(self._project([*items, marked], inner), marked.toAttribute())
+        plan = self._project([*items, marked], inner)
+        return _Guarded(plan, marked.toAttribute(), below.deferred)
 
     def _is_failed(self, failed: Any) -> Any:
         named = self._catalyst.expressions
@@ -403,11 +448,36 @@ def _reads_input(plan: Any) -> bool:
     return any(_kind(node) == "CollectMetrics" for node in _nodes(plan))
 
 
-def _is_plain(item: Any) -> bool:
-    """Whether an item of a projection cannot fail."""
-    if _kind(item) == "AttributeReference" or item.name() == CARRIED:
-        return True
-    return _kind(item) == "Alias" and _kind(item.child()) in ("AttributeReference", "Literal")
+def _id(column: Any) -> int:
+    """Id of a column, or of what an alias makes."""
+    return int(column.exprId().id())
+
+
+def _is_column(expression: Any) -> bool:
+    return _kind(expression) == "AttributeReference"
+
+
+def _repeated(items: Sequence[Any]) -> list[Any]:
+    """Expressions that a projection has twice: Spark computes them once, before all others."""
+    seen, found = Counter[str](), []
+    for each in (part for item in items for part in _always(item)):
+        if each.children().nonEmpty() and _kind(each) != "Alias":
+            text = str(each.canonicalized())
+            seen[text] += 1
+            if seen[text] == 2:  # noqa: PLR2004
+                found.append(each)
+    return found
+
+
+def _always(tree: Any) -> Iterator[Any]:
+    """The parts of an expression that are computed in every row."""
+    kind = _kind(tree)
+    if kind == "LambdaFunction" or (kind == "Alias" and tree.name() == CARRIED):
+        return
+    yield tree
+    children = _all(tree.children())
+    for child in children[:1] if kind in _BRANCHES else children:
+        yield from _always(child)
 
 
 def _is_comparison(expression: Any) -> bool:
