@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.schedule.sql_engine import JoinedTable
 from sluiceway.schedule.unit_sql import UnitQuery, UnitResult
 from sluiceway.sinks.table_options import ReadableTable
 from sluiceway.types.hive_types import parse_hive_type
@@ -29,13 +30,16 @@ class DuckUnits:
         self.before: Callable[[tuple[str | None, ...]], None] = lambda _: None
         self.read: Callable[[int], int] = lambda rows: rows
 
-    def columns(self, sql: SqlRule, table: ReadableTable) -> Schema:
+    def columns(
+        self, sql: SqlRule, table: ReadableTable, tables: tuple[JoinedTable, ...] = ()
+    ) -> Schema:
         """See `UnitSql.columns`."""
         with duckdb.connect() as base:
             kinds = ", ".join(
                 f'"{name}" {kind}' for name, kind in (*table.columns, *table.partition_columns)
             ).replace("string", "varchar")
             base.execute(f"CREATE TABLE input ({kinds})")
+            _join(base, tables)
             found = base.sql(sql.sql).to_arrow_table()
         return Schema(
             tuple(
@@ -69,7 +73,13 @@ class DuckUnits:
             else:
                 kinds = ", ".join(f'"{n}" {k}' for n, k in query.table.columns)
                 base.execute(f"CREATE TABLE input ({kinds})".replace("string", "varchar"))
+            _join(base, query.tables)
             found = base.sql(query.sql.sql).to_arrow_table()
         wanted = [field.name for field in query.output.route.schema.fields]
         batches = pa.table({name: found[name] for name in wanted}).to_batches()
         return UnitResult(self.read(rows), write_unit(query.output, batches))
+
+
+def _join(base: duckdb.DuckDBPyConnection, tables: tuple[JoinedTable, ...]) -> None:
+    for each in tables:
+        base.register(each.name, each.rows)

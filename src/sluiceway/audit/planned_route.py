@@ -12,7 +12,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import registry_columns
-from sluiceway.route.sql_columns import sql_columns
+from sluiceway.route.sql_columns import sql_columns, unit_columns
 from sluiceway.schedule.planner import new_partitions
 from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.schedule.start_offsets import resolve_start
@@ -66,6 +66,10 @@ def foresee_route(config: RouteConfig) -> PlannedRoute:
         from sluiceway.audit.sql_preview import sql_engine  # noqa: PLC0415 - loads Arrow
 
         config = sql_columns(config, config.sql, sql_engine())
+    elif config.sql is not None and not config.sql.of_table:
+        from sluiceway.audit.sql_preview import unit_engine  # noqa: PLC0415 - likewise
+
+        config = unit_columns(config, config.sql, unit_engine)
     sink = open_sink(config.catalog, config.table)
     try:
         table = sink.foresee()

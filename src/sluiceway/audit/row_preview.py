@@ -95,6 +95,8 @@ class Preview:
         unread: Fields that no column reads.
         added: Columns that the table would get for such fields, with their types.
         refused: Such fields that would get none, and why.
+        unit: The unit that the SQL ran over; empty for records. Its rows have the unit in place of
+            a source partition, and their number in the result in place of an offset.
     """
 
     counts: RowCounts
@@ -107,6 +109,7 @@ class Preview:
     unread: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    unit: str = ""
 
 
 NOTHING = Preview(NO_ROWS, (), (), (), {}, {})

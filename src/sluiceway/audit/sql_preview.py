@@ -16,6 +16,7 @@ from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.sql_epoch import SqlEpochs, SqlTables
 from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourceBatch, SplitEnd
 from sluiceway.storage.access import NO_STORES
@@ -23,7 +24,7 @@ from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 from sluiceway.worker.answers import TaskTimes, finished_result
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import TaskPlan, TaskResult
+from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
@@ -38,6 +39,13 @@ def sql_engine() -> SqlEngine:
     from sluiceway.driver.spark.local_sql import local_sql  # noqa: PLC0415
 
     return local_sql()
+
+
+def unit_engine() -> UnitSql:
+    """Likewise what runs SQL over units of a table."""
+    from sluiceway.driver.spark.local_sql import local_units  # noqa: PLC0415 - as above
+
+    return local_units()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,8 @@ def try_sql(
         SqlFailedError: The SQL fails at too many values.
         SluicewayError: Spark or the disk has failed.
     """
-    with _scratch(task) as (plan, storage):
+    with scratch(task.route) as (route, storage):
+        plan = replace(task, route=route)
         writes = WriteBehind(TaskMemory(plan.route.memory_bytes))
         pipeline = RowPipeline(plan, storage, writes.lane())
         try:
@@ -112,14 +121,14 @@ def try_sql(
 
 
 @contextmanager
-def _scratch(task: TaskPlan) -> Iterator[tuple[TaskPlan, Storage]]:
-    """The task, as if its table lay in a folder of this machine that is removed at the end."""
+def scratch(route: RoutePlan) -> Iterator[tuple[RoutePlan, Storage]]:
+    """The route, as if its table lay in a folder of this machine that is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="sluiceway-preview-") as folder:
-        layout = LedgerLayout(folder, task.route.layout.route)
-        route = replace(task.route, layout=layout, stores=NO_STORES, files=PARQUET_FILES)
+        layout = LedgerLayout(folder, route.layout.route)
+        route = replace(route, layout=layout, stores=NO_STORES, files=PARQUET_FILES)
         storage, _ = open_storage(folder)
         storage.make_folders(layout.stage)
-        yield replace(task, route=route), storage
+        yield route, storage
 
 
 def _rows(

@@ -9,6 +9,7 @@ from sluiceway.chains.options import FOLLOW, ROOT, UpstreamOptions, missing_yet
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.errors import (
     MetastoreUnavailableError,
+    SluicewayError,
     SourceUnavailableError,
     StorageUnavailableError,
     TableNotFoundError,
@@ -42,6 +43,7 @@ class OneTableClient(SourceClient):
         self._options = options
         self._partition = SourcePartition(options.topic, 0)
         self._next_check_s = 0.0
+        self._was_read = False
         self._lock = threading.Lock()
 
     def list_topics(self) -> tuple[str, ...]:
@@ -54,6 +56,21 @@ class OneTableClient(SourceClient):
         """See `SourceClient.committed`: a table has no groups."""
         del group, partitions
         return {}
+
+    def expect(self, partitions: Mapping[SourcePartition, SourceIdentity]) -> None:
+        """See `SourceClient.expect`."""
+        self._was_read = self._was_read or self._partition in partitions
+
+    def _dropped(self, *, was_read: bool) -> SluicewayError:
+        """The error for a table that its catalog does not have."""
+        if not was_read and not self._was_read:
+            return missing_yet(self._options.topic)
+        return TopicNotFoundError(
+            "the table that this route reads was dropped",
+            where=self._options.topic,
+            hint="rows of the route's own table are safe. Bring the table back from a backup "
+            "together with its ledger, or read another one",
+        )
 
     def _refuse_others(self, topics: Sequence[str]) -> None:
         """Refuse topics that are another table."""
@@ -75,7 +92,6 @@ class TableClient(OneTableClient):
         super().__init__(options)
         self._upstream: UpstreamLedger | None = None
         self._leases: dict[str, ReaderLeaseKeeper] = {}
-        self._was_read = False
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
         """See `SourceClient.discover`: the table is one log.
@@ -155,10 +171,6 @@ class TableClient(OneTableClient):
             except StorageUnavailableError as error:
                 raise unavailable(error) from error
 
-    def expect(self, partitions: Mapping[SourcePartition, SourceIdentity]) -> None:
-        """See `SourceClient.expect`."""
-        self._was_read = self._was_read or self._partition in partitions
-
     def leave(self, group: str) -> None:
         """See `SourceClient.leave`: files wait for its lease no more."""
         with self._lock:
@@ -218,14 +230,7 @@ class TableClient(OneTableClient):
         try:
             root = self._options.found_root()
         except TableNotFoundError as error:
-            if known is None and not self._was_read:
-                raise missing_yet(self._options.topic) from error
-            raise TopicNotFoundError(
-                "the table that this route reads was dropped",
-                where=self._options.topic,
-                hint="rows that were read are safe in the route's own table. Bring the table back "
-                "from a backup together with its ledger, or read another one",
-            ) from error
+            raise self._dropped(was_read=known is not None) from error
         if known is not None and known.is_same():
             return known
         self._options.check_columns()

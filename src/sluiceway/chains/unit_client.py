@@ -8,14 +8,13 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sluiceway.chains.client import CHECK_S, OneTableClient, unavailable
-from sluiceway.chains.options import UpstreamOptions, missing_yet
+from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.unit_tables import open_unit_table
 from sluiceway.chains.units import UnitRule
 from sluiceway.errors import (
     MetastoreUnavailableError,
     StorageUnavailableError,
     TableNotFoundError,
-    TopicNotFoundError,
 )
 from sluiceway.sources.contract import (
     DiscoveredPartition,
@@ -76,12 +75,6 @@ class UnitClient(OneTableClient):
         try:
             return open_unit_table(self._options, self._rule).identity
         except TableNotFoundError as error:
-            if self._identity is None:
-                raise missing_yet(self._options.topic) from error
-            raise TopicNotFoundError(
-                "the table that this route reads was dropped",
-                where=self._options.topic,
-                hint="units that were computed are safe in the route's own table",
-            ) from error
+            raise self._dropped(was_read=self._identity is not None) from error
         except (StorageUnavailableError, MetastoreUnavailableError) as error:
             raise unavailable(error) from error

@@ -8,7 +8,12 @@ from typing import Protocol
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.units import UnitBook, UnitRule, UnitState, UnitWhen, unit_of
 from sluiceway.chains.upstream import UpstreamLedger
-from sluiceway.errors import NotInThisVersionError, SourceUnavailableError, TableMismatchError
+from sluiceway.errors import (
+    NotInThisVersionError,
+    SourceUnavailableError,
+    TableMismatchError,
+    TableNotFoundError,
+)
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
@@ -16,13 +21,11 @@ from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.partition_path import DEFAULT_PARTITION, parse_partition_folder
 from sluiceway.sinks.registry import partition_places, readable_table
 from sluiceway.sinks.table_options import ReadableTable
-from sluiceway.sources.contract import SourceIdentity
+from sluiceway.sources.contract import LEDGER_CLUSTER, LISTED_CLUSTER, SourceIdentity
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 
-LEDGER = "ledger"
-LISTED = "listed"
 SUCCESS_FILE = "_SUCCESS"
 _SLOT_BITS = 53
 _READABLE = (FileFormat.PARQUET, FileFormat.ORC)
@@ -94,6 +97,23 @@ class UnitTable(Protocol):
         """Let go of what is kept for this reader. Safe to repeat."""
 
 
+def readable_unit_table(options: UpstreamOptions) -> ReadableTable:
+    """The table as its catalog has it.
+
+    Raises:
+        TableNotFoundError: It does not exist.
+        MetastoreUnavailableError: Its catalog does not answer.
+    """
+    try:
+        return readable_table(options.table())
+    except TableNotFoundError as error:
+        raise TableNotFoundError(
+            "the table that is read does not exist",
+            where=options.topic,
+            hint="run the job that fills it",
+        ) from error
+
+
 def open_unit_table(options: UpstreamOptions, rule: UnitRule) -> UnitTable:
     """The table as it is now: with a ledger, or without one. Called at each START.
 
@@ -108,7 +128,7 @@ def open_unit_table(options: UpstreamOptions, rule: UnitRule) -> UnitTable:
         TableMismatchError: Its partition columns do not begin with the unit.
         NotInThisVersionError: Spark does not read its files as they are.
     """
-    table = readable_table(options.table())
+    table = readable_unit_table(options)
     if table.file_format not in _READABLE:
         raise NotInThisVersionError(
             "units of a table are read from Parquet and ORC files only",
@@ -151,7 +171,7 @@ class LedgerUnits:
             RowBook(COUNTED_ONLY),
             self._units.apply,
         )
-        self.identity = SourceIdentity(LEDGER, self._upstream.ledger)
+        self.identity = SourceIdentity(LEDGER_CLUSTER, self._upstream.ledger)
         self.table = table
         self._lease: ReaderLeaseKeeper | None = None
         self._where = options.topic
@@ -215,7 +235,7 @@ class ListedUnits:
     def __init__(self, options: UpstreamOptions, rule: UnitRule, table: ReadableTable) -> None:
         self._options = options
         self._rule = rule
-        self.identity = SourceIdentity(LISTED, f"{table.created_at_s}@{table.location}")
+        self.identity = SourceIdentity(LISTED_CLUSTER, f"{table.created_at_s}@{table.location}")
         self.table = table
         self._files: dict[str, list[PartitionFiles]] = {}
         self._states: list[UnitState] = []

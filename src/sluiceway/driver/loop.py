@@ -532,7 +532,7 @@ class JobLoop:
         )
         if fed or route_slot.fed:
             # Also once after the other is through: its last rows count.
-            route_slot.session.planner.aim_again()
+            route_slot.session.planner.aim_again(at_end=not fed)
         route_slot.fed = fed
         return fed
 

@@ -10,6 +10,7 @@ from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
 from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_context import RouteParts
+from sluiceway.route.sql_epoch import SqlTables
 from sluiceway.upkeep import counts_feed
 from sluiceway.upkeep.backfiller import Backfiller
 from sluiceway.upkeep.compactor import Compactor
@@ -97,5 +98,6 @@ def _begin_units(
         sql=parts.unit_sql,
         plan=held.schema.current,
         interval_s=config.interval_s,
+        tables=SqlTables(config.sql).read,
     )
     return Recomputer(held.record_queue, work, log)

@@ -165,10 +165,17 @@ class RoutePlanner:
         self._second_look = LogEndHistory()
         self.aim_again()
 
-    def aim_again(self) -> None:
-        """A bounded run aims at the log ends of its next reading."""
+    def aim_again(self, *, at_end: bool = False) -> None:
+        """A bounded run aims at the log ends of its next reading.
+
+        Args:
+            at_end: Whether the table that is read gets no more rows, so that all its units count.
+        """
         self._targets = RunTargets()
         self.caught_up = False
+        held = self._context.held
+        if at_end and held is not None and held.background.units is not None:
+            held.background.units.look_again()
 
     # SOURCES
 

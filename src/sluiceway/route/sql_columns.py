@@ -1,8 +1,10 @@
 """Columns that a route's SQL returns: put into the route at each START."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sluiceway.chains.options import UpstreamOptions, missing_yet
+from sluiceway.chains.unit_tables import readable_unit_table
 from sluiceway.errors import (
     JobFileError,
     TableNotFoundError,
@@ -16,7 +18,7 @@ from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_plan import decoded_columns
 from sluiceway.route.sql_epoch import SqlTables
 from sluiceway.schedule.sql_engine import SqlEngine
-from sluiceway.sinks.registry import readable_table
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
 
@@ -34,17 +36,41 @@ def with_unit_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConf
     sql, runner = config.sql, parts.unit_sql
     if config.units is None or sql is None or sql.of_table or runner is None:
         return config, parts
-    options = UpstreamOptions.of(dict(config.source.options))
     try:
-        table = readable_table(options.table())
+        completed = unit_columns(config, sql, lambda: runner)
     except TableNotFoundError as error:
-        raise missing_yet(options.topic) from error
-    schema = runner.columns(sql, table)
-    if config.table.schema == schema:
+        if _has_table(parts):
+            # It has its columns. The client says that the table that is read was dropped.
+            return config, parts
+        raise missing_yet(config.topics[0]) from error
+    if completed == config:
         return config, parts
-    completed = replace(config, table=replace(config.table, schema=schema))
     parts.sink.close()
     return completed, replace(parts, sink=open_sink(completed))
+
+
+def unit_columns(config: RouteConfig, rule: SqlRule, runner: Callable[[], UnitSql]) -> RouteConfig:
+    """The route with the columns that its SQL returns for units; see `with_unit_columns`.
+
+    Args:
+        config: The route.
+        rule: Its SQL.
+        runner: Called once the table that is read is found: some start Spark for it.
+
+    Raises:
+        TableNotFoundError: The table that is read does not exist.
+    """
+    options = UpstreamOptions.of(dict(config.source.options))
+    table = readable_unit_table(options)
+    schema = runner().columns(rule, table, SqlTables(rule).read())
+    return replace(config, table=replace(config.table, schema=schema))
+
+
+def _has_table(parts: RouteParts) -> bool:
+    try:
+        return parts.sink.foresee().exists
+    except TableNotFoundError:
+        return False
 
 
 def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:

@@ -22,6 +22,7 @@ from sluiceway.schedule.source_view import undescribed
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import (
     LEDGER_CLUSTER,
+    LISTED_CLUSTER,
     DiscoveredPartition,
     HandOver,
     LogBounds,
@@ -242,15 +243,9 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
         if known is None:
             continue
         now = (found.identity.cluster_id, found.identity.topic_id)
-        if now != (known.cluster_id, known.topic_id) and known.cluster_id == LEDGER_CLUSTER:
-            raise OffsetsLostError(
-                f"the table has another ledger than the one that was read: {now[1]} now, "
-                f"{known.topic_id} before, of which {known.end} rows were read",
-                where=str(found.partition),
-                hint="the table was dropped and made again; rows that were read are safe. Bring "
-                "the old table back together with its folder `_sluiceway`, or fill another table "
-                "from the new one",
-            )
+        is_table = known.cluster_id in (LEDGER_CLUSTER, LISTED_CLUSTER)
+        if now != (known.cluster_id, known.topic_id) and is_table:
+            raise _other_table(found, known)
         if now != (known.cluster_id, known.topic_id):
             raise _lost(
                 fold,
@@ -270,6 +265,19 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
                 },
                 reset="--to earliest --accept-identity",
             )
+
+
+def _other_table(found: DiscoveredPartition, known: SourceState) -> OffsetsLostError:
+    what = "ledger of the table" if known.cluster_id == LEDGER_CLUSTER else "table"
+    rows = f", of which {known.end} rows were read" if known.end else ""
+    return OffsetsLostError(
+        f"the {what} is not the same as before: {found.identity.topic_id} now, "
+        f"{known.topic_id} before{rows}",
+        where=str(found.partition),
+        hint="the table was dropped and made again; rows of the route's own table are safe. Bring "
+        "the old table back together with its folder `_sluiceway`, or fill another table from the "
+        "new one",
+    )
 
 
 def check_described(

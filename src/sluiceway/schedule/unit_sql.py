@@ -7,6 +7,7 @@ from typing import Protocol
 from sluiceway.chains.unit_tables import UnitFiles
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.file_names import FileRecord
+from sluiceway.schedule.sql_engine import JoinedTable
 from sluiceway.sinks.table_options import ReadableTable
 from sluiceway.types.schema import Schema
 from sluiceway.worker.unit_files import UnitPlan
@@ -21,12 +22,14 @@ class UnitQuery:
         table: The table that `input` stands for.
         files: Exactly the files that are read.
         output: Where the rows go.
+        tables: Small tables that the query joins.
     """
 
     sql: SqlRule
     table: ReadableTable
     files: UnitFiles
     output: UnitPlan
+    tables: tuple[JoinedTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,15 @@ class UnitResult:
 class UnitSql(Protocol):
     """Runs queries over units. Any thread may ask it."""
 
-    def columns(self, sql: SqlRule, table: ReadableTable) -> Schema:
+    def columns(
+        self, sql: SqlRule, table: ReadableTable, tables: tuple[JoinedTable, ...] = ()
+    ) -> Schema:
         """Columns that a query returns. Called before a table is made for them.
+
+        Args:
+            sql: The query.
+            table: The table that `input` stands for.
+            tables: Small tables that the query joins.
 
         Raises:
             JobFileError: The query cannot be run; says where it is wrong.

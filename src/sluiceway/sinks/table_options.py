@@ -46,6 +46,7 @@ class TableOptions:
         metastore_options: How the metastore is reached, in addition to its address.
         stores: How the store that it lies on is reached.
         lake: What it is as a lake table; None for a Hive table.
+        columns_of_sql: Whether `schema` is None until the SQL of the route has said its columns.
         adds: Columns of `schema` that the table does not have are added by who holds its ledger.
     """
 
@@ -63,6 +64,7 @@ class TableOptions:
     timeout_s: float = 60.0
     follows: bool = False
     adds: bool = False
+    columns_of_sql: bool = False
     lake: LakeOptions | None = None
     metastore_options: tuple[tuple[str, str], ...] = ()
     stores: Stores = NO_STORES
@@ -103,7 +105,7 @@ class ReadableTable:
 def table_not_found(options: TableOptions) -> TableNotFoundError:
     """The error for a table that the metastore does not have; the hint says how it gets there."""
     message = "the table does not exist"
-    if options.schema is None:
+    if options.schema is None and not options.columns_of_sql:
         message = f"{message}, so its columns cannot be taken from it"
         hint = "create it, or declare the columns in the job file"
     elif options.create:

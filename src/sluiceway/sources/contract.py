@@ -93,6 +93,9 @@ class DiscoveredPartition:
 LEDGER_CLUSTER = "ledger"
 """`SourceIdentity.cluster_id` of a table: its topic id is the uuid of its ledger."""
 
+LISTED_CLUSTER = "listed"
+"""Likewise of a table without a ledger, which is listed: when it was created, and where."""
+
 TABLE_TOPIC = "table:"
 """How the name begins that stands for a topic where a route reads a table: `table:ods.raw`."""
 

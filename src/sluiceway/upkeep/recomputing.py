@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.options import UpstreamOptions, missing_yet
 from sluiceway.chains.unit_tables import UnitFiles, UnitTable, open_unit_table, partition_values
 from sluiceway.chains.units import ComputedUnit, DueUnit, UnitRule, computed_by, due_units
 from sluiceway.errors import (
@@ -22,6 +22,7 @@ from sluiceway.errors import (
     FileLostError,
     InvariantError,
     SluicewayError,
+    TableNotFoundError,
     TaskFailedError,
 )
 from sluiceway.jobfile.compile.sql_rule import SqlRule
@@ -34,7 +35,10 @@ from sluiceway.ledger.partition_records import (
 )
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
+from sluiceway.schedule.planner import check_identities
+from sluiceway.schedule.sql_engine import JoinedTable
 from sluiceway.schedule.unit_sql import UnitQuery, UnitResult, UnitSql
+from sluiceway.sources.contract import DiscoveredPartition, SourcePartition
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import ready_body
 from sluiceway.upkeep.record_queue import RecordQueue
@@ -65,6 +69,7 @@ class UnitWork:
         sql: What runs the SQL.
         plan: Gives what tasks of the route share now.
         interval_s: Seconds between two readings of the upstream ledger.
+        tables: Reads the small tables that the SQL joins.
     """
 
     rule: UnitRule
@@ -74,6 +79,7 @@ class UnitWork:
     sql: UnitSql
     plan: Callable[[], RoutePlan]
     interval_s: float
+    tables: Callable[[], tuple[JoinedTable, ...]] = tuple
 
 
 class Recomputer:
@@ -86,13 +92,11 @@ class Recomputer:
 
     Attributes:
         waits_for: Why the last round has failed; empty when it has not.
-        idle: Whether the last round has found nothing due and nothing to announce.
         failure: Why the route has to halt; None while it goes on.
     """
 
     def __init__(self, record_queue: RecordQueue, work: UnitWork, log: Log) -> None:
         self.waits_for = ""
-        self.idle = False
         self.failure: SluicewayError | None = None
         self._record_queue = record_queue
         self._work = work
@@ -102,10 +106,21 @@ class Recomputer:
         self._causes: dict[str, ReadyCause | None] = {}
         self._next_seq = 0
         self._pause_s = _FIRST_PAUSE_S
+        self._found_nothing = False
         self._closing = threading.Event()
+        self._wake = threading.Event()
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="units")
         self._thread = threading.Thread(target=self._run, name="recompute", daemon=True)
         self._thread.start()
+
+    @property
+    def idle(self) -> bool:
+        """Whether the last round has found nothing due and nothing to announce."""
+        return self._found_nothing and not self._wake.is_set()
+
+    def look_again(self) -> None:
+        """Begin another round now; not idle before its end. Called by the driver's thread."""
+        self._wake.set()
 
     def refuse_if_failed(self) -> None:
         """Called by the driver's thread before it goes on.
@@ -119,6 +134,7 @@ class Recomputer:
     def close(self) -> None:
         """See `BackgroundWork.close`."""
         self._closing.set()
+        self._wake.set()
         self._thread.join(_LAST_WAIT_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -127,7 +143,9 @@ class Recomputer:
             pause_s = self._turn()
             if pause_s is None:
                 break
-            self._closing.wait(pause_s)
+            if self._wake.wait(pause_s):
+                self._found_nothing = False
+                self._wake.clear()
         if self._table is not None:
             self._table.close()
 
@@ -176,25 +194,37 @@ class Recomputer:
         due = due_units(states, self._computed, table.identity.topic_id, rule, now_ms)
         unannounced = self._unannounced()
         if due or unannounced:
-            self.idle = False
+            self._found_nothing = False
         for start in range(0, len(due), AT_ONCE):
             self._compute_all(table, due[start : start + AT_ONCE])
             self._announce(self._unannounced())
         if unannounced and not due:
             self._announce(unannounced)
-        self.idle = not (due or unannounced)
-        return not self.idle
+        self._found_nothing = not (due or unannounced)
+        return not self._found_nothing
 
     def _read_upstream(self) -> UnitTable:
         table = self._table
         if table is None:
-            table = open_unit_table(self._work.upstream, self._work.rule)
+            table = self._opened()
+            found = DiscoveredPartition(
+                SourcePartition(self._work.upstream.topic, 0), table.identity, None
+            )
+            self._record_queue.see(lambda fold: check_identities(fold, [found]))
             # From before the first reading on, nothing goes that it finds.
             table.keep(self._work.reader)
             self._table = table
         table.read_on()
         table.keep(self._work.reader)
         return table
+
+    def _opened(self) -> UnitTable:
+        upstream = self._work.upstream
+        try:
+            return open_unit_table(upstream, self._work.rule)
+        except TableNotFoundError as error:
+            # Whether it was dropped, which halts the route, is for the client to find.
+            raise missing_yet(upstream.topic) from error
 
     def _read_own(self) -> None:
         """Find what the last SWAP of each unit was computed from."""
@@ -223,10 +253,9 @@ class Recomputer:
         Raises:
             SluicewayError: Why one was not computed.
         """
+        tables = self._work.tables()
         works = [
-            self._threads.submit(
-                self._compute, each, table.files(each.prefix), table, table.identity.topic_id
-            )
+            self._threads.submit(self._compute, each, table.files(each.prefix), table, tables)
             for each in due
         ]
         failures = [work.exception() for work in works]
@@ -236,13 +265,23 @@ class Recomputer:
         if first is not None:
             raise first
 
-    def _compute(self, due: DueUnit, files: UnitFiles, table: UnitTable, ledger: str) -> Swapped:
+    def _compute(
+        self,
+        due: DueUnit,
+        files: UnitFiles,
+        table: UnitTable,
+        tables: tuple[JoinedTable, ...],
+    ) -> Swapped:
         started = time.monotonic()
         state = due.state
-        read = SwapInput(ledger, due.prefix, state.version, state.slot)
+        read = SwapInput(table.identity.topic_id, due.prefix, state.version, state.slot)
 
         def write(staging: SwapStaging) -> SwapContent:
-            result = self._run_sql(due.prefix, staging, table, files)
+            plan = UnitPlan(
+                self._work.plan(), staging.folder.rpartition("/")[2], partition_values(due.prefix)
+            )
+            query = UnitQuery(self._work.query, table.table, files, plan, tables)
+            result = self._run_sql(due.prefix, query)
             written = sum(int(file.rows) for file in result.files)
             rows = result.read if files.rows is None else files.rows
             return SwapContent(
@@ -254,6 +293,7 @@ class Recomputer:
                     merged=BigInt(max(rows - written, 0)),
                 ),
                 inputs=[read],
+                pins={each.name: each.pin for each in tables},
                 sql=self._work.rule.fingerprint,
             )
 
@@ -270,20 +310,15 @@ class Recomputer:
         )
         return done
 
-    def _run_sql(
-        self, prefix: str, staging: SwapStaging, table: UnitTable, files: UnitFiles
-    ) -> UnitResult:
+    def _run_sql(self, prefix: str, query: UnitQuery) -> UnitResult:
         """The result of a run that has read each row once.
 
         Raises:
             FileLostError: Spark finds fewer rows than are committed.
             TaskFailedError: It has read rows twice in each run.
         """
-        attempt = staging.folder.rpartition("/")[2]
-        values = partition_values(prefix)
+        files = query.files
         for _ in range(_MOST_RUNS):
-            plan = UnitPlan(self._work.plan(), attempt, values)
-            query = UnitQuery(self._work.query, table.table, files, plan)
             reach("unit.started", prefix)
             result = self._work.sql.run(query, self._check)
             reach("unit.done", prefix)

@@ -6,7 +6,7 @@ from textwrap import indent
 import pytest
 
 from sluiceway.chains.units import UNITS, UnitRule, UnitWhen
-from sluiceway.errors import JobFileError, NotInThisVersionError
+from sluiceway.errors import JobFileError
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.loader import parse_job
@@ -107,9 +107,12 @@ def test_keys_that_do_not_fit_are_named_with_their_place(given: dict[str, str], 
     assert told in caught.value.message
 
 
-def test_tables_that_a_unit_joins_are_refused_until_they_are_read() -> None:
-    with pytest.raises(NotInThisVersionError, match=r"tables that the SQL of a unit joins"):
-        route_of(transform=SQL.replace("}", ", tables: {u: {table: dim.u}}}"))
+def test_tables_that_a_unit_joins_decide_its_result_by_their_names() -> None:
+    rules = [
+        compile_route(route_of(transform=SQL.replace("}", more))).units
+        for more in ("}", ", tables: {u: {table: dim.u}}}", ", tables: {u: {table: dim.v}}}")
+    ]
+    assert len({rule.fingerprint for rule in rules if rule is not None}) == 3
 
 
 def test_units_need_sql_and_a_table_that_announces() -> None:

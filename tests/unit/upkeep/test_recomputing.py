@@ -9,7 +9,12 @@ import pytest
 
 from sluiceway.catalog.hive_table import NewPartition
 from sluiceway.cli.app import run_command
-from sluiceway.errors import FileLostError, TableMismatchError
+from sluiceway.errors import (
+    FileLostError,
+    OffsetsLostError,
+    TableMismatchError,
+    TopicNotFoundError,
+)
 from sluiceway.ledger.partition_records import ReadyCause
 from sluiceway.ledger.records import DataRecord, RecordType
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
@@ -85,6 +90,28 @@ def test_changed_query_computes_all_units_again(disk: UnitsOnDisk, tmp_path: Pat
     assert disk.rows() == [("08", 4, 3), ("09", 4, 7)]
     reasons = [each.reason.partition(":")[0] for each in disk.swaps()]
     assert reasons == ["new", "new", "SQL changed", "SQL changed"]
+    disk.run.assert_verified()
+
+
+def test_state_of_a_joined_table_is_in_the_record_and_makes_no_unit_due(tmp_path: Path) -> None:
+    (tmp_path / "users").mkdir()
+    users = rows_on_disk(tmp_path / "users")
+    add_table(tmp_path, users.root, "dim.users")
+    users.add(NINE, rows=1)
+    sql = SQL.replace("FROM input", "FROM input, (SELECT max(ts) AS most FROM users)")
+    joined = "\n  tables: {users: {table: dim.users, refresh: 1s}}"
+    disk = units_on_disk(tmp_path, sql.replace("sum(ts)", "sum(ts + most)") + joined)
+    disk.fill(EIGHT)
+    disk.run.catch_up()
+    assert disk.rows() == [("08", 4, 6)]
+    users.add(NINE, rows=2)
+    disk.run.catch_up()
+    assert len(disk.swaps()) == 1
+    disk.fill(NINE)
+    disk.run.catch_up()
+    assert disk.rows() == [("08", 4, 6), ("09", 4, 22 + 4 * 2)]
+    pins = [each.pins["users"].rpartition("@")[2] for each in disk.swaps()]
+    assert pins == ["1", "3"]
     disk.run.assert_verified()
 
 
@@ -314,3 +341,55 @@ def test_driver_that_goes_on_reads_no_single_rows(disk: UnitsOnDisk) -> None:
     assert not any(each.ranges for each in bodies if isinstance(each, DataRecord))
     assert disk.rows() == [("08", 4, 6), ("09", 4, 22)]
     disk.run.assert_verified()
+
+
+def test_table_that_was_dropped_halts_the_route_at_its_next_start(
+    disk: UnitsOnDisk, tmp_path: Path
+) -> None:
+    disk.fill(EIGHT)
+    disk.run.catch_up()
+    FolderCatalog(str(tmp_path), NO_STORES).drop_table("ods", "orders")
+    with pytest.raises(TopicNotFoundError, match="the table that this route reads was dropped"):
+        disk.run.catch_up()
+
+
+def test_table_that_was_made_again_halts_the_route(disk: UnitsOnDisk, tmp_path: Path) -> None:
+    disk.fill(EIGHT)
+    disk.run.catch_up()
+    owner = disk.above.root / "_sluiceway" / "OWNER"
+    owner.write_text(owner.read_text().replace(LEDGER, "e" * 32))
+    with pytest.raises(OffsetsLostError, match="the ledger of the table is not the same"):
+        disk.run.catch_up()
+    assert len(disk.swaps()) == 1
+
+
+def test_unit_is_shown_before_there_is_a_table(
+    disk: UnitsOnDisk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("sql_preview", "unit_preview"):
+        monkeypatch.setattr(f"sluiceway.audit.{place}.unit_engine", DuckUnits)
+    job = str(disk.run.job.path)
+    assert run_command(["preview", job]) == 0
+    assert "there is no record to look at" in capsys.readouterr().out
+    disk.above.add(EIGHT, NINE)
+    assert run_command(["preview", job, "--from", "oldest"]) == 0
+    heads, row, _, *told = capsys.readouterr().out.splitlines()
+    assert (heads.split(), row.split()) == (["app", "n", "total"], [EIGHT, "4", "6"])
+    assert told[0] == f"{EIGHT}: 4 rows read, 1 row computed; nothing was written"
+    run_command(["preview", job, "-n", "1", "-o", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [row["values"]["total"] for row in found["rows"]] == [22]
+    assert run_command(["plan", job]) == 0
+    assert "`total` bigint" in capsys.readouterr().out
+    assert disk.swaps() == []
+
+
+@pytest.mark.parametrize("command", ["plan", "preview"])
+def test_commands_name_the_table_that_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    job = str(unit_job(tmp_path).job.path)
+    assert run_command([command, job]) == 5
+    printed = capsys.readouterr().err
+    assert "table:ods.orders: the table that is read does not exist" in printed
+    assert "hint: run the job that fills it" in printed

@@ -69,7 +69,8 @@ def preview(
 
     Writes nothing: no file, no ledger, no table, no offset. The table need not exist yet. The code
     of a run makes the rows; lateness of a row for its hour is not shown. With --file no broker is
-    asked, and the table is the one that the job file would create.
+    asked, and the table is the one that the job file would create. A route with `mode: recompute`
+    shows its newest or oldest unit, and --records is how many rows to show.
 
     $ sluiceway preview orders.yaml -n 100
     $ sluiceway preview orders.yaml --from next -o json
@@ -86,6 +87,7 @@ def preview(
         oldest_splits,
         preview_rows,
     )
+    from sluiceway.audit.unit_preview import preview_unit  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
@@ -94,10 +96,13 @@ def preview(
     with printed_while_waiting(servers_of(spec)):
         config = pick_route(routes_without_brokers(spec, WarningsOnDemand(), route), route)
         foreseen = foresee_route(config)
-        source = foresee_source(foreseen)
-        if source.problems:
-            raise source.problems[0]
-        found = preview_rows(foreseen, choose[which](source.starts, records or _RECORDS))
+        if config.units is not None:
+            found = preview_unit(foreseen, newest=which is Which.NEWEST, most=records or _RECORDS)
+        else:
+            source = foresee_source(foreseen)
+            if source.problems:
+                raise source.problems[0]
+            found = preview_rows(foreseen, choose[which](source.starts, records or _RECORDS))
     if output.is_document:
         print_document(_as_document(config.route, found, exists=foreseen.table.exists), output)
         return
@@ -149,6 +154,9 @@ def _lines(found: "Preview", which: Which) -> list[str]:
     told = [counted(counts.read, "record"), counted(counts.written, "row")]
     told += [f"{counts.dirty:,} dirty"]
     told += [f"{counts.filtered:,} left out by `where`"] if counts.filtered else []
+    if found.unit:
+        told = [f"{found.unit}: {counted(counts.read, 'row')} read"]
+        told += [f"{counted(counts.written, 'row')} computed"]
     told += [f"{counts.skipped:,} skipped by the format"] if counts.skipped else []
     lines += ["", f"{', '.join(told)}; nothing was written"]
     folders = list(found.folders.items())
@@ -177,7 +185,9 @@ def _row_lines(found: "Preview") -> list[str]:
         [f"{row.topic}[{row.partition}]@{row.offset}", row.folder, *map(_cell, row.values.values())]
         for row in found.rows
     ]
-    if not any(row.folder for row in found.rows):
+    if found.unit:
+        heads, cells = heads[2:], [row[2:] for row in cells]
+    elif not any(row.folder for row in found.rows):
         heads.pop(1)
         for row in cells:
             row.pop(1)

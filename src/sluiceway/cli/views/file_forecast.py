@@ -25,6 +25,7 @@ class FileForecast:
         remedy: Setting of the job file that would merge them.
         snapshot_s: Seconds between two snapshots of a lake table, whose files are merged as they
             are published; None for a Hive table.
+        of_units: Whether the files of a unit are replaced whole, whenever it is computed.
     """
 
     per_task: int
@@ -34,6 +35,7 @@ class FileForecast:
     compacted: bool
     remedy: str = ""
     snapshot_s: float | None = None
+    of_units: bool = False
 
     @property
     def per_hour(self) -> int:
@@ -42,6 +44,8 @@ class FileForecast:
 
     def words(self) -> str:
         """The forecast in words."""
+        if self.of_units:
+            return "those of a unit are replaced whenever it is computed"
         each = ", for each value of " + ", ".join(f"`{name}`" for name in self.values)
         each = each if self.values else ""
         tasks = "each task" if self.tasks is None else f"{self.tasks} tasks"
@@ -57,6 +61,8 @@ class FileForecast:
 
     def warning(self) -> str | None:
         """What would slow readers down; None when it is no more than usual."""
+        if self.of_units:
+            return None
         if self.snapshot_s is not None:
             snapshots = round(3600 / self.snapshot_s)
             if snapshots <= MANY_FILES:
@@ -100,4 +106,5 @@ def file_forecast(spec: "RouteSpec") -> FileForecast:
         compacted=announced and spec.files.compact == "before_ready",
         remedy=remedy,
         snapshot_s=None if lake is None else lake.publish_interval_ms / 1000,
+        of_units=spec.source.mode == "recompute",
     )

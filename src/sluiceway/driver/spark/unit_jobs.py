@@ -16,8 +16,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql.functions import broadcast, lit
 from pyspark.sql.functions import count as count_of
-from pyspark.sql.functions import lit
 
 from sluiceway.chains.unit_tables import PartitionFiles, UnitFiles
 from sluiceway.driver.hdfs_tokens import HdfsTokens
@@ -27,6 +27,7 @@ from sluiceway.driver.spark.sql_functions import register_functions
 from sluiceway.errors import JobFileError, SluicewayError, TableMismatchError, TaskFailedError
 from sluiceway.host.hdfs_tokens import DelegationTokens, hold_tokens
 from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.schedule.sql_engine import JoinedTable
 from sluiceway.schedule.unit_sql import UnitQuery, UnitResult
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.table_options import ReadableTable
@@ -82,9 +83,11 @@ class UnitJobs:
         self._threads = ThreadPoolExecutor(UNITS_AT_ONCE, thread_name_prefix="spark-units")
         self._numbers = count(1)
 
-    def columns(self, sql: SqlRule, table: ReadableTable) -> Schema:
+    def columns(
+        self, sql: SqlRule, table: ReadableTable, tables: tuple[JoinedTable, ...] = ()
+    ) -> Schema:
         """See `UnitSql.columns`."""
-        frame = self._frame(sql, table, UnitFiles((), 0))
+        frame = self._frame(sql, table, UnitFiles((), 0), tables)
         found = sql_columns(frame.rows, sql)
         return Schema(tuple(Field(name.lower(), parse_hive_type(kind)) for name, kind in found))
 
@@ -110,7 +113,7 @@ class UnitJobs:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, query: UnitQuery, label: JobLabel) -> UnitResult:
-        frame = self._frame(query.sql, query.table, query.files)
+        frame = self._frame(query.sql, query.table, query.files, query.tables)
         rows = _as_table(frame.rows, query.output)
         tokens = None
         if self._tokens is not None:
@@ -138,12 +141,20 @@ class UnitJobs:
         rows = _input(frame.rows.sparkSession, query.table, query.files)
         return int(rows.count())
 
-    def _frame(self, sql: SqlRule, table: ReadableTable, files: UnitFiles) -> _Frame:
+    def _frame(
+        self,
+        sql: SqlRule,
+        table: ReadableTable,
+        files: UnitFiles,
+        tables: tuple[JoinedTable, ...],
+    ) -> _Frame:
         """The query over exactly these files, in a session that shares nothing with others."""
         session = self._session(sql)
         counted = Observation(_ROWS)
         rows = _input(session, table, files).observe(counted, count_of(lit(1)).alias("n"))
         rows.createOrReplaceTempView(_INPUT)
+        for each in tables:
+            broadcast(session.createDataFrame(each.rows)).createOrReplaceTempView(each.name)
         try:
             found = session.sql(sql.sql)
             plan = found._jdf.queryExecution().optimizedPlan().toString()  # noqa: SLF001

@@ -22,7 +22,6 @@ _OF_ROWS: tuple[tuple[Path, str], ...] = (
     (("transform", "columns"), "remove it: the SQL reads the columns of the table"),
     (("source", "start"), "remove it: all units of the table are computed"),
 )
-_JOINED: Path = ("transform", "tables")
 _PLAIN_STARTS = ("earliest", "latest")
 _NOT_YET: tuple[tuple[Path, str], ...] = (
     (("table", "key"), "a table with a `key` that is filled from another table"),
@@ -137,9 +136,6 @@ def _check_recompute(data: Mapping[str, Any], positions: Positions) -> Iterator[
         if positions.has(path):
             text = f"expected no `{path[-1]}` for `mode: recompute`"
             yield JobFileProblem(positions.key(path), text, todo)
-    if positions.has(_JOINED):
-        text = "tables that the SQL of a unit joins"
-        yield JobFileProblem(positions.key(_JOINED), text, "remove it", not_yet=True)
 
 
 def _check_needed_keys(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:

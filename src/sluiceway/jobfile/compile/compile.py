@@ -537,6 +537,7 @@ def _table_options(
         follows=Evolution(spec.table.evolution).follows,
         stores=route_stores(spec),
         lake=lake_options(spec),
+        columns_of_sql=spec.table.columns_of_sql,
     )
     return options.named(target.name)
 

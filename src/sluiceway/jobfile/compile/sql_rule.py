@@ -108,11 +108,13 @@ def unit_rule(spec: RouteSpec) -> UnitRule | None:
     if source.mode != "recompute" or sql is None:
         return None
     columns = tuple(name.lower() for name in source.unit)
+    joined = [(each.name, each.table) for each in sql.tables]
+    parts = (sql.sql.strip(), sql.timezone, sql.functions, columns, *([joined] if joined else []))
     return UnitRule(
         columns=columns,
         when=UnitWhen(source.when or UnitWhen.READY),
         settle_ms=DEFAULT_SETTLE_MS if source.settle_ms is None else source.settle_ms,
-        fingerprint=fingerprint_of(sql.sql.strip(), sql.timezone, sql.functions, columns),
+        fingerprint=fingerprint_of(*parts),
     )
 
 

@@ -399,6 +399,8 @@ class IcebergTableSink(TableSink):
         options = self._options
         if not options.create or options.schema is None:
             hint = "create it, or write create: if_missing with columns that the job file declares"
+            if options.create and options.columns_of_sql:
+                hint = "`sluiceway run JOB` creates it with the columns of its SQL"
             raise TableNotFoundError(
                 "the catalog does not have the table", where=self._where, hint=hint
             )
