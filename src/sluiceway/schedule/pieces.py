@@ -53,6 +53,13 @@ class SplitPieces:
             if not self._cut_longest(epochs, task):
                 return
 
+    def share(self, route: str, epochs: Mapping[str, PlannedEpoch]) -> None:
+        """Join the answers of these routes as those of the one whose splits were cut for all."""
+        chains = self._chains.get(route, {})
+        for name, epoch in epochs.items():
+            read = {each.split.partition for each in epoch.splits}
+            self._chains[name] = {each: chain for each, chain in chains.items() if each in read}
+
     def _cut_longest(self, epochs: Mapping[str, PlannedEpoch], task: int) -> bool:
         longest: tuple[int, str, SourcePartition, int] | None = None
         for route, epoch in epochs.items():

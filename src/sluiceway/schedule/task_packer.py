@@ -1,4 +1,7 @@
-"""Packs the splits of an epoch into tasks; routes whose task died get tasks of their own."""
+"""Packs the splits of an epoch into tasks; routes whose task died get tasks of their own.
+
+Routes that read the same are packed as one.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,6 +12,7 @@ from sluiceway.schedule.pieces import SplitPieces
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.quarantine import Quarantine
 from sluiceway.schedule.runner import Bundle
+from sluiceway.schedule.shared_reading import meet, shared_readings
 from sluiceway.schedule.spread import SplitAssigner
 from sluiceway.worker.plan import TaskResult
 
@@ -38,14 +42,11 @@ class TaskPacker:
         Returns:
             Epochs that have a task now; the others come in a later epoch.
         """
+        epochs = meet(epochs)
         dealt = self._quarantine.arrange(list(epochs), slots)
         shared = slots - len(dealt.apart)
         if dealt.together:
-            numbered = {self._number(route): epochs[route] for route in dealt.together}
-            self._spread.assign(numbered, shared)
-            used = {task for route in dealt.together for task in epochs[route].by_task}
-            together = {route: epochs[route] for route in dealt.together}
-            self._pieces.cut(together, [task for task in range(shared) if task not in used])
+            self._deal_together({route: epochs[route] for route in dealt.together}, shared)
         for task, group in enumerate(dealt.apart, start=shared):
             for route in group:
                 epochs[route].by_task = {task: tuple(epochs[route].splits)}
@@ -53,6 +54,17 @@ class TaskPacker:
         for epoch in epochs.values():
             epoch.alone = all(served[task] == 1 for task in epoch.by_task)
         return {route: epoch for route, epoch in epochs.items() if epoch.by_task}
+
+    def _deal_together(self, epochs: Mapping[str, PlannedEpoch], slots: int) -> None:
+        """Deal out groups of routes that read the same; each gets tasks as one route would."""
+        groups = {each.routes[0]: each for each in shared_readings(epochs)}
+        asked = {first: group.epoch for first, group in groups.items()}
+        self._spread.assign({self._number(route): epoch for route, epoch in asked.items()}, slots)
+        used = {task for epoch in asked.values() for task in epoch.by_task}
+        self._pieces.cut(asked, [task for task in range(slots) if task not in used])
+        for first, group in groups.items():
+            group.deal(epochs)
+            self._pieces.share(first, {route: epochs[route] for route in group.routes})
 
     def _number(self, route: str) -> int:
         return self._numbers.setdefault(route, len(self._numbers))

@@ -1,10 +1,12 @@
 """What one task runs: parts of one or many routes, read together, written apart.
 
-One route's failure is a value in that route's answer; the others of the bundle go on.
+Routes with equal splits get the same fetched records, which are fetched once. One route's failure
+is a value in that route's answer; the others of the bundle go on.
 """
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from sluiceway.errors import (
@@ -15,7 +17,7 @@ from sluiceway.errors import (
     TaskFailedError,
 )
 from sluiceway.observe.failpoints import Role, arm, reach
-from sluiceway.sources.contract import SourceBatch, SplitEnd, SplitReader
+from sluiceway.sources.contract import SourceBatch, Split, SplitEnd, SplitReader
 from sluiceway.sources.registry import SourceAccess, open_reader
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
@@ -23,12 +25,16 @@ from sluiceway.types.strict_json import decode
 from sluiceway.worker.answers import TaskTimes, failed_result, finished_result, put_result
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import NO_FIGURES, TaskPlan, TaskResult
+from sluiceway.worker.read_stages import ReadStages, own_rows, read_key
+from sluiceway.worker.row_batch import RowBatch
 from sluiceway.worker.task_memory import DEFAULT_BYTES, ReadTally, TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
 _READ_TIMEOUT_S = 0.2
 _STOP_POLL_S = 0.2
 _PAID_STOP_POLL_S = 1.0
+# From so many routes on, what their stages cost once a read counts.
+_MANY_ROUTES = 4
 
 
 @dataclass(slots=True)
@@ -45,12 +51,15 @@ class _Part:
     answer: TaskResult | None = None
     described: bool = False
 
-    def opened(self) -> RowPipeline:
-        """The pipeline, made when the first row comes: idle routes cost nothing."""
+    def opened(self, reads: ReadStages | None = None) -> RowPipeline:
+        """The pipeline, made when the first row comes: idle routes cost nothing.
+
+        Args:
+            reads: Stages before its own; it makes them itself when no row was read.
+        """
         if self.pipeline is None:
-            self.pipeline = RowPipeline(
-                self.plan, self.storage, self.writes.lane(), started=self.times.started
-            )
+            reads = reads or ReadStages(self.plan, self.times.started)
+            self.pipeline = RowPipeline(self.plan, self.storage, self.writes.lane(), reads=reads)
         return self.pipeline
 
     def fail(self, error: SluicewayError) -> None:
@@ -61,12 +70,55 @@ class _Part:
 
 
 @dataclass(slots=True)
+class _Audience:
+    """Routes that read the same and decode alike.
+
+    Attributes:
+        reads: Their common stages, made when the first row comes.
+        waiting: Batches that wait for more, so that the stages of many routes run seldom.
+        waiting_bytes: Bytes of their payloads.
+    """
+
+    parts: list[_Part]
+    reads: ReadStages | None = None
+    waiting: list[SourceBatch] = field(default_factory=list)
+    waiting_bytes: int = 0
+
+    def add(self, batches: Sequence[SourceBatch]) -> bool:
+        """Add batches; returns whether enough rows wait."""
+        self.waiting += batches
+        route = self.parts[0].plan.route
+        # Changes of a key, and rows for SQL, are written as they were read.
+        if len(self.parts) < _MANY_ROUTES or route.key is not None or route.sql is not None:
+            return True
+        self.waiting_bytes += sum(batch.value_bytes() for batch in batches)
+        return self.waiting_bytes >= self.parts[0].writes.memory.shares.queue_bytes
+
+    def live(self) -> list[_Part]:
+        """Routes that have not failed."""
+        return [part for part in self.parts if part.failure is None]
+
+
+_Owner = tuple[_Part, int]
+"""A route's part, and the number of a split in its plan."""
+
+
+@dataclass(slots=True)
 class _Reading:
-    """One reader, and whose split each of its splits is."""
+    """One reader, and whose splits each of its splits is.
+
+    Attributes:
+        audiences: By part.
+    """
 
     reader: SplitReader
-    owners: list[tuple[_Part, int]]
+    owners: list[list[_Owner]]
+    audiences: dict[int, _Audience]
     spoilt: bool = False
+
+    def parts(self) -> list[_Part]:
+        """Parts that it reads for, each once."""
+        return list({id(part): part for each in self.owners for part, _ in each}.values())
 
 
 def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResult, ...]:
@@ -92,6 +144,7 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     try:
         _read_all(readings, open_parts, deadline, ReadTally(plans))
         for reading in readings:
+            _write_waiting(reading)
             _read_ends(reading)
         for part in open_parts:
             _close(part)
@@ -104,8 +157,9 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     finally:
         writes.close()
     for reading in readings:
-        failed = reading.spoilt or any(part.failure for part, _ in reading.owners)
-        reading.reader.close(reusable=not failed)
+        # A log whose routes have all failed is read again from where it was.
+        failed = any(all(part.failure for part, _ in each) for each in reading.owners)
+        reading.reader.close(reusable=not (reading.spoilt or failed))
     reach("task.return")
     answers = (_answer(part) for part in parts)
     return (*refused, *(answer for answer in answers if answer is not None))
@@ -153,32 +207,44 @@ def _after_retry(part: _Part) -> TaskResult:
 
 
 def _open_readings(parts: Sequence[_Part]) -> list[_Reading]:
-    """One reader for all splits of a cluster; a second one where two routes share a log."""
-    groups: dict[tuple[SourceAccess, int], list[tuple[_Part, int]]] = {}
-    seen: dict[tuple[SourceAccess, object], int] = {}
+    """One reader for all splits of a cluster; routes with equal splits share them.
+
+    A second reader serves splits of the same log that differ.
+    """
+    shared: dict[tuple[SourceAccess, Split], list[_Owner]] = {}
+    alike: dict[object, _Audience] = {}
+    audiences: dict[int, _Audience] = {}
     for part in parts:
+        audience = audiences[id(part)] = alike.setdefault(read_key(part.plan), _Audience([]))
+        audience.parts.append(part)
         for index, split in enumerate(part.plan.splits):
-            key = (part.plan.route.source, split.partition)
-            seen[key] = seen.get(key, -1) + 1
-            groups.setdefault((part.plan.route.source, seen[key]), []).append((part, index))
+            shared.setdefault((part.plan.route.source, split), []).append((part, index))
+    groups: dict[tuple[SourceAccess, int], list[list[_Owner]]] = {}
+    seen: dict[tuple[SourceAccess, object], int] = {}
+    for (source, split), owners in shared.items():
+        key = (source, split.partition)
+        seen[key] = seen.get(key, -1) + 1
+        groups.setdefault((source, seen[key]), []).append(owners)
     readings = []
-    for (source, _), owners in groups.items():
+    for (source, _), group in groups.items():
         try:
-            readings.append(_open_reading(source, owners))
+            readings.append(_open_reading(source, group, audiences))
         except SluicewayError as error:
-            for part, _ in owners:
+            for part, _ in (owner for owners in group for owner in owners):
                 part.fail(error)
     return readings
 
 
-def _open_reading(source: SourceAccess, owners: list[tuple[_Part, int]]) -> _Reading:
-    tokens = sorted({part.plan.route.owner_token for part, _ in owners})
-    splits = [part.plan.splits[index] for part, index in owners]
-    reader = open_reader(source, splits, owner=",".join(tokens))
-    if reader.reused:
-        for part, _ in owners:
+def _open_reading(
+    source: SourceAccess, owners: list[list[_Owner]], audiences: dict[int, _Audience]
+) -> _Reading:
+    tokens = sorted({part.plan.route.owner_token for each in owners for part, _ in each})
+    splits = [part.plan.splits[index] for (part, index), *_ in owners]
+    reading = _Reading(open_reader(source, splits, owner=",".join(tokens)), owners, audiences)
+    if reading.reader.reused:
+        for part in reading.parts():
             part.times.consumer_reused = True
-    return _Reading(reader, owners)
+    return reading
 
 
 def _read_all(
@@ -188,12 +254,14 @@ def _read_all(
     live = [reading for reading in readings if not reading.reader.finished()]
     while live and (left := deadline - time.monotonic()) > 0:
         if time.monotonic() >= next_look:
-            storage = live[0].owners[0][0].storage
+            storage = live[0].owners[0][0][0].storage
             next_look = time.monotonic() + (
                 _STOP_POLL_S if storage.looks_are_cheap else _PAID_STOP_POLL_S
             )
             if _stop_requested(live[0]):
                 return
+            for reading in live:
+                _write_waiting(reading)
             for part in parts:
                 _tend(part)
         for reading in live:
@@ -203,7 +271,7 @@ def _read_all(
 
 
 def _stop_requested(reading: _Reading) -> bool:
-    part, _ = reading.owners[0]
+    part, _ = reading.owners[0][0]
     try:
         return part.storage.has_file(part.plan.stop_path)
     except StorageUnavailableError:
@@ -224,28 +292,64 @@ def _read_once(reading: _Reading, timeout_s: float) -> None:
         _blame(reading, _unexpected(error))
         return
     spent = time.monotonic() - started
-    for part, own in _by_part(reading, batches):
-        part.times.fetch_s += spent * len(own) / len(batches)
-        _write(part, own)
+    for audience, own in _by_audience(reading, batches):
+        for part in audience.parts:
+            part.times.fetch_s += spent * len(own) / (len(batches) * len(audience.parts))
+        if audience.add(own):
+            _write(audience)
 
 
-def _by_part(
+def _by_audience(
     reading: _Reading, batches: Sequence[SourceBatch]
-) -> list[tuple[_Part, list[SourceBatch]]]:
-    grouped: dict[int, tuple[_Part, list[SourceBatch]]] = {}
+) -> list[tuple[_Audience, list[SourceBatch]]]:
+    """Batches of routes that decode alike, with the numbers of the splits in their plans."""
+    grouped: dict[int, tuple[_Audience, list[SourceBatch]]] = {}
     for batch in batches:
-        part, index = reading.owners[batch.split_index]
-        batch.split_index = index
-        grouped.setdefault(id(part), (part, []))[1].append(batch)
+        found = {
+            id(reading.audiences[id(part)]): (reading.audiences[id(part)], index)
+            for part, index in reading.owners[batch.split_index]
+        }
+        for audience, index in found.values():
+            own = batch if len(found) == 1 else copy(batch)
+            own.split_index = index
+            grouped.setdefault(id(audience), (audience, []))[1].append(own)
     return list(grouped.values())
 
 
-def _write(part: _Part, batches: list[SourceBatch]) -> None:
-    if part.failure is not None:
+def _write(audience: _Audience) -> None:
+    """Have what waits decoded once, and written by each route."""
+    batches, audience.waiting, audience.waiting_bytes = audience.waiting, [], 0
+    parts = audience.live()
+    if not batches or not parts:
         return
     try:
-        reach("task.write", part.plan.task)
-        part.opened().write(batches)
+        for part in parts:
+            reach("task.write", part.plan.task)
+        first = parts[0]
+        if audience.reads is None:
+            count = len(audience.parts)
+            audience.reads = ReadStages(first.plan, first.times.started, routes=count)
+        rows = audience.reads.read(batches)
+    except SluicewayError as error:
+        for part in parts:
+            part.fail(error)
+        return
+    except Exception as error:  # noqa: BLE001 - the task's boundary: these routes, not the bundle
+        for part in parts:
+            part.fail(_unexpected(error))
+        return
+    for part in parts:
+        _write_rows(part, audience.reads, rows if len(parts) == 1 else own_rows(rows))
+
+
+def _write_waiting(reading: _Reading) -> None:
+    for audience in {id(each): each for each in reading.audiences.values()}.values():
+        _write(audience)
+
+
+def _write_rows(part: _Part, reads: ReadStages, rows: RowBatch) -> None:
+    try:
+        part.opened(reads).write_rows(rows)
     except SluicewayError as error:
         part.fail(error)
     except Exception as error:  # noqa: BLE001 - the task's boundary: one route, not the bundle
@@ -266,13 +370,14 @@ def _tend(part: _Part) -> None:
 
 def _blame(reading: _Reading, error: SluicewayError) -> None:
     """A reader that failed ends the epoch of all its routes; only the log it names is at fault."""
-    named = [
-        part
-        for part, index in reading.owners
+    named = {
+        id(part)
+        for each in reading.owners
+        for part, index in each
         if error.where.startswith(str(part.plan.splits[index].partition))
-    ]
-    for part, _ in reading.owners:
-        if not named or part in named:
+    }
+    for part in reading.parts():
+        if not named or id(part) in named:
             part.fail(error)
         else:
             part.fail(
@@ -283,8 +388,9 @@ def _blame(reading: _Reading, error: SluicewayError) -> None:
 def _read_ends(reading: _Reading) -> None:
     if reading.spoilt:
         return
-    for (part, index), end in zip(reading.owners, reading.reader.ends(), strict=True):
-        part.ends[index] = end
+    for owners, end in zip(reading.owners, reading.reader.ends(), strict=True):
+        for part, index in owners:
+            part.ends[index] = end
 
 
 def _close(part: _Part) -> None:

@@ -25,6 +25,7 @@ from sluiceway.worker.answers import TaskTimes, finished_result
 from sluiceway.worker.dirty_reader import DirtyBatch, read_dirty_rows
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
+from sluiceway.worker.read_stages import ReadStages
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
@@ -81,7 +82,8 @@ def run_lane_task(
     """
     writes = WriteBehind(TaskMemory(plan.route.memory_bytes))
     times, deadline = TaskTimes(), time.monotonic() + plan.deadline_s
-    pipeline = RowPipeline(plan, storage, writes.lane(), files, started=times.started, judge=judge)
+    reads = ReadStages(plan, times.started)
+    pipeline = RowPipeline(plan, storage, writes.lane(), files, judge=judge, reads=reads)
     try:
         ends: list[SplitEnd] = []
         for index, (split, path) in enumerate(zip(plan.splits, paths, strict=True)):

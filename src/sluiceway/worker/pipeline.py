@@ -3,38 +3,27 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.file_names import FileRecord
-from sluiceway.ledger.offset_sum import add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sources.contract import SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import NO_FIGURES, DirtySample, ObservedField, TaskFigures, TaskPlan
+from sluiceway.worker.read_stages import ReadStages
 from sluiceway.worker.row_batch import RowBatch, RowStage
 from sluiceway.worker.row_files import RowFiles
-from sluiceway.worker.row_rules import NO_CHOICES
-from sluiceway.worker.row_stages import (
-    AddMeta,
-    ChooseRows,
-    CountEventTimes,
-    DecodeRows,
-    FindPlaces,
-    FitToFiles,
-    ReadTimes,
-    RejectDirty,
-)
+from sluiceway.worker.row_stages import CountEventTimes, FindPlaces, FitToFiles, RejectDirty
 from sluiceway.worker.row_times import partition_assigner
 from sluiceway.worker.row_writer import RowWriter
 from sluiceway.worker.staged_files import StagedFiles
-from sluiceway.worker.task_figures import FigureTally, SplitTotals, TaskClock, TaskCounts
+from sluiceway.worker.task_figures import FigureTally, SplitTotals, TaskCounts
 from sluiceway.worker.write_behind import WriteLane
 
 if TYPE_CHECKING:
@@ -71,8 +60,8 @@ class RowPipeline:
         lane: Writes its files while the caller's thread goes on. What touches files or counts
             what was written runs there, until `close` or `abort` has waited for it.
         files: Takes the rows; None stages files.
-        started: When the task was, on the monotonic clock; None is now.
         judge: Judges changes that are read once more; None for changes of the queue.
+        reads: Stages before its own, which routes of the task may share; None makes them.
 
     Attributes:
         figures: What is counted for metrics alone.
@@ -85,18 +74,15 @@ class RowPipeline:
         lane: WriteLane,
         files: RowFiles | None = None,
         *,
-        started: float | None = None,
         judge: "ChangeJudge | None" = None,
+        reads: ReadStages | None = None,
     ) -> None:
         self._splits = [split.partition for split in plan.splits]
-        self._clock = TaskClock(
-            plan.times.clock_us, time.monotonic() if started is None else started
-        )
+        self._reads = reads or ReadStages(plan, time.monotonic())
         self._counts = TaskCounts()
-        self._totals = [SplitTotals() for _ in plan.splits]
-        self.figures = FigureTally(self._splits)
-        self._decode = DecodeRows(plan.route, self._counts)
-        self._stages, file_schema = self._open_stages(plan, judge)
+        self._newest = [SplitTotals() for _ in plan.splits]
+        self.figures = FigureTally(self._splits, self._reads.done.figures.fetched)
+        self._part, self._stages, file_schema = self._open_stages(plan, judge)
         self._lands = plan.route.sql is not None
         self._files = files or self._open_files(plan, storage, file_schema)
         self._writer = RowWriter(self._files, lane.memory)
@@ -116,45 +102,34 @@ class RowPipeline:
 
     def _open_stages(
         self, plan: TaskPlan, judge: "ChangeJudge | None"
-    ) -> tuple[dict[str, list[RowStage]], pa.Schema]:
-        """The stages after decoding, by the name of their share of the task's time; files' schema.
+    ) -> tuple[str, list[RowStage], pa.Schema]:
+        """Name of their share of the task's time, the stages after reading, and files' schema.
 
         The route's plan decides which there are: rows without a key load no code of changes.
         """
-        route, counts, splits = plan.route, self._counts, self._splits
-        decode: list[RowStage] = [AddMeta(route, splits)]
-        convert: list[RowStage] = []
-        schema, choose = self._decode.schema, ChooseRows
-        if route.key is not None:
-            from sluiceway.worker import keyed_stages  # noqa: PLC0415 - only where it is used
-
-            decode.insert(0, keyed_stages.CompleteKeys(route.key, route.schema, splits))
-            choose = keyed_stages.ChooseChanges
-        if route.choices != NO_CHOICES:
-            chosen = choose(route, counts)
-            convert, schema = [chosen], chosen.schema
-        convert.append(ReadTimes(route, schema))
+        route, counts, splits, schema = plan.route, self._counts, self._splits, self._reads.schema
+        timed = CountEventTimes(self._newest, self.figures)
         if route.sql is not None:
             from sluiceway.worker.landing import LandRows  # noqa: PLC0415 - only where it is used
 
             landing = LandRows(plan, schema)
-            timed = CountEventTimes(self._totals, self.figures)
-            last: list[RowStage] = [timed, landing, RejectDirty(route, counts)]
-            return {"decode": decode, "convert": convert, "land": last}, landing.schema
+            return "land", [timed, landing, RejectDirty(route, counts)], landing.schema
         assigner = partition_assigner(route.partitions, route.event_time, schema)
         columns = FitToFiles(route, schema)
         place: list[RowStage] = [FindPlaces(plan, assigner, counts), columns]
-        if route.key is not None and judge is not None:
-            place.append(keyed_stages.ReplayedChanges(judge, splits, counts))
-        elif route.key is not None:
-            place.append(keyed_stages.NewChanges(assigner, columns, counts))
-        place += [CountEventTimes(self._totals, self.figures), RejectDirty(route, counts)]
-        return {"decode": decode, "convert": convert, "route": place}, columns.schema
+        if route.key is not None:
+            from sluiceway.worker import keyed_stages  # noqa: PLC0415 - only where it is used
+
+            if judge is not None:
+                place.append(keyed_stages.ReplayedChanges(judge, splits, counts))
+            else:
+                place.append(keyed_stages.NewChanges(assigner, columns, counts))
+        return "route", [*place, timed, RejectDirty(route, counts)], columns.schema
 
     @property
     def rows_read(self) -> int:
         """Rows that were handed over so far."""
-        return self._counts.read
+        return self._reads.done.counts.read
 
     def write(self, batches: Sequence[SourceBatch]) -> None:
         """Decode, convert and route what one read returned, and have it written.
@@ -162,21 +137,21 @@ class RowPipeline:
         Returns before it is written, unless too much waits for that.
 
         Args:
-            batches: At most one a split; offsets rising within each.
+            batches: As in `ReadStages.read`.
 
         Raises:
             StorageUnavailableError: The store failed, perhaps at what came before; the attempt is
                 discarded.
             TaskFailedError: Rows cannot be written.
         """
-        since, now_us = time.monotonic(), self._clock.now_us()
-        bounds = self._count_rows(batches)
-        self.figures.count(batches)
-        rows = self._decode.decode(batches, bounds, now_us)
-        for part, stages in self._stages.items():
-            for stage in stages:
-                stage.apply(rows)
-            since = self._counts.add_time(part, since)
+        self.write_rows(self._reads.read(batches))
+
+    def write_rows(self, rows: RowBatch) -> None:
+        """As `write`, for what its `ReadStages` have made; the rows are the pipeline's own."""
+        since = time.monotonic()
+        for stage in self._stages:
+            stage.apply(rows)
+        since = self._counts.add_time(self._part, since)
         self._submit(rows)
         self._counts.add_time("write_wait", since)
 
@@ -199,19 +174,6 @@ class RowPipeline:
         self._next_tend_s = time.monotonic() + self._tend_every_s
         self._lane.submit(0, self._writer.poll)
 
-    def _count_rows(self, batches: Sequence[SourceBatch]) -> list[int]:
-        """Add the batches to their splits' totals; where each batch begins among all rows."""
-        bounds = [0]
-        for batch in batches:
-            bounds.append(bounds[-1] + len(batch.values))
-            totals = self._totals[batch.split_index]
-            totals.rows += len(batch.values)
-            number = self._splits[batch.split_index].partition
-            part = offset_sum(number, np.asarray(batch.offsets, dtype=np.int64))
-            totals.offset_sum = add_sums(totals.offset_sum, part)
-        self._counts.read += bounds[-1]
-        return bounds
-
     def close(self) -> Written:
         """Close and check the files. Called once, after the last batch.
 
@@ -222,7 +184,7 @@ class RowPipeline:
         started = time.monotonic()
         self._lane.finish()
         files, dirty_files, late_files = self._writer.close()
-        counted = self._counts
+        counted, read = self._counts, self._reads.done
         late = counted.late_rows.plus(self._writer.late_rows)
         landed: tuple[FileRecord, ...] = ()
         if self._lands:
@@ -230,28 +192,33 @@ class RowPipeline:
             landed, files, self._writer.rows = files, (), 0
         counted.seconds["write"] += self._writer.seconds
         counted.seconds["close"] += time.monotonic() - started
+        for part, spent in read.counts.seconds.items():
+            counted.seconds[part] += spent / read.routes
         return Written(
             attempt=self._files.attempt,
             files=files,
             dirty_files=dirty_files,
             counts=RowCounts(
-                BigInt(counted.read),
+                BigInt(read.counts.read),
                 BigInt(self._writer.rows),
                 BigInt(counted.dirty),
                 late.side,
-                BigInt(counted.filtered),
-                BigInt(counted.skipped),
+                BigInt(counted.filtered + read.counts.filtered),
+                BigInt(counted.skipped + read.counts.skipped),
                 BigInt(counted.expanded),
             ),
             dirty_reasons=counted.reasons.counts(),
-            notes=dict(counted.notes),
-            totals=tuple(self._totals),
+            notes=dict(counted.notes + read.counts.notes),
+            totals=tuple(
+                replace(total, max_event_time_us=newest.max_event_time_us)
+                for total, newest in zip(read.totals, self._newest, strict=True)
+            ),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
             dirty_samples=tuple(counted.reasons.samples),
-            unknown_fields=self._decode.unknown_fields(),
+            unknown_fields=self._reads.decode.unknown_fields(),
             late_files=late_files,
             late_rows=late,
-            unfilled=self._decode.unfilled(),
+            unfilled=self._reads.decode.unfilled(),
             figures=self.figures.finished(self._files.most_open),
             landed=landed,
         )

@@ -81,30 +81,51 @@ class TimeSteps:
         self._steps = merged
 
 
+@dataclass(slots=True)
+class FetchedFigures:
+    """What was fetched, for one route or for all that share it.
+
+    Attributes:
+        bytes: Bytes of payloads by topic.
+        appended: When the records were appended.
+        rows: Records.
+    """
+
+    bytes: dict[str, int] = field(default_factory=dict)
+    appended: TimeSteps = field(default_factory=TimeSteps)
+    rows: int = 0
+
+
 class FigureTally:
     """Counts for one route of a task while it reads. One thread.
 
     Args:
         splits: What it reads, by index.
+        fetched: Filled by another tally; None fills its own.
+
+    Attributes:
+        fetched: What was fetched.
     """
 
-    def __init__(self, splits: Sequence[SourcePartition]) -> None:
+    def __init__(
+        self, splits: Sequence[SourcePartition], fetched: FetchedFigures | None = None
+    ) -> None:
         self._topics = [split.topic for split in splits]
-        self._bytes: dict[str, int] = {}
-        self._appended, self._happened = TimeSteps(), TimeSteps()
-        self._rows = 0
+        self.fetched = fetched or FetchedFigures()
+        self._happened = TimeSteps()
 
     def count(self, batches: Sequence[SourceBatch]) -> None:
         """Count what was fetched. Called with every fetch."""
+        found = self.fetched
         for batch in batches:
             rows = len(batch.values)
             if not rows:
                 continue
-            self._rows += rows
+            found.rows += rows
             topic = self._topics[batch.split_index]
-            self._bytes[topic] = self._bytes.get(topic, 0) + batch.value_bytes()
+            found.bytes[topic] = found.bytes.get(topic, 0) + batch.value_bytes()
             step = -(-rows // _LOOKED_AT)
-            self._appended.count(*_known(batch.sampled_times_ms(step), _weights(rows, step)))
+            found.appended.count(*_known(batch.sampled_times_ms(step), _weights(rows, step)))
 
     def happened(self, times_us: pa.Array) -> None:
         """Count event times of rows that are written or put aside."""
@@ -118,8 +139,8 @@ class FigureTally:
     def finished(self, open_files: int) -> TaskFigures:
         """All of it, when the files are closed."""
         return TaskFigures(
-            self._bytes,
-            self._appended.counts(),
+            self.fetched.bytes,
+            self.fetched.appended.counts(),
             self._happened.counts(),
             open_files,
             resident_bytes(),
@@ -127,7 +148,8 @@ class FigureTally:
 
     def lost(self) -> TaskFigures:
         """Figures of an attempt that has failed."""
-        return TaskFigures(self._bytes, rows_read=self._rows, memory_bytes=resident_bytes())
+        found = self.fetched
+        return TaskFigures(found.bytes, rows_read=found.rows, memory_bytes=resident_bytes())
 
 
 def _known(times: Sequence[int | None], weights: _Ints) -> tuple[_Ints, _Ints]:

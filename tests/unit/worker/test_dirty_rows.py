@@ -15,7 +15,7 @@ from sluiceway.sources.contract import Headers, RawRecords, SourcePartition, Spl
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow
 from sluiceway.worker import pipeline as worker_pipeline
-from sluiceway.worker import task_figures
+from sluiceway.worker import read_stages, task_figures
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA, dirty_batch
 from sluiceway.worker.dirty_reader import DirtyBatch
 from sluiceway.worker.pipeline import RowPipeline
@@ -189,7 +189,7 @@ def test_time_for_which_the_writer_is_full_is_a_part_of_its_own(
 ) -> None:
     now_s = [100.0]
     clock = SimpleNamespace(monotonic=lambda: now_s[0], time_ns=lambda: NOW_US * 1000)
-    for module in (worker_pipeline, task_figures):
+    for module in (worker_pipeline, read_stages, task_figures):
         monkeypatch.setattr(module, "time", clock)
 
     class FullLane(WriteLane):
