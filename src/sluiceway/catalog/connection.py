@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
+from pymetastore.hive_metastore import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
-from thrift.Thrift import TApplicationException, TMessageType, TType
+from thrift.Thrift import TApplicationException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from sluiceway.catalog.kerberos import secured
+from sluiceway.catalog.thrift_calls import MetastoreMethods
 from sluiceway.errors import (
     JobFileError,
     MetastoreUnavailableError,
@@ -329,7 +330,7 @@ class MetastoreCalls:
             wire.setTimeout(self._timeout_s * 1000)
             wire.setHandle(handle)
             transport = TBufferedTransport(self._logged_in(wire, host))
-            client = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(transport))
+            client = MetastoreMethods(TBinaryProtocolAccelerated(transport))
             self._opened = OpenConnection(handle, transport, client)
             return client
         raise self._unavailable(f"cannot connect: {'; '.join(failures)}", _hint(cause)) from cause
@@ -393,46 +394,10 @@ def _may_repeat(cause: BaseException | None) -> bool:
     return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)
 
 
-_METHOD = "getVersion"
 _MAJOR = re.compile(r"(\d+)\.")
 
 
-def ask_version(client: Any) -> str:
-    """Call `getVersion`. Every server before 4 answers `3.0`, whatever its version.
-
-    Raises:
-        TApplicationException: The server has no such method.
-    """
-    out, back = client._oprot, client._iprot  # noqa: SLF001 - the generated client's own streams
-    out.writeMessageBegin(_METHOD, TMessageType.CALL, 0)
-    out.writeStructBegin("getVersion_args")
-    out.writeFieldStop()
-    out.writeStructEnd()
-    out.writeMessageEnd()
-    out.trans.flush()
-    _, kind, _ = back.readMessageBegin()
-    if kind == TMessageType.EXCEPTION:
-        refused = TApplicationException()
-        refused.read(back)
-        back.readMessageEnd()
-        raise refused
-    found = ""
-    back.readStructBegin()
-    while True:
-        _, field_type, number = back.readFieldBegin()
-        if field_type == TType.STOP:
-            break
-        if number == 0 and field_type == TType.STRING:
-            found = back.readString()
-        else:
-            back.skip(field_type)
-        back.readFieldEnd()
-    back.readStructEnd()
-    back.readMessageEnd()
-    return found
-
-
 def major_version(text: str) -> int:
-    """The first number of a version; 0 when there is none."""
+    """The first number of a version; 0 when there is none. A server before 4 answers `3.0`."""
     found = _MAJOR.match(text)
     return int(found[1]) if found else 0

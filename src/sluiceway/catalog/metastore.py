@@ -16,7 +16,6 @@ from sluiceway.catalog.connection import (
     MethodMissingError,
     NoSuchObject,
     ServerFailure,
-    ask_version,
     major_version,
 )
 from sluiceway.catalog.hive_table import (
@@ -148,7 +147,9 @@ class MetastoreClient:
         """
         try:
             # Called where a table is read, so the failpoint of that stands for both.
-            text = self._connection.call("read table (the server's version)", ask_version)
+            text = self._connection.call(
+                "read table (the server's version)", lambda client: client.getVersion()
+            )
         except MethodMissingError:
             return 0
         return major_version(text)
