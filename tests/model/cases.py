@@ -19,6 +19,7 @@ from model import (
     pins,
     pipe,
     replays,
+    rooms,
 )
 from model.bootstrap import BootstrapBounds, BootstrapModel
 from model.chains import ChainBounds, ChainModel
@@ -33,6 +34,7 @@ from model.packs import PackBounds, PackModel
 from model.pins import PinBounds, PinModel
 from model.pipe import PipeBounds, PipeModel
 from model.replays import ReplayBounds, ReplayModel
+from model.rooms import RoomBounds, RoomModel
 
 Bounds = (
     FilesBounds
@@ -45,6 +47,7 @@ Bounds = (
     | LakeBounds
     | KeyedBounds
     | ReplayBounds
+    | RoomBounds
     | ChainBounds
 )
 
@@ -104,6 +107,7 @@ SMALL = (
     Case("keyed", KeyedBounds(), 200),
     Case("replays", ReplayBounds(), 11_000),
     Case("chains", ChainBounds(data=2), 2_000),
+    Case("rooms-tail", RoomBounds(rows=3, own=1), 1_000, live=False),
 )
 
 LARGE = (
@@ -127,6 +131,9 @@ LARGE = (
     Case("lake-stomps", LakeBounds(stomps=1), 20_000, lean=True),
     Case("keyed", KeyedBounds(flying=3, foreign=2), 8_000, lean=True),
     Case("chains", ChainBounds(), 20_000, lean=True),
+    Case("rooms-header", RoomBounds(header=True, restarts=1), 561_000, lean=True, live=False),
+    Case("rooms-tail", RoomBounds(), 17_000, lean=True, live=False),
+    Case("rooms-mirrored-first", RoomBounds(mirrored_first=True), 14_000, lean=True, live=False),
 )
 
 _FILES = FilesBounds((1, 1))
@@ -137,6 +144,7 @@ _SEALED = LocationBounds(rows=3, replaces=1, seals=True)
 _PINS = PinBounds((2, 1))
 _LANES = LaneBounds()
 _LAKE = LakeBounds("DD")
+_REPEATS = RoomBounds(restarts=1)
 _PACKS = PackBounds(rows=1, starts=2, crashes=1)
 
 MUTANTS = (
@@ -207,6 +215,16 @@ MUTANTS = (
     Mutant(Mutation.CHAIN_REBUILD_OF_TAIL, ChainBounds()),
     Mutant(Mutation.CHAIN_NOT_CARRIED, ChainBounds()),
     Mutant(Mutation.CHAIN_ALWAYS_DONE, ChainBounds()),
+    Mutant(Mutation.ROOM_MIRROR_REPEATS, _REPEATS),
+    Mutant(Mutation.ROOM_PARTIAL_COPY, _REPEATS),
+    Mutant(Mutation.ROOM_OTHERS_IGNORED, RoomBounds()),
+    Mutant(Mutation.ROOM_FIRST_MATCH, _REPEATS),
+    Mutant(Mutation.ROOM_OFFSET_SYNC, RoomBounds()),
+    Mutant(Mutation.ROOM_LOG_END, RoomBounds()),
+    Mutant(Mutation.ROOM_MIRROR_CONTINUES, RoomBounds()),
+    Mutant(Mutation.ROOM_REPEATS_CONTINUES, _REPEATS),
+    Mutant(Mutation.ROOM_DRAIN_OPEN, RoomBounds()),
+    Mutant(Mutation.ROOM_TWO_ORIGIN_ENDS, RoomBounds(header=True)),
     Mutant(Mutation.REPLAY_STALE_JUDGEMENT, ReplayBounds()),
     Mutant(Mutation.REPLAY_OWN_SLOT_UNSEEN, ReplayBounds()),
     Mutant(Mutation.REPLAY_DELETES_UNSEEN, ReplayBounds()),
@@ -249,6 +267,7 @@ _MODELS: Mapping[type, Callable[[Any, Mutation | None], Any]] = {
     LakeBounds: LakeModel,
     KeyedBounds: KeyedModel,
     ReplayBounds: ReplayModel,
+    RoomBounds: RoomModel,
     ChainBounds: ChainModel,
 }
 
@@ -264,6 +283,7 @@ _SOURCES = {
     LakeBounds: lake,
     KeyedBounds: keyed,
     ReplayBounds: replays,
+    RoomBounds: rooms,
     ChainBounds: chains,
 }
 

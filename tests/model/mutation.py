@@ -92,6 +92,18 @@ class Mutation(StrEnum):
     CHAIN_NOT_CARRIED = "a rebuild replaces what came while it ran"
     CHAIN_ALWAYS_DONE = "a rebuild settles corrections that came after what it has read"
 
+    # Rooms: where a driver continues in a mirrored topic.
+    ROOM_MIRROR_REPEATS = "the tail of a mirror that repeats counts, once its end is confirmed"
+    ROOM_PARTIAL_COPY = "whether the last pass of a mirror that repeats is whole is not looked at"
+    ROOM_OTHERS_IGNORED = "rows of others before the position are not counted"
+    ROOM_FIRST_MATCH = "of a mirror that repeats the first match counts"
+    ROOM_OFFSET_SYNC = "the position is after the last row that the mirror's translation knows"
+    ROOM_LOG_END = "where others have written too, the mirror end is the log's end"
+    ROOM_MIRROR_CONTINUES = "a mirror of which the copy was short continues"
+    ROOM_REPEATS_CONTINUES = "so does a mirror that repeats"
+    ROOM_DRAIN_OPEN = "rows are drained while the mirror continues"
+    ROOM_TWO_ORIGIN_ENDS = "drain and copies have each their own end of the lost room's log"
+
     # Replay into keyed lake tables.
     REPLAY_STALE_JUDGEMENT = "a replay's record need not be in the slot up to which was judged"
     REPLAY_OWN_SLOT_UNSEEN = "changes in the dirty row's own slot are not looked at"

@@ -240,7 +240,7 @@ def _runs(file: DirtyFile, rng: random.Random) -> list[LaneRange]:
 
 
 def _move(world: "World", wish: ResetRequest, source: SimSource, seen: str) -> None:
-    moves = reset_offsets.planned_moves(_log(world).fold(), wish, source)
+    moves = reset_offsets.planned_moves(world.route(), _log(world).fold(), wish, source)
     if moves:
         reset_offsets.reset_route(world.route(), wish, moves, source)
         world.seen[seen] += 1

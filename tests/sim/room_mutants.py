@@ -2,7 +2,7 @@
 
 from sluiceway.ledger.driver_term import OwnedLedger
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.route.room_standby import StandbyRoom
+from sluiceway.rooms.standby import StandbyRoom
 from sluiceway.route.rooms import RouteRooms
 
 

@@ -58,10 +58,10 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.operate import operator_record, replay, short_driver
+from sluiceway.rooms import standby
 from sluiceway.route import (
     background,
     committer,
-    room_standby,
     rooms,
     route_plan,
     takeover,
@@ -544,8 +544,8 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (takeover, "open_storage", _open_storage),
     (takeover, "own_identity", _own_identity),
     (lease, "is_alive", _is_alive),
-    (room_standby, "own_identity", _own_identity),
-    (room_standby, "AUTO_PAUSE_S", 0.0),
+    (standby, "own_identity", _own_identity),
+    (standby, "AUTO_PAUSE_S", 0.0),
     (rooms, "own_identity", _own_identity),
     (rooms, "open_source", _open_source),
     (runner, "open_storage", _open_storage),

@@ -1,12 +1,16 @@
 """Records that an operator asks for, each after a FENCE of its own (commit rule 22)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from sluiceway.ledger.log_tail import NO_TAIL
 from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 
 GAP = "gap"
 TWICE = "twice"
+TAIL = "tail"
+"""`ChangedSource.evidence` of the tail before `new_end`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,10 @@ class ResetPartition:
             their rows are in the table twice).
         max_event_time_us: Greatest event time that holds afterwards: as before, so that what is
             derived from it never falls. None when no row had one.
+        tail: Tail of the log before `new_end`; empty where none is kept.
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"tail"})
 
     topic: str
     partition: LogKey
@@ -32,6 +39,7 @@ class ResetPartition:
     generation: int
     accepted: str
     max_event_time_us: BigInt | None
+    tail: str = NO_TAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,8 @@ class ChangedSource:
         old_end: Committed end in the old log.
         new_end: Where the new one is read from.
         generation: As in `ResetPartition`.
-        evidence: What was seen of the new log when it was accepted.
+        evidence: What was seen of the new log when it was accepted. `tail` is the tail of the log
+            before `new_end`.
     """
 
     topic: str

@@ -14,7 +14,8 @@ from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows, TablePin, WatermarkRecord
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
-from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
+from sluiceway.ledger.log_tail import NO_TAIL
+from sluiceway.ledger.operator_records import TAIL, ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import (
     SWAP_PURPOSES,
     AbandonRecord,
@@ -139,9 +140,10 @@ class PinnedPartition:
         retired: No longer read: gone from the subscription or the cluster.
         newest_slot: Of a table: its newest slot then. Rows that it had let go of by then are gaps,
             and no loss.
+        tail: Tail of the log before `start` (`ledger.log_tail`); empty where none is kept.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot", "tail"})
 
     topic: str
     partition: LogKey
@@ -151,6 +153,7 @@ class PinnedPartition:
     how: str
     retired: bool
     newest_slot: int = -1
+    tail: str = NO_TAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +217,10 @@ class RangeRecord:
             none is known.
         corrected: Gaps that were rows of a table, and were replaced before they were read; left out
             at zero.
+        tail: Tail of the range's rows (`ledger.log_tail`); empty where none is kept.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"end_epoch", "corrected"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"end_epoch", "corrected", "tail"})
 
     topic: str
     partition: LogKey
@@ -231,6 +235,7 @@ class RangeRecord:
     offset_sum: str
     end_epoch: int | None = None
     corrected: BigInt = _NEVER
+    tail: str = NO_TAIL
 
 
 _NONE = BigInt(0)
@@ -387,11 +392,15 @@ def needed_format(body: Body) -> int:
         case IntentRecord():
             return 2 if body.purpose in SWAP_PURPOSES else FORMAT
         case SourcesRecord():
-            of_table = any(each.newest_slot >= 0 for each in body.partitions)
-            return 2 if of_table or body.because is not None else FORMAT
+            newer = any(each.newest_slot >= 0 or each.tail for each in body.partitions)
+            return 2 if newer or body.because is not None else FORMAT
+        case ResetRecord():
+            return 2 if any(each.tail for each in body.partitions) else FORMAT
+        case SourceChangeRecord():
+            return 2 if any(TAIL in each.evidence for each in body.partitions) else FORMAT
         case DataRecord():
-            corrected = any(span.corrected for span in body.ranges)
-            return 2 if corrected or body.pins else FORMAT
+            newer = any(span.corrected or span.tail for span in body.ranges)
+            return 2 if newer or body.pins else FORMAT
         case LaneDataRecord():
             return 2 if body.pins else FORMAT
         case _:

@@ -5,7 +5,7 @@ The log decides who has the route. A lost or torn file costs a wait or a questio
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
 from sluiceway.ledger.layout import LedgerLayout
@@ -36,10 +36,12 @@ class RoomReport:
         compare_owed: Whether the catalog is still to be compared with the whole fold.
         confirm_term: Term that an operator has to confirm to be replaced by this room; 0 for none.
         notices: What is wrong with the rooms themselves, such as copies in one room only.
+        positions: How many source partitions continue in its copies, by method; empty where one
+            cluster spans the rooms.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset(
-        {"auto_term", "compare_owed", "confirm_term", "notices"}
+        {"auto_term", "compare_owed", "confirm_term", "notices", "positions"}
     )
     room: str
     counter: int
@@ -57,6 +59,7 @@ class RoomReport:
     compare_owed: bool = False
     confirm_term: int = 0
     notices: tuple[str, ...] = ()
+    positions: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,10 @@ class SwitchRequest:
         now: Whether the room may fence although the driver of the term has not released its lease.
         force: Whether it may although it is not ready.
         requested_ms: When, by the operator's clock; for people.
+        confirms: What the operator confirms of the mirror (`rooms.positions.CONFIRMATIONS`).
     """
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"confirms"})
     id: str
     to: str
     term: int
@@ -80,6 +85,7 @@ class SwitchRequest:
     now: bool
     force: bool
     requested_ms: int
+    confirms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class SnapshotPointer:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot", "tail"})
 
     topic: str
     partition: LogKey
@@ -150,6 +150,7 @@ class _Source:
     quiet_since_us: BigInt | None
     idle: bool
     newest_slot: int = -1
+    tail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +314,7 @@ def _source(key: SourceKey, state: SourceState) -> _Source:
         quiet_since_us=_big(state.quiet_since_us),
         idle=state.idle,
         newest_slot=state.newest_slot,
+        tail=state.tail,
     )
 
 
@@ -385,4 +387,5 @@ def _source_state(each: _Source) -> SourceState:
         quiet_since_us=each.quiet_since_us,
         idle=each.idle,
         newest_slot=each.newest_slot,
+        tail=each.tail,
     )

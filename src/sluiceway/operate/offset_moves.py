@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 from sluiceway.errors import ResetRefusedError, SourceUnavailableError
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import SourceState
+from sluiceway.ledger.log_tail import NO_TAIL
 from sluiceway.ledger.operator_records import (
     GAP,
+    TAIL,
     TWICE,
     ChangedSource,
     ResetPartition,
@@ -20,7 +23,7 @@ from sluiceway.schedule.source_view import SourceView
 from sluiceway.sources.contract import LogBounds, SourceIdentity, SourcePartition
 from sluiceway.types.strict_json import BigInt
 
-TargetKind = Literal["earliest", "latest", "timestamp", "offset"]
+TargetKind = Literal["earliest", "latest", "timestamp", "offset", "tail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class ResetTarget:
     """Where source partitions are to go on.
 
     Attributes:
+        kind: `tail` goes to where the last rows that were read are in the log now.
         timestamp_ms: For `timestamp`: at the first record that is not older.
         offset: For `offset`.
     """
@@ -54,6 +58,7 @@ class ResetRequest:
 
 
 IDENTITY = "identity"
+NO_TAILS: Final[Mapping[SourcePartition, str]] = MappingProxyType({})
 # What the operator adds to accept a consequence.
 OPTIONS = {GAP: "--accept-gap", TWICE: "--accept-doubles", IDENTITY: "--accept-identity"}
 
@@ -113,7 +118,7 @@ def plan_moves(
     fold: Fold,
     wish: ResetRequest,
     view: SourceView,
-    at_time: Mapping[SourcePartition, int],
+    found: Mapping[SourcePartition, int],
 ) -> tuple[OffsetMove, ...]:
     """The moves that the wish comes to. Partitions that are there already are left out.
 
@@ -121,7 +126,7 @@ def plan_moves(
         fold: State of the ledger.
         wish: What is asked for.
         view: What the brokers say of the chosen partitions' topics.
-        at_time: For a `timestamp`: where each chosen partition has it.
+        found: For a `timestamp`: where each chosen partition has it; likewise for a `tail`.
 
     Raises:
         ResetRefusedError: A partition is gone, or the offset is outside of its log.
@@ -144,10 +149,10 @@ def plan_moves(
             raise SourceUnavailableError("no leader answers for it", where=str(one))
         identity = identities[one]
         same = (identity.cluster_id, identity.topic_id) == (known.cluster_id, known.topic_id)
-        if same and IDENTITY in wish.accepted:
+        if same and IDENTITY in wish.accepted and wish.target.kind != "tail":
             continue
         bounds = view.bounds[one]
-        new_end = _new_end(one, wish.target, bounds, at_time)
+        new_end = _new_end(one, wish.target, bounds, found)
         if same and new_end == known.end and not _is_rewritten(known, bounds):
             continue
         moves.append(_move(one, known, new_end, bounds, None if same else identity))
@@ -168,15 +173,15 @@ def _new_end(
     one: SourcePartition,
     target: ResetTarget,
     bounds: LogBounds,
-    at_time: Mapping[SourcePartition, int],
+    found: Mapping[SourcePartition, int],
 ) -> int:
     match target.kind:
         case "earliest":
             return bounds.start_offset
         case "latest":
             return bounds.end_offset
-        case "timestamp":
-            return at_time[one]
+        case "timestamp" | "tail":
+            return found[one]
         case "offset":
             if not bounds.start_offset <= target.offset <= bounds.high_watermark:
                 raise ResetRefusedError(
@@ -282,16 +287,27 @@ def _stale(one: SourcePartition, what: str) -> ResetRefusedError:
 
 
 def record_of(
-    fold: Fold, wish: ResetRequest, moves: Sequence[OffsetMove]
+    fold: Fold,
+    wish: ResetRequest,
+    moves: Sequence[OffsetMove],
+    tails: Mapping[SourcePartition, str] = NO_TAILS,
 ) -> ResetRecord | SourceChangeRecord:
-    """The record that makes the moves; all of one kind."""
-    if IDENTITY in wish.accepted:
-        changed = tuple(_changed(fold, move) for move in moves)
+    """The record that makes the moves; all of one kind.
+
+    Args:
+        fold: State of the ledger.
+        wish: What is asked for.
+        moves: What moves.
+        tails: Tails of the logs before the new ends, where the route keeps them.
+    """
+    if any(move.identity is not None for move in moves):
+        changed = tuple(_changed(fold, move, tails) for move in moves)
         return SourceChangeRecord(wish.operator, wish.reason, changed)
-    return ResetRecord(wish.operator, wish.reason, tuple(_reset(fold, move) for move in moves))
+    resets = tuple(_reset(fold, move, tails) for move in moves)
+    return ResetRecord(wish.operator, wish.reason, resets)
 
 
-def _reset(fold: Fold, move: OffsetMove) -> ResetPartition:
+def _reset(fold: Fold, move: OffsetMove, tails: Mapping[SourcePartition, str]) -> ResetPartition:
     one = move.partition
     newest = fold.sources[one.topic, one.partition].max_event_time_us
     return ResetPartition(
@@ -302,10 +318,11 @@ def _reset(fold: Fold, move: OffsetMove) -> ResetPartition:
         generation=move.generation,
         accepted=move.accepts,
         max_event_time_us=None if newest is None else BigInt(newest),
+        tail=tails.get(one, NO_TAIL),
     )
 
 
-def _changed(fold: Fold, move: OffsetMove) -> ChangedSource:
+def _changed(fold: Fold, move: OffsetMove, tails: Mapping[SourcePartition, str]) -> ChangedSource:
     one, identity = move.partition, move.identity
     if identity is None:
         raise ResetRefusedError("it is the log that was read", where=str(one))
@@ -320,5 +337,9 @@ def _changed(fold: Fold, move: OffsetMove) -> ChangedSource:
         old_end=BigInt(move.old_end),
         new_end=BigInt(move.new_end),
         generation=move.generation,
-        evidence={"log_start": str(move.log_start), "log_end": str(move.log_end)},
+        evidence={
+            "log_start": str(move.log_start),
+            "log_end": str(move.log_end),
+            **({TAIL: tails[one]} if tails.get(one) else {}),
+        },
     )

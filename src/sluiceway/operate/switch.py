@@ -1,7 +1,7 @@
 """Moving a route to another room: what a switch would do, its request, and a timed drill."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -24,25 +24,33 @@ from sluiceway.ledger.room_files import (
     write_advice,
 )
 from sluiceway.operate.short_driver import Heartbeat
-from sluiceway.schedule.source_view import read_source_view
+from sluiceway.rooms.positions import CONFIRMATIONS
+from sluiceway.rooms.resume import Resume, find_resume, proof_of
+from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.contract import Storage
 
 _POLL_S = 0.2
+SAME_LOG: Final = "same log"
 SWITCH_WITHIN_S: Final = 120.0
 """How long `switch --execute` and `drill` wait for the other room."""
 
 
 @dataclass(frozen=True, slots=True)
 class MovedPosition:
-    """Where a source partition continues in the other room: at its committed end, the same log.
+    """Where a source partition continues in the other room.
 
     Attributes:
+        end: Committed end in the log that was read.
+        position: Offset where it continues; None when that is not known from here.
+        proof: How it was found, or why it is not known.
         lag_rows: Rows from there to the log's end; None when no leader answers from here.
     """
 
     partition: SourcePartition
     end: int
+    position: int | None
+    proof: str
     lag_rows: int | None
 
 
@@ -78,6 +86,8 @@ class SwitchPlan:
         holder_lives: Whether the driver of the room that has it answers.
         standby: Report of the other room's driver; None without a living driver.
         positions: Where each source partition continues.
+        resume: Positions in the other room's copies; None where they are not asked for, or not
+            from here.
     """
 
     place: RoutePlace
@@ -85,16 +95,22 @@ class SwitchPlan:
     holder_lives: bool
     standby: RoomReport | None
     positions: tuple[MovedPosition, ...]
+    resume: Resume | None = None
 
     @property
     def is_done(self) -> bool:
-        """Whether the room has the route already."""
-        return self.place.holder == self.to
+        """Whether the room has the route already, and reads its own logs."""
+        return self.place.holder == self.to and all(
+            each.proof == SAME_LOG for each in self.positions
+        )
 
-    def refuse(self, *, now: bool, term: int | None, force: bool) -> None:
+    def refuse(
+        self, *, now: bool, term: int | None, force: bool, confirms: tuple[str, ...] = ()
+    ) -> None:
         """Pass when the switch can be asked for as the operator says.
 
         Args:
+            confirms: What the operator confirms of the mirror.
             now: Whether the room is to fence although the other one has not released its lease.
             term: The term that the operator names.
             force: Whether the room is to fence although it is not ready.
@@ -121,10 +137,24 @@ class SwitchPlan:
         if now and term != latest:
             said = "no term is named" if term is None else f"term {term} is not the latest"
             raise self._refused(f"{said}; the latest is {latest}", f"run `{named}`")
+        self._refuse_inexact(named, confirms)
         if self.standby.reasons and not force:
             raise self._refused(
                 f"room {self.to} is not ready: {'; '.join(self.standby.reasons)}",
                 "remove the cause, or add --force",
+            )
+
+    def _refuse_inexact(self, named: str, confirms: tuple[str, ...]) -> None:
+        resume = self.resume or Resume()
+        if resume.problems:
+            raise self._refused("; ".join(resume.problems), "nothing was changed")
+        missing = resume.missing(confirms)
+        if missing:
+            meant = "; ".join(f"{each}: {CONFIRMATIONS[each]}" for each in missing)
+            given = " ".join(f"--confirm {each}" for each in resume.missing(()))
+            raise self._refused(
+                f"positions need a confirmation ({meant})",
+                f"if that is so, run `{named} {given}`",
             )
 
     def _refused(self, message: str, hint: str) -> RequestRefusedError:
@@ -161,7 +191,17 @@ def plan_switch(place: RoutePlace, to: str, source: SourceClient) -> SwitchPlan:
         StorageUnavailableError: The store failed.
     """
     holder, standby = _who_lives(place, to)
-    return SwitchPlan(place, to, holder, standby, _positions(place, source))
+    known = {key: each for key, each in place.fold.sources.items() if not each.retired}
+    try:
+        view = read_source_view(source, {topic for topic, _ in known})
+    except SluicewayError:
+        # The room that is asked about may be the only one to reach the brokers.
+        view = SourceView({}, {}, {})
+    resume, rule = None, place.rule
+    if rule.mirror is not None and rule.room == to:
+        resume = find_resume(rule.mirror, place.config.source, source, place.fold, view)
+    positions = tuple(_positions(place, to, view, resume))
+    return SwitchPlan(place, to, holder, standby, positions, resume)
 
 
 def _who_lives(place: RoutePlace, to: str) -> tuple[bool, RoomReport | None]:
@@ -187,24 +227,35 @@ def _who_lives(place: RoutePlace, to: str) -> tuple[bool, RoomReport | None]:
     return holder_lives, standby
 
 
-def _positions(place: RoutePlace, source: SourceClient) -> tuple[MovedPosition, ...]:
-    known = {key: each for key, each in place.fold.sources.items() if not each.retired}
-    try:
-        bounds = read_source_view(source, {topic for topic, _ in known}).bounds
-    except SluicewayError:
-        # The room that is asked about may be the only one to reach the brokers.
-        bounds = {}
-    found = []
-    for (topic, partition), state in sorted(known.items(), key=str):
+def _positions(
+    place: RoutePlace, to: str, view: SourceView, resume: Resume | None
+) -> Iterator[MovedPosition]:
+    moved = {} if resume is None else {each.log.partition: each for each in resume.positions}
+    far = place.rule.mirror is not None and resume is None and place.holder != to
+    for (topic, partition), state in sorted(place.fold.sources.items(), key=str):
+        if state.retired:
+            continue
         one = SourcePartition(topic, partition)
-        end = bounds[one].high_watermark if one in bounds else None
-        lag = None if end is None else max(0, end - state.end)
-        found.append(MovedPosition(one, state.end, lag))
-    return tuple(found)
+        position: int | None = state.end
+        proof = SAME_LOG
+        if one in moved:
+            position, proof = moved[one].offset, proof_of(moved[one])
+        elif far:
+            # Its copies can be read there alone.
+            position, proof = None, f"ask in room {to}"
+        end = view.bounds[one].high_watermark if one in view.bounds else None
+        lag = None if end is None or position is None else max(0, end - position)
+        yield MovedPosition(one, state.end, position, proof, lag)
 
 
 def request_switch(
-    plan: SwitchPlan, operator: str, reason: str, *, now: bool, force: bool
+    plan: SwitchPlan,
+    operator: str,
+    reason: str,
+    *,
+    now: bool,
+    force: bool,
+    confirms: tuple[str, ...] = (),
 ) -> SwitchRequest:
     """Put the request, which the driver of either room carries out.
 
@@ -214,7 +265,7 @@ def request_switch(
     place = plan.place
     requested_ms = time.time_ns() // 1_000_000
     asked = SwitchRequest(
-        uuid4().hex, plan.to, place.fold.term, operator, reason, now, force, requested_ms
+        uuid4().hex, plan.to, place.fold.term, operator, reason, now, force, requested_ms, confirms
     )
     write_advice(place.storage, place.layout, place.layout.switch, asked)
     return asked

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.data_parts import NO_LATE_ROWS
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.log_tail import joined_tails
 from sluiceway.ledger.offset_sum import add_sums
 from sluiceway.ledger.records import NO_ROWS, DataRecord, RangeRecord, RowCounts
 from sluiceway.schedule.planner import PlannedSplit
@@ -101,6 +102,7 @@ def _range(fold: Fold, plan: PlannedSplit, split: SplitResult) -> RangeRecord:
         end_epoch=split.end_epoch,
         # Rows of a table follow each other without a gap, until some are replaced.
         corrected=split.gaps if split.topic.startswith(TABLE_TOPIC) else BigInt(0),
+        tail=split.tail,
     )
 
 
@@ -129,6 +131,7 @@ def _prolonged(before: RangeRecord, piece: RangeRecord) -> RangeRecord:
         end_epoch=piece.end_epoch,
         max_event_time_us=max(times, default=None),
         offset_sum=add_sums(before.offset_sum, piece.offset_sum),
+        tail=joined_tails(before.tail, piece.tail),
     )
 
 

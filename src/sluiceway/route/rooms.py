@@ -23,9 +23,9 @@ from sluiceway.ledger.room_files import (
 )
 from sluiceway.observe import metrics
 from sluiceway.observe.log import Log
+from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.route.clients import open_source
 from sluiceway.route.owned_route import OwnedRoute
-from sluiceway.route.room_standby import StandbyParts, StandbyRoom
 from sluiceway.route.route_context import RouteContext
 
 LOOK_EVERY_S: Final = 1.0
@@ -233,6 +233,7 @@ class RouteRooms:
             slots=slots,
             driver=driver,
             log=context.log,
+            access=config.source,
         )
         return cls(context, StandbyRoom(config.rooms, asks))
 

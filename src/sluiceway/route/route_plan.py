@@ -83,6 +83,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         text_keys=has_text_keys(config.source),
         key=config.key,
         sql=config.sql_columns,
+        tails=config.keeps_tails,
     )
 
 

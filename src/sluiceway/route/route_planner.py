@@ -9,6 +9,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.observe.steps import Step
+from sluiceway.rooms.copy_reader import CopyReader, with_tails
 from sluiceway.route.key_order import KeyOrderGuard
 from sluiceway.route.route_context import RouteContext
 from sluiceway.schedule.partition_watch import LogEndHistory, OpenTransactions, SkippedPartitions
@@ -216,7 +217,7 @@ class RoutePlanner:
         check_identities(fold, discovered)
         handed_over = hand_over_record(self._context, fold)
         if handed_over is not None:
-            return handed_over
+            return self._with_tails(handed_over)
         # A pinned one may lack a leader for a while; where others begin only a leader can say.
         check_described(unpinned(fold, discovered), view.bounds)
         discovered = self.key_order.admitted(discovered, fold, view.bounds)
@@ -226,7 +227,15 @@ class RoutePlanner:
         if config.start.kind == "group" and new and not found:
             self._context.log.warning("group_has_no_offsets", group=config.start.group)
         kept = self._with_topics_away(fold, wanted)
-        return plan_sources(fold, kept, discovered, view.bounds, starts)
+        return self._with_tails(plan_sources(fold, kept, discovered, view.bounds, starts))
+
+    def _with_tails(self, record: SourcesRecord | None) -> SourcesRecord | None:
+        """With the rows before each pin, where the route keeps tails."""
+        context = self._context
+        config = context.config if context.topics is None else context.topics
+        if record is None or not config.keeps_tails:
+            return record
+        return with_tails(record, CopyReader(config.source, context.parts.source))
 
     def _with_topics_away(self, fold: Fold, wanted: Subscription) -> Subscription:
         """With topics of an unchanged pattern that are not listed, and may come back as they were.

@@ -27,12 +27,12 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import FORMAT, FenceRecord
 from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by
 from sluiceway.observe.steps import Observer, Step
+from sluiceway.rooms.standby import StandbyRoom
 from sluiceway.route.ownership import (
     check_ledger,
     claim_table,
     table_identity,
 )
-from sluiceway.route.room_standby import StandbyRoom
 from sluiceway.sinks.contract import TableSink, TableState
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import refuse_missing_parent
@@ -295,7 +295,7 @@ def take_over(
     _mark_change(log, fold, hooks)
     hooks.observe(Step.FENCING)
     writer.fence(_fence(config, state, owner, driver, process), on_lost)
-    hooks.observe(Step.FENCED)
+    _move_sources(writer, hooks)
     keeper = LeaseKeeper(storage, layout.lease, _lease(config, driver, writer.term, process))
     _mark_table(sink, state, owner, keeper)
     tenure = DriverTerm(writer, keeper)
@@ -321,7 +321,20 @@ def _wait(log: LedgerLog, hooks: TakeoverHooks) -> Lease | None:
 
 def _mark_change(log: LedgerLog, fold: Fold, hooks: TakeoverHooks) -> None:
     if hooks.room is not None:
+        hooks.room.check_positions(log, fold)
         hooks.room.mark_change(log, fold)
+
+
+def _move_sources(writer: LedgerWriter, hooks: TakeoverHooks) -> None:
+    """Continue in this room's logs, where the ledger has read another room's.
+
+    Called once, right after the fence.
+    """
+    hooks.observe(Step.FENCED)
+    change = None if hooks.room is None else hooks.room.source_change(writer.fold)
+    if change is not None:
+        writer.commit(change)
+        hooks.observe(Step.PINNED)
 
 
 def _refuse_other_room(config: RouteConfig, fold: Fold, hooks: TakeoverHooks) -> None:

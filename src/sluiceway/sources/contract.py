@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from sluiceway.errors import InvariantError
+from sluiceway.sources.copies import CopiedTopics
 from sluiceway.types.log_key import LogKey
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class HandOver:
     starts: tuple[tuple[DiscoveredPartition, int], ...]
 
 
-class SourceClient(ABC):
+class SourceClient(CopiedTopics, ABC):
     """The driver's view of a source. Calls block at most `request_timeout_s`.
 
     Attributes:
@@ -250,6 +251,20 @@ class SourceClient(ABC):
             SourceUnavailableError: A leader does not answer.
         """
 
+    def offsets_at_times(
+        self, times_ms: Mapping[SourcePartition, int]
+    ) -> dict[SourcePartition, int]:
+        """As `offsets_at`, with a time for each source partition.
+
+        Raises:
+            SourceUnavailableError: A leader does not answer.
+        """
+        found = dict[SourcePartition, int]()
+        for time_ms in sorted(set(times_ms.values())):
+            same = [one for one, each in times_ms.items() if each == time_ms]
+            found |= self.offsets_at(same, time_ms)
+        return found
+
     @abstractmethod
     def committed(
         self, group: str, partitions: Sequence[SourcePartition]
@@ -312,10 +327,10 @@ class SourceClient(ABC):
         del ends, within_s
         return None
 
-    def expect(self, partitions: Mapping[SourcePartition, SourceIdentity]) -> None:  # noqa: B027
+    def expect(self, partitions: Mapping[SourcePartition, SourceIdentity]) -> None:
         """These were read before. Called at a route's START: what is missing then was dropped."""
 
-    def leave(self, group: str) -> None:  # noqa: B027 - most sources keep nothing for a group
+    def leave(self, group: str) -> None:
         """Nothing more is read for this group. Called after a hand-over; best effort."""
 
     def corrections(

@@ -1,6 +1,6 @@
 """Which source serves a connection: this package's own, or a plug-in's by its name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 from sluiceway.errors import InvariantError
@@ -23,10 +23,12 @@ class SourceAccess:
     Attributes:
         kind: The source's name, as the job file's connection has it.
         options: Names and values as text, in order. May hold secrets: never logged.
+        topics: Topics of the job that have another name there, and that name.
     """
 
     kind: str
     options: tuple[tuple[str, str], ...]
+    topics: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"SourceAccess({self.kind!r}, <{len(self.options)} options>)"
@@ -69,12 +71,17 @@ def first_server(access: SourceAccess) -> str:
 def open_client(access: SourceAccess, request_timeout_s: float) -> SourceClient:
     """The driver's view of a source. Called once per driver, tool and connection."""
     source, options = _source(access), dict(access.options)
-    return opened(
+    client = opened(
         PluginGroup.SOURCES,
         access.kind,
         SourceClient,  # type: ignore[type-abstract]
         lambda: source.open_client(options, request_timeout_s=request_timeout_s),
     )
+    if not access.topics:
+        return client
+    from sluiceway.sources.renamed import RenamedClient  # noqa: PLC0415 - seldom needed
+
+    return RenamedClient(client, dict(access.topics))
 
 
 def reader_access(access: SourceAccess, client: SourceClient) -> SourceAccess:
@@ -86,18 +93,26 @@ def reader_access(access: SourceAccess, client: SourceClient) -> SourceAccess:
     found = client.reader_options()
     if not found:
         return access
-    return SourceAccess(access.kind, tuple(sorted({**dict(access.options), **found}.items())))
+    return replace(access, options=tuple(sorted({**dict(access.options), **found}.items())))
 
 
 def open_reader(access: SourceAccess, splits: list[Split], *, owner: str) -> SplitReader:
     """A task's reader of splits of one source. Called once per task and connection."""
     source, options = _source(access), dict(access.options)
-    return opened(
-        PluginGroup.SOURCES,
-        access.kind,
-        SplitReader,  # type: ignore[type-abstract]
-        lambda: source.open_reader(splits, options, owner=owner),
-    )
+
+    def open_own(own: list[Split]) -> SplitReader:
+        return opened(
+            PluginGroup.SOURCES,
+            access.kind,
+            SplitReader,  # type: ignore[type-abstract]
+            lambda: source.open_reader(own, options, owner=owner),
+        )
+
+    if not access.topics:
+        return open_own(splits)
+    from sluiceway.sources.renamed import RenamedReader  # noqa: PLC0415 - seldom needed
+
+    return RenamedReader(open_own, splits, dict(access.topics))
 
 
 def _source(access: SourceAccess) -> Source:

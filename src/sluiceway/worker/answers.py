@@ -98,6 +98,7 @@ def _split_result(split: Split, end: SplitEnd, totals: SplitTotals) -> SplitResu
             None if totals.max_event_time_us is None else BigInt(totals.max_event_time_us)
         ),
         offset_sum=totals.offset_sum,
+        tail=totals.tail.text,
     )
 
 

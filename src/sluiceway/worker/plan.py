@@ -10,6 +10,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log_tail import NO_TAIL
 from sluiceway.ledger.records import RowCounts
 from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileChoice
@@ -253,6 +254,7 @@ class RoutePlan:
         text_keys: Whether keys of source partitions are texts; else numbers.
         key: By what changes find their rows; None where all rows are appended.
         sql: Columns that SQL makes of the rows; None where rows are written as they are decoded.
+        tails: Whether the last rows of each split are kept, to find them in a copy of the log.
     """
 
     ledger: str
@@ -275,6 +277,7 @@ class RoutePlan:
     text_keys: bool = False
     key: KeyRule | None = None
     sql: Schema | None = None
+    tails: bool = False
 
     @property
     def owner_token(self) -> str:
@@ -340,7 +343,10 @@ class SplitResult:
 
     Attributes:
         end_epoch: Leader epoch of the record just below `end`; None when it is not known.
+        tail: Tail of its rows; empty where none is kept.
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"tail"})
 
     topic: str
     partition: LogKey
@@ -351,6 +357,7 @@ class SplitResult:
     end_epoch: int | None
     max_event_time_us: BigInt | None
     offset_sum: str
+    tail: str = NO_TAIL
 
 
 @dataclass(frozen=True, slots=True)

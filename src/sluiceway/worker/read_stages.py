@@ -53,6 +53,7 @@ class ReadStages:
         route = plan.route
         self._splits = [split.partition for split in plan.splits]
         self._clock = TaskClock(plan.times.clock_us, started)
+        self._keeps_tails = route.tails
         counts = TaskCounts()
         totals = tuple(SplitTotals() for _ in plan.splits)
         self.done = ReadCounts(counts, totals, FigureTally(self._splits), routes)
@@ -99,6 +100,8 @@ class ReadStages:
             number = self._splits[batch.split_index].partition
             part = offset_sum(number, np.asarray(batch.offsets, dtype=np.int64))
             totals.offset_sum = add_sums(totals.offset_sum, part)
+            if self._keeps_tails:
+                totals.tail.add(batch)
         self.done.counts.read += bounds[-1]
         return bounds
 
@@ -112,7 +115,7 @@ def read_key(plan: TaskPlan) -> object:
     """Equal for plans whose rows pass the same `ReadStages`."""
     route = plan.route
     return (
-        (route.source, plan.splits),
+        (route.source, route.tails, plan.splits),
         (route.format, route.schema, route.samples, route.choices, route.meta, route.key),
         (route.event_time, _needs_record_time(route), route.text_keys),
     )

@@ -21,6 +21,7 @@ from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow, counted_as
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import DirtySample, TaskFigures
+from sluiceway.worker.split_tail import SplitTail
 
 _Ints = npt.NDArray[np.int64]
 _LOOKED_AT = 64
@@ -310,6 +311,7 @@ class SplitTotals:
     rows: int = 0
     offset_sum: str = ZERO
     max_event_time_us: int | None = None
+    tail: SplitTail = field(default_factory=SplitTail)
 
 
 @dataclass(slots=True)

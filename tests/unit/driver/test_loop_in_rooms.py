@@ -22,7 +22,8 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.operate import switch
 from sluiceway.operate.switch import RoutePlace, SwitchPlan, plan_switch, request_switch, run_drill
-from sluiceway.route import room_standby, rooms, takeover
+from sluiceway.rooms import standby
+from sluiceway.route import rooms, takeover
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
 from tools import session_on_disk
@@ -96,7 +97,7 @@ def two_rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rooms
     for module in (run_module, rooms):
         monkeypatch.setattr(module, "open_source", lambda _: found.source)
     monkeypatch.setattr(run_module, "open_sink", lambda _: found.table)
-    for module in (room_standby, rooms, room_files, switch):
+    for module in (standby, rooms, room_files, switch):
         monkeypatch.setattr(module, "REPORT_EVERY_S", 0.2)
     monkeypatch.setattr(rooms, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(lease, "RENEW_INTERVAL_S", 0.1)

@@ -7,7 +7,7 @@ import pytest
 
 from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.jobfile.compile.compile import compile_route
-from sluiceway.jobfile.compile.room_rule import RoomRule
+from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.jobfile.document import Mapping as MappingNode
 from sluiceway.jobfile.document import read_document
 from sluiceway.jobfile.loader import LoadedJob, inspect_job
@@ -66,6 +66,37 @@ def test_a_room_sees_its_own_connections_and_reads_its_own_references_only() -> 
         load(JOB + ROOMS, "b")
 
 
+def test_a_room_of_a_mirrored_queue_has_its_own_names_of_topics() -> None:
+    mirrored = """\
+rooms:
+  home: a
+  queue: mirrored
+  mirror: {copies: exactly_once, transactional_ids: [mm2-0]}
+  writers: own
+  a: {}
+  b: {topics: {orders: a.orders}}
+"""
+    (home,), (other,) = (load(JOB + mirrored, room).spec.routes for room in ("a", "b"))
+    config = compile_route(other)
+    assert config.source.topics == (("orders", "a.orders"),)
+    assert compile_route(home).source.topics == ()
+    assert config.topics == ("orders",)
+    assert config.keeps_tails
+    rule = config.rooms
+    assert rule is not None
+    assert rule.mirror == MirrorRule(
+        linked=False,
+        exactly_once=True,
+        origin=None,
+        own_writers=True,
+        transactional_ids=("mm2-0",),
+    )
+    (linked,) = load(JOB + ROOMS.replace("home: a", "home: a\n  queue: linked")).spec.routes
+    rule = compile_route(linked).rooms
+    assert rule is not None
+    assert rule.mirror == MirrorRule(linked=True, exactly_once=True, origin=None, own_writers=True)
+
+
 def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
     login = 'properties: {sasl.password: "${env:P}"}'
     with_secret = JOB.replace('servers: "k:9092"', f'servers: "k:9092", {login}')
@@ -91,6 +122,13 @@ def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
         ("{home: a, after: 0s, a: {}, b: {}}", "expected a duration from 1s to 1h"),
         ("{home: a, check_blocks: no, a: {}, b: {}}", "expected `wait`, `warn` or `off`"),
         ("{home: a, a: {conections: {}}, b: {}}", "12:22: unknown key `conections`"),
+        ("{home: a, queue: mirrored, a: {}, b: {}}", "expected `mirror` with `queue: mirrored`"),
+        ("{home: a, mirror: {}, a: {}, b: {}}", "expected `mirror` with `queue: mirrored`"),
+        (
+            "{home: a, queue: mirrored, mirror: {}, a: {}, b: {}}",
+            "expected a mirror that adds an origin header or copies exactly once",
+        ),
+        ("{home: a, a: {topics: {orders: x}}, b: {}}", "expected `topics` of a room with"),
     ],
 )
 def test_wrong_rooms_are_refused_with_their_place(rooms: str, says: str) -> None:
@@ -102,15 +140,11 @@ def test_wrong_rooms_are_refused_with_their_place(rooms: str, says: str) -> None
 @pytest.mark.parametrize(
     "key",
     [
-        "queue: mirrored",
-        "queue: linked",
         "storage: copied",
-        "mirror: {origin: sw-origin}",
-        "writers: own",
+        "queue: mirrored, mirror: {origin: sw-origin}",
         "witness: {storage: s, path: p}",
         "mirrored_first: true",
         "after_loss: hold",
-        "c: {topics: {orders: a.orders}}",
         "c: {location: /w}",
     ],
 )

@@ -19,7 +19,7 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.room_files import RoomReport, SwitchRequest, read_advice, write_advice
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.room_standby import StandbyParts, StandbyRoom
+from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import encode

@@ -117,11 +117,14 @@ def _cells(one: "PartitionOffsets") -> tuple[str, ...]:
 @app.command()
 def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many parts
     job_file: JobFile,
-    to: Annotated[
-        str,
-        typer.Option("--to", help="earliest, latest, an offset, or a time with a zone."),
-    ],
     reason: _Reason,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="earliest, latest, an offset, or a time with a zone."),
+    ] = None,
+    by_tail: Annotated[
+        bool, typer.Option("--by-tail", help="Where the last rows that were read are now.")
+    ] = False,
     route: OneRoute = None,
     partition: _Partitions = None,
     accept_gap: Annotated[
@@ -147,7 +150,10 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     """
     # Imported here to keep `--help` quick.
     from sluiceway.operate.offset_moves import ResetRequest, refuse_unaccepted  # noqa: PLC0415
+    from sluiceway.operate.reset_offsets import accepted_by  # noqa: PLC0415
 
+    if (to is None) != by_tail:
+        raise typer.BadParameter("expected --to or --by-tail, one of them", param_hint="--to")
     given = {"gap": accept_gap, "twice": accept_doubles, "identity": accept_identity}
     wish = ResetRequest(
         target=_target(to),
@@ -164,7 +170,7 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
         _print_moves(moves, seq, needs)
     refused = None
     try:
-        refuse_unaccepted(moves, wish.accepted)
+        refuse_unaccepted(moves, accepted_by(wish))
     except ResetRefusedError as error:
         refused = error
     if output.is_document:
@@ -279,8 +285,9 @@ def _reason(text: str) -> str:
 def _needs(moves: "tuple[OffsetMove, ...]", wish: "ResetRequest") -> list[str]:
     """The options that are missing for the moves to be done."""
     from sluiceway.operate.offset_moves import OPTIONS  # noqa: PLC0415
+    from sluiceway.operate.reset_offsets import accepted_by  # noqa: PLC0415
 
-    missing = {move.accepts for move in moves} - wish.accepted
+    missing = {move.accepts for move in moves} - accepted_by(wish)
     return [option for name, option in OPTIONS.items() if name in missing]
 
 
@@ -296,17 +303,19 @@ def _reset(
     fold = open_ledger(config).fold
     source = open_source(config.at(fold))
     try:
-        moves = planned_moves(fold, wish, source)
+        moves = planned_moves(config, fold, wish, source)
         return moves, reset_route(config, wish, moves, source) if execute and moves else None
     finally:
         source.close()
 
 
-def _target(text: str) -> "ResetTarget":
+def _target(text: str | None) -> "ResetTarget":
     from sluiceway.jobfile.blocks.start import parse_start_time_ms  # noqa: PLC0415
     from sluiceway.operate.offset_moves import ResetTarget  # noqa: PLC0415
 
     match text:
+        case None:
+            return ResetTarget("tail")
         case "earliest":
             return ResetTarget("earliest")
         case "latest":

@@ -11,6 +11,7 @@ from sluiceway.cli.views.tables import printable
 from sluiceway.errors import SluicewayError, WrongUsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from sluiceway.jobfile.compile.config import RouteConfig
@@ -40,8 +41,19 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     force: Annotated[
         bool, typer.Option("--force", help="Also to a room that is not ready.")
     ] = False,
+    confirm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--confirm",
+            metavar="WHAT",
+            help="What holds of the mirror: mirror_only, mirror_end or mirror_closed; repeatable.",
+        ),
+    ] = None,
     reason: Annotated[
-        str, typer.Option("--reason", help="Why, for the log; --now needs one.", show_default=False)
+        str,
+        typer.Option(
+            "--reason", help="Why, for the log; --now and --confirm need it.", show_default=False
+        ),
     ] = "",
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it; without it only the plan is printed.")
@@ -59,8 +71,10 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     from sluiceway.cli.commands.run import parsed_terms  # noqa: PLC0415
     from sluiceway.operate.switch import await_switch, request_switch  # noqa: PLC0415
 
-    if now and execute and not reason.strip():
-        raise WrongUsageError("--now confirms that a room is lost", hint="say why with --reason")
+    confirms = _confirmations(confirm or ())
+    if (now or confirms) and execute and not reason.strip():
+        what = "--now confirms that a room is lost" if now else "--confirm is kept in the log"
+        raise WrongUsageError(what, hint="say why with --reason")
     terms = parsed_terms(term or [], "--term")
 
     def move(config: "RouteConfig") -> "tuple[SwitchPlan, bool]":
@@ -70,8 +84,9 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
         named = terms.get(config.route, terms.get(""))
         if not execute:
             return plan, False
-        plan.refuse(now=now, term=named, force=force)
-        request_switch(plan, this_operator(), reason.strip(), now=now, force=force)
+        plan.refuse(now=now, term=named, force=force, confirms=confirms)
+        who, why = this_operator(), reason.strip()
+        request_switch(plan, who, why, now=now, force=force, confirms=confirms)
         return plan, await_switch(plan, rows=False)
 
     chosen = chosen_routes(job_file, route)
@@ -82,6 +97,16 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
         for config, one in zip(chosen, found, strict=True):
             sys.stdout.write(_text(config.route, one, execute=execute))
     raise_code(found, lambda one: 0 if one[1] or not execute else 1)
+
+
+def _confirmations(given: "Iterable[str]") -> tuple[str, ...]:
+    from sluiceway.rooms.positions import CONFIRMATIONS  # noqa: PLC0415
+
+    unknown = sorted(set(given) - CONFIRMATIONS.keys())
+    if unknown:
+        known = "; ".join(f"`{name}`: {what}" for name, what in CONFIRMATIONS.items())
+        raise WrongUsageError(f"--confirm does not know `{unknown[0]}`", hint=known)
+    return tuple(sorted(set(given)))
 
 
 def chosen_routes(job_file: "Path", route: str | None) -> "tuple[RouteConfig, ...]":
@@ -125,8 +150,8 @@ def plan_as_json(plan: "SwitchPlan") -> dict[str, Any]:
                 "topic": each.partition.topic,
                 "partition": each.partition.partition,
                 "end": each.end,
-                "position": each.end,
-                "proof": "same log",
+                "position": each.position,
+                "proof": each.proof,
                 "lag_rows": each.lag_rows,
             }
             for each in plan.positions
@@ -149,7 +174,10 @@ def plan_lines(route: str, plan: "SwitchPlan") -> list[str]:
     for each in plan.positions:
         lag = "not known" if each.lag_rows is None else f"{each.lag_rows:,} rows"
         where = f"{each.partition.topic}/{each.partition.partition}"
-        lines.append(f"  {where} continues at {each.end} (same log), lag {lag}")
+        if each.position is None:
+            lines.append(f"  {where} has no position from here: {printable(each.proof)}")
+        else:
+            lines.append(f"  {where} continues at {each.position} ({each.proof}), lag {lag}")
     return lines
 
 

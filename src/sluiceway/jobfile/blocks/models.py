@@ -194,6 +194,8 @@ class SourceSpec(Block):
         on_correction: What becomes of rows that `sluiceway backfill` or a recompute has replaced in
             `table` before they were read. `follow` leaves them out and rebuilds their partition,
             `halt` ends the route, `ignore` leaves them out.
+        keep_tail: Whether records keep a fingerprint of the last rows before each committed end,
+            for `offsets reset --by-tail`. Rooms whose topics a mirror copies keep it anyway.
     """
 
     connection: str
@@ -207,6 +209,7 @@ class SourceSpec(Block):
     when: Literal["ready", "success", "settled"] | None = None
     settle_ms: Annotated[int, *duration("0s", "30d")] | None = Field(default=None, alias="settle")
     on_correction: Literal["follow", "halt", "ignore"] = "follow"
+    keep_tail: bool = False
 
     @property
     def pattern(self) -> str:

@@ -1,20 +1,18 @@
 """Block `rooms`: the places between which a job moves when one of them is lost."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.connections import ConnectionSpec
 from sluiceway.jobfile.blocks.values import duration, not_yet, wrong
 
 
-def _check_queue(text: str) -> str:
-    if text in ("mirrored", "linked"):
-        raise not_yet(f"`queue: {text}`", "use `stretched`: one cluster that spans the rooms")
-    if text != "stretched":
-        raise wrong("`stretched`", "one cluster that spans the rooms")
+def _check_origin(text: str | None) -> str | None:
+    if text is not None:
+        raise not_yet("`origin`", "leave it out: rows are found by the tail")
     return text
 
 
@@ -31,10 +29,26 @@ class RoomSpec(Block):
 
     Attributes:
         connections: Name -> keys that differ from the file's connection of that name.
+        topics: Topic of the job -> its name in this room, where that differs.
     """
 
-    LATER = frozenset({"topics", "location"})
+    LATER = frozenset({"location"})
     connections: Mapping[str, ConnectionSpec] = Field(default_factory=dict)
+    topics: Mapping[str, str] = Field(default_factory=dict)
+
+
+class MirrorSpec(Block):
+    """What copies the topics from one room to the other.
+
+    Attributes:
+        origin: Header in which the mirror gives a row's offset; None where it adds none.
+        copies: Whether it copies each row once, or may repeat rows after a failure.
+        transactional_ids: Ids of its transactions, which a driver takes over after its fence.
+    """
+
+    origin: Annotated[str | None, AfterValidator(_check_origin)] = None
+    copies: Literal["exactly_once", "at_least_once"] = "at_least_once"
+    transactional_ids: tuple[str, ...] = ()
 
 
 class RoomsSpec(Block):
@@ -44,29 +58,53 @@ class RoomsSpec(Block):
         home: Room where the job normally runs.
         switch: Whether a standby takes over from another room by itself (`auto`), or after an
             operator's `switch --now` (`ask`).
-        queue: Where the queue is: `stretched` is one cluster that spans the rooms. Keys for other
-            queues are not in this version: `mirror`, `writers`, `mirrored_first`, `after_loss`.
+        queue: Where the queue is: `stretched` is one cluster that spans the rooms. Each room has
+            its own cluster with `linked`, whose copies keep their offsets, and with `mirrored`,
+            whose copies have others. `mirrored_first` and `after_loss` are not in this version.
         storage: Where table and ledger are: `stretched` is one store that spans the rooms. The key
             `witness` is for other stores, and not in this version.
         after_ms: How long the lease must stand still before a standby takes over from another room.
         give_way_ms: How long a driver reads and commits nothing before it releases its route to a
             room where rows are read.
         check_blocks: What a driver does while blocks of HDFS are in one room only.
+        mirror: What copies the topics, with `mirrored`; None with other queues.
+        writers: Who writes to the copied topics: with `own` only the mirror ever does.
     """
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, RoomSpec]
-    LATER = frozenset({"mirror", "writers", "witness", "mirrored_first", "after_loss"})
+    LATER = frozenset({"witness", "mirrored_first", "after_loss"})
     NAMED: ClassVar[type[Block] | None] = RoomSpec
     home: str
     switch: Literal["ask", "auto"] = "ask"
-    queue: Annotated[str, AfterValidator(_check_queue)] = "stretched"
+    queue: Literal["stretched", "linked", "mirrored"] = "stretched"
     storage: Annotated[str, AfterValidator(_check_storage)] = "stretched"
     after_ms: Annotated[int, *duration("1s", "1h")] = Field(default=10_000, alias="after")
     give_way_ms: Annotated[int, *duration("1s", "1d")] = Field(default=30_000, alias="give_way")
     check_blocks: Literal["wait", "warn", "off"] = "warn"
+    mirror: MirrorSpec | None = None
+    writers: Literal["own", "shared"] = "shared"
+
+    @model_validator(mode="after")
+    def _queue_has_a_mirror(self) -> Self:
+        mirror = self.mirror
+        if (mirror is not None) != (self.queue == "mirrored"):
+            raise wrong("`mirror` with `queue: mirrored`, and only there", "add or remove it")
+        if mirror is not None and mirror.origin is None and mirror.copies == "at_least_once":
+            raise wrong(
+                "a mirror that adds an origin header or copies exactly once",
+                "set `copies: exactly_once` if the mirror does; else no offset may be right",
+            )
+        if self.queue == "stretched" and any(each.topics for each in self.named_rooms.values()):
+            raise wrong("`topics` of a room with `queue: mirrored` or `linked`", "remove it")
+        return self
+
+    @property
+    def named_rooms(self) -> Mapping[str, RoomSpec]:
+        """The rooms by name."""
+        return self.__pydantic_extra__ or {}
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the rooms, in order."""
-        return tuple(sorted(self.__pydantic_extra__ or {}))
+        return tuple(sorted(self.named_rooms))

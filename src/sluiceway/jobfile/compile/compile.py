@@ -197,7 +197,10 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         JobFileError: A column type is not known, or a client property would break the protocol.
     """
     columns = row_columns(spec)
+    rooms = room_rule(spec)
     source = source_access(spec)
+    if rooms is not None and rooms.topics:
+        source = replace(source, topics=rooms.topics)
     text_keys = has_text_keys(source)
     first = spec.reading_table()
     if first is not None and text_keys:
@@ -245,7 +248,8 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         late_table=late_table(spec),
         key=key_rule(spec),
         followed=None if first is None else compile_route(first),
-        rooms=room_rule(spec),
+        rooms=rooms,
+        keep_tail=spec.source.keep_tail,
     )
 
 

@@ -79,6 +79,7 @@ class RouteConfig:
         lineage: Receiver of lineage events; None without one.
         key: How changes find their rows; None appends all rows.
         rooms: The room of this process; None for a job that has one place only.
+        keep_tail: Whether records keep tails in any case.
     """
 
     job: str
@@ -119,6 +120,7 @@ class RouteConfig:
     lineage: LineageRule | None = None
     key: KeyRule | None = None
     rooms: RoomRule | None = None
+    keep_tail: bool = False
     awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
     awaits_key: RouteSpec | None = field(default=None, hash=False, repr=False)
     followed: "RouteConfig | None" = field(default=None, hash=False, repr=False)
@@ -153,6 +155,14 @@ class RouteConfig:
         """
         named = self.late_table
         return None if named is None else late_table_name(named, self.table.table)
+
+    @property
+    def keeps_tails(self) -> bool:
+        """Whether records keep the last rows before each committed end."""
+        mirror = None if self.rooms is None else self.rooms.mirror
+        wanted = self.keep_tail or (mirror is not None and mirror.keeps_tails)
+        # A table is found by its ledger.
+        return wanted and self.source.kind != "table"
 
     @property
     def subscription(self) -> Subscription:

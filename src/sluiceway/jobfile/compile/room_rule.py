@@ -3,6 +3,31 @@
 from dataclasses import dataclass
 
 from sluiceway.jobfile.blocks.models import RouteSpec
+from sluiceway.jobfile.blocks.rooms import RoomsSpec
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorRule:
+    """How the logs of one room come to the other.
+
+    Attributes:
+        linked: Whether copies have the offsets of their rows.
+        exactly_once: Whether each row is copied once.
+        origin: Header with a row's offset in the other room; None where there is none.
+        own_writers: Whether nothing but the mirror ever writes to the copied topics.
+        transactional_ids: Ids of the mirror's transactions.
+    """
+
+    linked: bool
+    exactly_once: bool
+    origin: str | None
+    own_writers: bool
+    transactional_ids: tuple[str, ...] = ()
+
+    @property
+    def keeps_tails(self) -> bool:
+        """Whether records keep the last rows before each committed end."""
+        return self.origin is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +43,8 @@ class RoomRule:
         give_way_s: How long a driver reads and commits nothing before it gives way.
         digest: Digest of the job file without `rooms` and secrets.
         check_blocks: See `RoomsSpec`.
+        mirror: How logs are copied between the rooms; None where one cluster spans them.
+        topics: Topics whose name in this room is another one, and that name.
     """
 
     room: str
@@ -28,6 +55,8 @@ class RoomRule:
     give_way_s: float
     digest: str
     check_blocks: str = "warn"
+    mirror: MirrorRule | None = None
+    topics: tuple[tuple[str, str], ...] = ()
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -40,8 +69,10 @@ def room_rule(spec: RouteSpec) -> RoomRule | None:
     rooms = spec.rooms
     if rooms is None:
         return None
+    room = spec.room or rooms.home
+    own = rooms.named_rooms.get(room)
     return RoomRule(
-        room=spec.room or rooms.home,
+        room=room,
         home=rooms.home,
         names=rooms.names,
         auto=rooms.switch == "auto",
@@ -49,4 +80,19 @@ def room_rule(spec: RouteSpec) -> RoomRule | None:
         give_way_s=rooms.give_way_ms / 1000,
         digest=spec.file_digest,
         check_blocks=rooms.check_blocks,
+        mirror=_mirror_rule(rooms),
+        topics=() if own is None else tuple(sorted(own.topics.items())),
+    )
+
+
+def _mirror_rule(rooms: RoomsSpec) -> MirrorRule | None:
+    if rooms.queue == "stretched":
+        return None
+    mirror = rooms.mirror
+    return MirrorRule(
+        linked=mirror is None,
+        exactly_once=mirror is None or mirror.copies == "exactly_once",
+        origin=None if mirror is None else mirror.origin,
+        own_writers=mirror is None or rooms.writers == "own",
+        transactional_ids=() if mirror is None else mirror.transactional_ids,
     )

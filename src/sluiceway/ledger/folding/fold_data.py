@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding import fold_counts, fold_partitions, fold_watermark
+from sluiceway.ledger.folding.fold_sources import check_tail
 from sluiceway.ledger.folding.fold_state import FoldState, is_contained, require
 from sluiceway.ledger.layout import is_late_place
 from sluiceway.ledger.records import DataRecord, EpochRecord, RangeRecord, Record
@@ -70,6 +71,8 @@ def check_range(fold: FoldState, span: RangeRecord, slot: str) -> None:
     )
     among = 0 <= span.corrected <= span.gaps
     require(among, "P6", f"{where} has {span.corrected} corrected rows among {span.gaps} gaps")
+    require(not span.tail or span.rows > 0, "P6", f"{where} has a tail of no rows")
+    check_tail(span.tail, where)
 
 
 def _check_sums(body: DataRecord, slot: str) -> None:

@@ -7,8 +7,10 @@ from sluiceway.ledger.folding.fold_state import (
     require,
     violation,
 )
+from sluiceway.ledger.log_tail import NO_TAIL, tail_runs
 from sluiceway.ledger.operator_records import (
     GAP,
+    TAIL,
     TWICE,
     ChangedSource,
     ResetPartition,
@@ -39,6 +41,7 @@ def check_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
             goes_on = known.retired and pin.start == known.end and pin.how == "resumed"
             require(goes_on, "rule 5", f"{where} is pinned already")
         require(pin.start >= 0, "rule 5", f"{where} starts at {pin.start}")
+        check_tail(pin.tail, where)
         kind = kinds.setdefault(pin.topic, type(pin.partition))
         require(kind is type(pin.partition), "rule 5", f"{where} has a key of another kind")
 
@@ -81,6 +84,7 @@ def _pin(fold: FoldState, pin: PinnedPartition) -> None:
         pin.how,
         int(pin.start),
         newest_slot=pin.newest_slot,
+        tail=pin.tail,
     )
 
 
@@ -102,12 +106,13 @@ def check_reset(fold: FoldState, body: ResetRecord, record: Record) -> None:
             "rule 22",
             f"{where} moves its greatest event time",
         )
+        check_tail(each.tail, where)
 
 
 def apply_reset(fold: FoldState, body: ResetRecord, record: Record) -> None:
     """The source partitions go on elsewhere, each in a new generation."""
     for each in body.partitions:
-        _begin_generation(fold, each, "reset")
+        _begin_generation(fold, each, "reset", each.tail)
 
 
 def check_source_change(fold: FoldState, body: SourceChangeRecord, record: Record) -> None:
@@ -120,12 +125,13 @@ def check_source_change(fold: FoldState, body: SourceChangeRecord, record: Recor
         require(old == (known.cluster_id, known.topic_id), "rule 22", f"{where} was never {old}")
         new = (each.new_cluster_id, each.new_topic_id)
         require(new != old, "rule 22", f"{where} stays the log that it is")
+        check_tail(each.evidence.get(TAIL, NO_TAIL), where)
 
 
 def apply_source_change(fold: FoldState, body: SourceChangeRecord, record: Record) -> None:
     """The source partitions go on in another log."""
     for each in body.partitions:
-        _begin_generation(fold, each, "source_change")
+        _begin_generation(fold, each, "source_change", each.evidence.get(TAIL, NO_TAIL))
         known = fold.sources[each.topic, each.partition]
         known.cluster_id, known.topic_id = each.new_cluster_id, each.new_topic_id
         known.retired = False
@@ -171,7 +177,17 @@ def moved(
     return where, known
 
 
-def _begin_generation(fold: FoldState, each: ResetPartition | ChangedSource, how: str) -> None:
+def check_tail(text: str, where: str) -> None:
+    """Refuse a text that is no tail; one of an older version is empty."""
+    try:
+        tail_runs(text)
+    except ValueError as error:
+        raise violation("rule 5", f"{where} has {error}") from error
+
+
+def _begin_generation(
+    fold: FoldState, each: ResetPartition | ChangedSource, how: str, tail: str
+) -> None:
     known = fold.sources[each.topic, each.partition]
     known.start = known.end = int(each.new_end)
     known.how = how
@@ -180,3 +196,4 @@ def _begin_generation(fold: FoldState, each: ResetPartition | ChangedSource, how
     known.quiet_since_us = None
     # The log may have been truncated or be another: what led there says nothing now.
     known.end_epoch = None
+    known.tail = tail

@@ -7,6 +7,7 @@ from sluiceway.errors import InvariantError
 from sluiceway.ledger.data_parts import NO_LATE_ROWS, HeldByRecord, LateRows
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_state import ReplayLanes
+from sluiceway.ledger.log_tail import NO_TAIL, joined_tails
 from sluiceway.ledger.partition_records import COMPACT, RemovedFile
 from sluiceway.ledger.places import add_sums, file_sum, is_below, overlaps, prefixes
 from sluiceway.ledger.records import (
@@ -50,6 +51,10 @@ class ReadSpan(Protocol):
     def max_event_time_us(self) -> int | None:
         """Greatest one; None without event times."""
 
+    @property
+    def tail(self) -> str:
+        """Tail of the rows; empty where none is kept."""
+
 
 @dataclass(slots=True)
 class SourceState:
@@ -67,6 +72,7 @@ class SourceState:
         end_epoch: Leader epoch that belongs to `end`, by which a truncation is seen; None when it
             is not known.
         newest_slot: See `PinnedPartition.newest_slot`.
+        tail: Tail of the log before `end`; empty where it is not known.
     """
 
     cluster_id: str
@@ -82,6 +88,7 @@ class SourceState:
     quiet_since_us: int | None = None
     idle: bool = False
     newest_slot: int = -1
+    tail: str = NO_TAIL
 
     def advance(self, span: ReadSpan, read_at_us: int | None = None) -> None:
         """Take in what was read from the committed end on.
@@ -95,6 +102,9 @@ class SourceState:
             # One of an offset before says nothing about this one.
             self.end, self.end_epoch = int(span.end), span.end_epoch
         self.has_data = self.has_data or span.rows > 0
+        if span.rows > 0:
+            # Rows without a tail leave none: what came before them is not before the end.
+            self.tail = joined_tails(self.tail, span.tail) if span.tail else NO_TAIL
         if span.max_event_time_us is not None:
             newest = int(span.max_event_time_us)
             if read_at_us is not None:

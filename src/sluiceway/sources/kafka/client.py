@@ -10,6 +10,7 @@ from typing import Any, Final
 from confluent_kafka import (
     IsolationLevel,
     KafkaException,
+    Producer,
     TopicCollection,
     TopicPartition,
 )
@@ -30,6 +31,7 @@ from sluiceway.sources.contract import (
     SourceIdentity,
     SourcePartition,
 )
+from sluiceway.sources.copies import CopyTraits
 from sluiceway.sources.kafka.failures import (
     BrokerTrouble,
     kafka_error,
@@ -41,7 +43,7 @@ from sluiceway.sources.kafka.failures import (
 from sluiceway.sources.kafka.group_offsets import GroupReporter, group_offsets
 from sluiceway.sources.kafka.leader_bounds import Answers, LeaderBounds
 from sluiceway.sources.kafka.replica_rooms import TopicReplicas, one_place_problems
-from sluiceway.sources.kafka.settings import admin_settings
+from sluiceway.sources.kafka.settings import admin_settings, feed_settings
 
 _WAIT_STEP_S: Final = 0.05
 # The library's own time-out comes first; this is for a library that does not keep it.
@@ -221,13 +223,26 @@ class KafkaSourceClient(SourceClient):
             SourceUnavailableError: A leader does not answer.
             UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
         """
+        return self.offsets_at_times(dict.fromkeys(partitions, timestamp_ms))
+
+    def offsets_at_times(
+        self, times_ms: Mapping[SourcePartition, int]
+    ) -> dict[SourcePartition, int]:
+        """See the contract; two requests a leader, however many partitions.
+
+        Raises:
+            SourceUnavailableError: A leader does not answer.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+        """
         # The end is asked for first: a row that comes in between is then found or lies after it.
         end, found = self._list_offsets(
-            partitions,
-            (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
-            (OffsetSpec.for_timestamp(timestamp_ms), IsolationLevel.READ_COMMITTED),
+            (dict.fromkeys(times_ms, OffsetSpec.latest()), IsolationLevel.READ_COMMITTED),
+            (
+                {one: OffsetSpec.for_timestamp(time) for one, time in times_ms.items()},
+                IsolationLevel.READ_COMMITTED,
+            ),
         )
-        return {one: found[one] if found[one] >= 0 else end[one] for one in partitions}
+        return {one: found[one] if found[one] >= 0 else end[one] for one in times_ms}
 
     def committed(
         self, group: str, partitions: Sequence[SourcePartition]
@@ -276,16 +291,9 @@ class KafkaSourceClient(SourceClient):
             described = admin.describe_topics(
                 TopicCollection(named), request_timeout=self._timeout_s
             )
-            settings = admin.describe_configs(
-                [ConfigResource(ConfigResource.Type.TOPIC, each) for each in named],
-                request_timeout=self._timeout_s,
-            )
-            self._wait([*described.values(), *settings.values()], self._timeout_s)
+            self._wait(described.values(), self._timeout_s)
         self._assert_found(described)
-        values = {
-            resource.name: self._result(answer, resource.name)
-            for resource, answer in settings.items()
-        }
+        settings = self._topic_settings(named)
         found = [
             TopicReplicas(
                 topic,
@@ -293,11 +301,55 @@ class KafkaSourceClient(SourceClient):
                     [node.rack for node in info.replicas]
                     for info in self._result(described[topic], topic).partitions
                 ],
-                {name: entry.value for name, entry in values[topic].items()},
+                settings[topic],
             )
             for topic in named
         ]
         return tuple(one_place_problems(found))
+
+    def _topic_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str | None]]:
+        """Settings of topics that are there."""
+        with self._asking("kafka.describe", ",".join(topics)):
+            answers = self._open_admin().describe_configs(
+                [ConfigResource(ConfigResource.Type.TOPIC, each) for each in topics],
+                request_timeout=self._timeout_s,
+            )
+            self._wait(answers.values(), self._timeout_s)
+        found = {each.name: self._result(answer, each.name) for each, answer in answers.items()}
+        return {
+            topic: {name: entry.value for name, entry in values.items()}
+            for topic, values in found.items()
+        }
+
+    def copy_traits(self, topics: Sequence[str]) -> dict[str, CopyTraits]:
+        """See the contract: of the topics' settings.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+        """
+        return {
+            topic: CopyTraits(
+                compacted="compact" in (settings.get("cleanup.policy") or ""),
+                append_time=settings.get("message.timestamp.type") == "LogAppendTime",
+            )
+            for topic, settings in self._topic_settings(sorted(set(topics))).items()
+        }
+
+    def end_transactions(self, ids: Sequence[str]) -> None:
+        """See the contract: a producer with the id of a mirror ends its open transaction.
+
+        Raises:
+            SourceUnavailableError: A coordinator does not answer.
+            UnhealthyEnvironmentError: The broker lacks the permission for an id.
+        """
+        for each in ids:
+            settings = feed_settings(self._where, self._properties, self._trouble)
+            try:
+                producer = Producer(settings | {"transactional.id": each})
+                producer.init_transactions(self._timeout_s)
+            except KafkaException as failure:
+                raise request_failure(kafka_error(failure), self._trouble, each) from failure
 
     def close(self) -> None:
         """Release connections. Safe to repeat."""
@@ -322,21 +374,20 @@ class KafkaSourceClient(SourceClient):
         return self._admin
 
     def _list_offsets(
-        self,
-        partitions: Sequence[SourcePartition],
-        *kinds: tuple[OffsetSpec, IsolationLevel],
+        self, *kinds: tuple[Mapping[SourcePartition, OffsetSpec], IsolationLevel]
     ) -> list[dict[SourcePartition, int]]:
-        """Ask for several kinds of offsets of all partitions; a batch a kind, in this order."""
-        if not partitions:
-            return [{} for _ in kinds]
+        """Ask for several kinds of offsets; a batch a kind, in this order."""
         admin = self._open_admin()
         deadline_s = time.monotonic() + self._timeout_s
-        found = []
-        for spec, isolation in kinds:
+        found: list[dict[SourcePartition, int]] = []
+        for specs, isolation in kinds:
+            if not specs:
+                found.append({})
+                continue
             left_s = max(_WAIT_STEP_S, deadline_s - time.monotonic())
             with self._asking("kafka.list_offsets", self._where):
                 answers = admin.list_offsets(
-                    {TopicPartition(one.topic, one.partition): spec for one in partitions},
+                    {TopicPartition(one.topic, one.partition): spec for one, spec in specs.items()},
                     isolation_level=isolation,
                     request_timeout=left_s,
                 )

@@ -5,7 +5,7 @@ no operator asked, from taking the route.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lease import Lease, held_by, read_lease, wait_until_free
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.operator_records import SourceChangeRecord
 from sluiceway.ledger.room_files import (
     REPORT_EVERY_S,
     RoomReport,
@@ -30,12 +31,18 @@ from sluiceway.ledger.room_files import (
     write_advice,
 )
 from sluiceway.observe.log import Log
+from sluiceway.rooms.positions import CONFIRMATIONS, switch_record
+from sluiceway.rooms.resume import OriginFinder, Resume, find_resume
 from sluiceway.schedule.planner import readable_start
 from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
-from sluiceway.sources.contract import SourceClient
+from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.sources.registry import SourceAccess
 
 AUTO_PAUSE_S: Final = 1800.0
 """After a switch without an operator, the next one needs an operator for so long."""
+
+POSITIONS_EVERY_S: Final = 30.0
+"""How often a standby computes where it would continue in copies of another room's logs."""
 
 _WATCH_EVERY_S = 0.5
 _SHOWN = 5
@@ -50,6 +57,8 @@ class StandbyParts:
         topics: Topics of the route now.
         slots: Number of task slots now.
         driver: Id of the driver.
+        access: Access to this room's queue.
+        origin: Finds positions by the header of copied rows.
     """
 
     open_source: Callable[[], SourceClient]
@@ -57,6 +66,8 @@ class StandbyParts:
     slots: Callable[[], int]
     driver: str
     log: Log
+    access: SourceAccess | None = None
+    origin: OriginFinder | None = None
 
 
 class StillLease:
@@ -107,6 +118,9 @@ class StandbyRoom:
         self.report: RoomReport | None = None
         self._terms: dict[int, float] = {}
         self._confirm_term = 0
+        self._resume = Resume()
+        self._resume_at = float("-inf")
+        self._request: SwitchRequest | None = None
 
     def wait_until_ours(self, ledger: LedgerLog, sleep: Callable[[float], None]) -> Lease | None:
         """Return when this driver may fence. Called once a START, before the fence.
@@ -201,9 +215,9 @@ class StandbyRoom:
             why = "rooms were switched without an operator less than 30 minutes ago"
         if not why:
             return
-        term, to = self._latest_term(lease), self.rule.room
+        term = self._latest_term(lease)
         self._confirm_term = term
-        command = f"sluiceway switch JOB --to {to} --now --term {term} --reason WHY --execute"
+        command = self._command(term)
         raise NeedsConfirmationError(
             f"room {holder} is silent for {self.rule.after_s:.0f} s, and room {self.rule.room} "
             f"could take over from term {term}; {why}",
@@ -244,7 +258,7 @@ class StandbyRoom:
         self, ledger: LedgerLog, lease: Lease | None, *, force: bool, auto: bool
     ) -> Lease | None:
         """Refuse while this room is not ready; else say in its report what the fence will mean."""
-        reasons, waiting = self._reasons(ledger)
+        reasons, waiting = self._reasons(ledger, fresh=True)
         if reasons and not force:
             self._write(ledger, reasons, waiting)
             raise RoomNotReadyError(
@@ -252,6 +266,9 @@ class StandbyRoom:
                 hint="it takes over as soon as it is ready; `sluiceway switch JOB --to "
                 f"{self.rule.room} --now --force` has it take over at once",
             )
+        fold = self._advanced(ledger)
+        self._read_request(ledger, fold)
+        self._refuse_inexact(fold.term)
         self._write(ledger, reasons, waiting, auto=auto)
         return lease
 
@@ -270,6 +287,97 @@ class StandbyRoom:
         reasons = () if self.report is None else self.report.reasons
         self._write(ledger, reasons, None, compare_owed=True)
 
+    # Positions in another room's copies
+
+    def check_positions(self, ledger: LedgerLog, fold: Fold) -> None:
+        """Refuse to fence while a source partition has no position here. Called before the fence.
+
+        Args:
+            ledger: The route's log.
+            fold: Up to its tail.
+
+        Raises:
+            RoomNotReadyError: A position is not known; nothing was fenced.
+            NeedsConfirmationError: One needs a confirmation that no operator has given.
+            SluicewayError: This room's queue does not answer.
+        """
+        if self.rule.mirror is None:
+            return
+        self._read_request(ledger, fold)
+        self._find_positions(fold, self._view())
+        self._refuse_inexact(fold.term)
+
+    def source_change(self, fold: Fold) -> SourceChangeRecord | None:
+        """The record that moves the source partitions here. Called once, right after the fence.
+
+        The positions are computed again: the other room may have committed until the fence.
+
+        Args:
+            fold: Up to the fence.
+
+        Returns:
+            None where the ledger reads this room's logs already.
+
+        Raises:
+            SluicewayError: As `check_positions`; a fence is left, and the ends as they were.
+        """
+        mirror, request = self.rule.mirror, self._request
+        if mirror is None:
+            return None
+        if self._resume.positions and mirror.transactional_ids:
+            # An open transaction of the mirror would hide the last rows.
+            self._client().end_transactions(mirror.transactional_ids)
+        self._find_positions(fold, self._view())
+        self._refuse_inexact(fold.term)
+        if not self._resume.positions:
+            return None
+        operator = f"room {self.rule.room}" if request is None else request.operator
+        reason = "takes over" if request is None else request.reason or "switch"
+        return switch_record(self._resume.positions, operator, reason, self._confirmed)
+
+    def _read_request(self, ledger: LedgerLog, fold: Fold) -> None:
+        """Keep an operator's request that names the latest term, with what it confirms."""
+        asked = read_advice(ledger.storage, ledger.layout.switch, SwitchRequest)
+        ours = asked is not None and (asked.to, asked.term) == (self.rule.room, fold.term)
+        self._request = asked if ours else None
+
+    @property
+    def _confirmed(self) -> tuple[str, ...]:
+        return () if self._request is None else self._request.confirms
+
+    def _find_positions(self, fold: Fold, view: SourceView) -> None:
+        mirror, access = self.rule.mirror, self._parts.access
+        if mirror is None or access is None:
+            return
+        self._resume = find_resume(mirror, access, self._client(), fold, view, self._parts.origin)
+        self._resume_at = time.monotonic()
+
+    def _refuse_inexact(self, term: int) -> None:
+        resume, to = self._resume, self.rule.room
+        if resume.problems:
+            raise RoomNotReadyError(
+                f"room {to} has no place to continue at: {'; '.join(resume.problems[:_SHOWN])}",
+                hint="see `sluiceway status JOB` for how many source partitions have one",
+            )
+        missing = resume.missing(self._confirmed)
+        if missing:
+            self._confirm_term = term
+            command = self._command(term)
+            raise NeedsConfirmationError(
+                f"room {to} could continue in its copies, if "
+                f"{', and '.join(CONFIRMATIONS[each] for each in missing)}",
+                hint=f"if that is so, run `{command}`",
+            ).with_report({"term": term}, (command,))
+
+    def _command(self, term: int) -> str:
+        """What an operator runs who confirms all that has to be."""
+        given = "".join(f" --confirm {each}" for each in self._resume.missing(()))
+        to = self.rule.room
+        return f"sluiceway switch JOB --to {to} --now --term {term}{given} --reason WHY --execute"
+
+    def _view(self) -> SourceView:
+        return read_source_view(self._client(), self._parts.topics())
+
     # Readiness
 
     def _is_due(self) -> bool:
@@ -280,7 +388,9 @@ class StandbyRoom:
             reasons, waiting = self._reasons(ledger)
             self._write(ledger, reasons, waiting)
 
-    def _reasons(self, ledger: LedgerLog) -> tuple[tuple[str, ...], int | None]:
+    def _reasons(
+        self, ledger: LedgerLog, *, fresh: bool = False
+    ) -> tuple[tuple[str, ...], int | None]:
         """Why this room could not work now, and the rows that wait; the catalog has answered."""
         found: list[str] = []
         waiting = None
@@ -288,12 +398,15 @@ class StandbyRoom:
             if self._parts.slots() < 1:
                 found.append("no task slots are there")
             fold = self._advanced(ledger)
-            topics = self._parts.topics()
-            view = read_source_view(self._client(), topics)
+            view = self._view()
             found += _silent_leaders(view)
             found += (str(error) for error in view.missing.values())
-            lost, waiting = _positions(fold, view)
+            if fresh or time.monotonic() - self._resume_at >= POSITIONS_EVERY_S:
+                self._find_positions(fold, view)
+            found += self._resume.problems
+            lost, waiting = _positions(fold, view, self._resume.moved)
             found += lost
+            waiting += self._resume.waiting_rows
         except StorageUnavailableError:
             raise
         except SluicewayError as error:
@@ -343,6 +456,7 @@ class StandbyRoom:
             auto_term=0 if before is None else before.auto_term,
             compare_owed=before is not None and before.compare_owed,
             confirm_term=self._confirm_term,
+            positions=self._resume.counts,
         )
         if auto:
             report = replace(report, auto_term=term + 1)
@@ -372,12 +486,17 @@ def _silent_leaders(view: SourceView) -> list[str]:
     return [f"no leader answers for {len(silent)} of {len(found)} source partitions: {named}"]
 
 
-def _positions(fold: Fold, view: SourceView) -> tuple[list[str], int]:
-    """Source partitions that could not continue at their committed ends, and rows that wait."""
+def _positions(
+    fold: Fold, view: SourceView, moved: Collection[SourcePartition]
+) -> tuple[list[str], int]:
+    """Source partitions that could not continue at their committed ends, and rows that wait.
+
+    Source partitions that move to other logs are left out.
+    """
     lost, waiting = [], 0
     for one, bounds in view.bounds.items():
         known = fold.sources.get((one.topic, one.partition))
-        if known is None or known.retired:
+        if known is None or known.retired or one in moved:
             continue
         try:
             start = readable_start(fold, one, bounds)

@@ -1,0 +1,121 @@
+"""Positions of all source partitions of a route in this room's copies, at one moment."""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from sluiceway.jobfile.compile.room_rule import MirrorRule
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.rooms.copy_reader import CopyReader
+from sluiceway.rooms.positions import (
+    CopiedLog,
+    ResumePosition,
+    copied_logs,
+    resume_positions,
+)
+from sluiceway.schedule.source_view import SourceView
+from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.sources.registry import SourceAccess
+
+REFUSED: Final = "refused"
+"""Key of `Resume.counts` of source partitions without a position."""
+
+OriginFinder = Callable[[MirrorRule, CopiedLog], ResumePosition | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where a route continues in this room.
+
+    Attributes:
+        positions: Of all source partitions that were read in another room.
+        lacking: Why others have none: this room's queue lacks them.
+    """
+
+    positions: tuple[ResumePosition, ...] = ()
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why this room cannot take over, whatever an operator confirms."""
+        return (*self.lacking, *(each.why for each in self.positions if each.offset is None))
+
+    def missing(self, confirmed: Collection[str]) -> tuple[str, ...]:
+        """Confirmations that an operator has to give."""
+        return tuple(sorted({n for each in self.positions for n in each.missing(confirmed)}))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Method -> how many source partitions are exact by it, and `refused`; also by need."""
+        found = Counter(
+            REFUSED if each.method is None else proof_of(each) for each in self.positions
+        )
+        found[REFUSED] += len(self.lacking)
+        return {name: count for name, count in sorted(found.items()) if count}
+
+    @property
+    def waiting_rows(self) -> int:
+        """Offsets that wait in this room's logs."""
+        return sum(
+            max(0, each.log.bounds.high_watermark - each.offset)
+            for each in self.positions
+            if each.offset is not None and each.log.bounds is not None
+        )
+
+    @property
+    def moved(self) -> frozenset[SourcePartition]:
+        """Source partitions that this room's own logs say nothing of."""
+        return frozenset(each.log.partition for each in self.positions)
+
+
+def proof_of(position: ResumePosition) -> str:
+    """How a position was found and what it needs; or why it is refused."""
+    if position.method is None:
+        return position.why
+    if position.exact:
+        return position.method.value
+    return f"{position.method.value}, needs {' and '.join(position.needs)}"
+
+
+def find_resume(
+    rule: MirrorRule,
+    access: SourceAccess,
+    client: SourceClient,
+    fold: Fold,
+    view: SourceView,
+    origin: OriginFinder | None = None,
+) -> Resume:
+    """Compute the positions. Called every 30 s by a standby, and around a fence.
+
+    Args:
+        rule: What copies the logs.
+        access: Access to this room's queue.
+        client: The driver's view of it.
+        fold: The ledger.
+        view: The room's queue now.
+        origin: Finds positions by the header of copied rows; None where they have none.
+
+    Raises:
+        SluicewayError: The queue does not answer.
+    """
+    logs, lacking = copied_logs(fold, view)
+    if not logs:
+        return Resume((), lacking)
+    traits = client.copy_traits(sorted({log.partition.topic for log in logs}))
+    usable, timeless = [], set[str]()
+    for log in logs:
+        topic = log.partition.topic
+        if traits[topic].append_time:
+            timeless.add(topic)
+        else:
+            usable.append(replace(log, compacted=traits[topic].compacted))
+    lacking += tuple(
+        f"{topic} has `message.timestamp.type=LogAppendTime`, so copies lack their record times; "
+        "set `CreateTime`, and have it copied again"
+        for topic in sorted(timeless)
+    )
+    by_origin = None if origin is None else partial(origin, rule)
+    found = resume_positions(usable, rule, CopyReader(access, client).reader(), by_origin)
+    return Resume(found, lacking)

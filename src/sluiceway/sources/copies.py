@@ -1,0 +1,41 @@
+"""What a driver asks its room's queue of topics that a mirror copies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTraits:
+    """What keeps copied rows of a topic from being found.
+
+    Attributes:
+        compacted: Rows may be missing whose key came again.
+        append_time: Rows have the time of their copy.
+    """
+
+    compacted: bool = False
+    append_time: bool = False
+
+
+class CopiedTopics:
+    """Part of a source's client; a source whose topics no mirror copies leaves it as it is."""
+
+    def copy_traits(self, topics: Sequence[str]) -> dict[str, CopyTraits]:
+        """What keeps copied rows of these topics from being found. All of them exist.
+
+        Called before positions are computed in another room's logs.
+
+        Raises:
+            SourceUnavailableError: It is not known now.
+        """
+        return dict.fromkeys(topics, CopyTraits())
+
+    def end_transactions(self, ids: Sequence[str]) -> None:
+        """End open transactions of a lost room's mirror, and fence it. Called after the fence.
+
+        Args:
+            ids: Ids of its transactions.
+
+        Raises:
+            SourceUnavailableError: It is not known whether they have ended.
+        """

@@ -1,0 +1,172 @@
+"""A room whose queue has copies: what it does before its fence, and right after it."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from sluiceway.errors import NeedsConfirmationError, RoomNotReadyError
+from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.room_files import RoomReport, SwitchRequest, read_advice, write_advice
+from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.observe.log import stderr_log
+from sluiceway.rooms import copy_reader
+from sluiceway.rooms.standby import StandbyParts, StandbyRoom
+from sluiceway.sources.contract import SourcePartition
+from sluiceway.sources.copies import CopyTraits
+from sluiceway.storage.local import LocalStorage
+from tools.ledger_records import data, fence, sources, span
+from tools.made_logs import ACCESS, MadeLog, MadeLogs, tail_before
+
+ONE = SourcePartition("orders", 0)
+MIRROR = MirrorRule(
+    linked=False, exactly_once=True, origin=None, own_writers=True, transactional_ids=("mm",)
+)
+RULE = RoomRule(
+    *("b", "a", ("a", "b")), auto=True, after_s=0.0, give_way_s=30.0, digest="d", mirror=MIRROR
+)
+
+
+@dataclass
+class Rooms:
+    """A ledger that room a has read up to row 20, and room b's copies under other offsets."""
+
+    log: LedgerLog
+    copies: MadeLogs
+    writer: LedgerWriter
+
+    def standby(self, mirror: MirrorRule = MIRROR) -> StandbyRoom:
+        parts = StandbyParts(
+            lambda: self.copies, lambda: ("orders",), lambda: 2, "d2", stderr_log(), ACCESS
+        )
+        return StandbyRoom(replace(RULE, mirror=mirror), parts)
+
+    def commit(self, first: int, end: int) -> None:
+        """What room a's driver commits."""
+        read = replace(span(0, first, end), tail=tail_before(range(first, end)))
+        self.writer.commit(data(self.writer.term, first, read))
+
+    def confirm(self, *confirms: str, term: int = 1) -> None:
+        asked = SwitchRequest("i", "b", term, "ann", "lost", True, False, 1, confirms)  # noqa: FBT003
+        write_advice(self.log.storage, self.log.layout, self.log.layout.switch, asked)
+
+    def take_over(self, room: StandbyRoom) -> LedgerWriter:
+        """A fence of room b, as `take_over` puts it."""
+        fold = self.log.fold()
+        room.check_positions(self.log, fold)
+        writer = LedgerWriter(self.log, fold, lambda *_: None)
+        writer.fence(replace(fence(driver="d2"), site="b"), lambda: None)
+        return writer
+
+    def switch(self, room: StandbyRoom) -> LedgerWriter:
+        writer = self.take_over(room)
+        change = room.source_change(writer.fold)
+        assert change is not None
+        writer.commit(change)
+        return writer
+
+
+@pytest.fixture
+def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rooms:
+    layout, storage = LedgerLayout(str(tmp_path), "orders"), LocalStorage()
+    for each in (layout.stage, layout.log):
+        storage.make_folders(each)
+    log = LedgerLog(storage, layout)
+    writer = LedgerWriter(log, log.fold(), lambda *_: None)
+    writer.fence(replace(fence(), site="a"), lambda: None)
+    writer.commit(sources(0))
+    copies = MadeLogs({ONE: MadeLog.of(range(30), step=3)})
+    found = Rooms(log, copies, writer)
+    found.commit(0, 20)
+    monkeypatch.setattr(copy_reader, "read_splits", copies.read)
+    return found
+
+
+def test_the_source_moves_right_after_the_fence(rooms: Rooms) -> None:
+    writer = rooms.switch(rooms.standby())
+    known = writer.fold.sources["orders", 0]
+    assert (known.cluster_id, known.topic_id, known.generation) == ("c2", "t2", 1)
+    # The row at offset 57 of the copy is the last one in the table.
+    assert (known.end, known.tail) == (58, tail_before(range(20)))
+    assert rooms.copies.ended == ["mm"]
+
+
+def test_a_room_that_reads_its_own_logs_changes_nothing(rooms: Rooms) -> None:
+    rooms.switch(rooms.standby())
+    again = rooms.standby()
+    writer = rooms.take_over(again)
+    assert again.source_change(writer.fold) is None
+
+
+def test_a_driver_that_dies_after_its_fence_leaves_the_change_to_the_next(rooms: Rooms) -> None:
+    rooms.take_over(rooms.standby())
+    writer = rooms.switch(rooms.standby())
+    assert (writer.term, writer.fold.sources["orders", 0].end) == (3, 58)
+
+
+def test_rows_that_were_committed_until_the_fence_count(rooms: Rooms) -> None:
+    room = rooms.standby()
+    fold = rooms.log.fold()
+    room.check_positions(rooms.log, fold)
+    rooms.commit(20, 25)
+    writer = LedgerWriter(rooms.log, rooms.log.fold(), lambda *_: None)
+    writer.fence(replace(fence(driver="d2"), site="b"), lambda: None)
+    change = room.source_change(writer.fold)
+    assert change is not None
+    assert [int(each.new_end) for each in change.partitions] == [24 * 3 + 1]
+
+
+def test_a_second_check_that_fails_leaves_a_fence_alone(rooms: Rooms) -> None:
+    room = rooms.standby()
+    writer = rooms.take_over(room)
+    rooms.copies.logs[ONE] = MadeLog.of([*range(20), *range(10, 20)])
+    with pytest.raises(RoomNotReadyError, match="the tail is there 2 times"):
+        room.source_change(writer.fold)
+    assert writer.fold.sources["orders", 0].cluster_id == "c1"
+
+
+@pytest.mark.parametrize(
+    ("copy", "traits", "says"),
+    [
+        (MadeLog.of([*range(20), *range(10, 20)]), CopyTraits(), "the tail is there 2 times"),
+        (MadeLog.of(range(30)), CopyTraits(append_time=True), "LogAppendTime"),
+        (MadeLog.of(range(40, 50), start=40), CopyTraits(), "no row of the tail is there"),
+        (MadeLog.of(range(5)), CopyTraits(compacted=True), "the log is compacted"),
+    ],
+)
+def test_nothing_is_fenced_while_a_position_is_refused(
+    rooms: Rooms, copy: MadeLog, traits: CopyTraits, says: str
+) -> None:
+    rooms.copies.logs[ONE], rooms.copies.traits = copy, traits
+    with pytest.raises(RoomNotReadyError, match=says):
+        rooms.take_over(rooms.standby())
+    assert rooms.log.fold().term == 1
+
+
+def test_a_short_copy_needs_a_confirmation_for_the_latest_term(rooms: Rooms) -> None:
+    rooms.copies.logs[ONE] = MadeLog.of(range(17), step=3)
+    with pytest.raises(NeedsConfirmationError, match="never continues") as asked:
+        rooms.take_over(rooms.standby())
+    assert "--term 1 --confirm mirror_closed" in asked.value.commands[0]
+    rooms.confirm("mirror_closed", term=7)
+    with pytest.raises(NeedsConfirmationError):
+        rooms.take_over(rooms.standby())
+    rooms.confirm("mirror_only", term=1)
+    with pytest.raises(NeedsConfirmationError):
+        rooms.take_over(rooms.standby())
+    rooms.confirm("mirror_closed", term=1)
+    writer = rooms.switch(rooms.standby())
+    assert writer.fold.sources["orders", 0].end == 16 * 3 + 1
+
+
+def test_a_standby_reports_how_many_positions_are_exact(rooms: Rooms) -> None:
+    room = rooms.standby(replace(MIRROR, own_writers=False))
+    rooms.copies.logs[SourcePartition("orders", 1)] = MadeLog.of(range(3))
+    with pytest.raises(NeedsConfirmationError):
+        room.wait_until_ours(rooms.log, lambda _: None)
+    report = read_advice(rooms.log.storage, rooms.log.layout.room("b"), RoomReport)
+    assert report is not None
+    assert report.positions == {"inside, needs mirror_only": 1}
+    assert (report.ready, report.waiting_rows) == (True, 90 - 58)
