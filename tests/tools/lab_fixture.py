@@ -43,9 +43,11 @@ class TopicFactory(Protocol):
 
 
 @contextmanager
-def running_lab(folder: Path, *, stores: Sequence[StoreServer] = ()) -> Iterator[Lab]:
+def running_lab(
+    folder: Path, *, stores: Sequence[StoreServer] = (), metastore: bool = True
+) -> Iterator[Lab]:
     """A lab that is up in the block and down after it, even if the test run is killed."""
-    lab = Lab(folder, stores=stores)
+    lab = Lab(folder, stores=stores, metastore=metastore)
     guard = [sys.executable, "-c", _GUARD, str(folder)]
     with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True):
         try:

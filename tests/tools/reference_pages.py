@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 import typer
@@ -346,7 +345,7 @@ def commands() -> str:
     for group, names in GROUPS:
         parts.append(f"## {group}\n")
         for name in names:
-            command = typer.main.get_command(import_module(verbs[name].module).app)
+            command = typer.main.get_command(verbs[name].app())
             parts += [_command(path, one, said) for path, one in _leaves(name, command)]
     return "\n".join(parts)
 

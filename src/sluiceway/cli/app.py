@@ -49,16 +49,18 @@ class Verb:
         help: One line.
         stops_gracefully: Whether it ends in good order on SIGTERM and SIGINT from its first moment
             on; its context's `obj` is the `StopSignal`.
+        place: `module:name` of its Typer application; empty for `app` in the module of its name.
     """
 
     name: str
     help: str
     stops_gracefully: bool = False
+    place: str = ""
 
-    @property
-    def module(self) -> str:
-        """Holds the command's Typer application under the name `app`."""
-        return f"sluiceway.cli.commands.{self.name}"
+    def app(self) -> Any:
+        """The command's Typer application. Imports its module, when the command is used."""
+        module, _, name = (self.place or f"{self.name}:app").partition(":")
+        return getattr(import_module(f"sluiceway.cli.commands.{module}"), name)
 
 
 VERBS = (
@@ -91,6 +93,7 @@ VERBS = (
     Verb("restart", "End a submitted job and start it again."),
     Verb("switch", "Move a job to another room."),
     Verb("drill", "Try a switch to another room, timed."),
+    Verb("mirror-jar", "Write what a mirror needs between rooms.", place="drill:mirror_jar_app"),
     Verb("pack", "Pack this Python environment for a cluster."),
     Verb("k8s", "Write what Kubernetes needs to run a job."),
     Verb("dashboards", "Write boards and alert rules."),
@@ -102,10 +105,26 @@ VERBS = (
     Verb("version", "Show versions."),
 )
 
+_FOR_CLUSTERS = ("mirror-jar", "pack", "k8s")
 GROUPS = (
     ("Begin", ("init", "infer", "lab", "demo")),
     ("Check before a run", ("validate", "doctor", "plan", "preview", "test")),
-    ("Run", ("run", "submit", "list", "logs", "restart", "stop", "switch", "drill", "pack", "k8s")),
+    (
+        "Run",
+        (
+            "run",
+            "submit",
+            "list",
+            "logs",
+            "restart",
+            "stop",
+            "switch",
+            "drill",
+            "mirror-jar",
+            "pack",
+            "k8s",
+        ),
+    ),
     ("Look", ("status", "serve", "partitions", "files", "at", "ledger", "verify", "dashboards")),
     ("Mend and keep", ("dirty", "late", "offsets", "backfill", "compact", "maintain", "gc")),
     ("Help", ("explain", "schema", "completion", "version")),
@@ -254,7 +273,7 @@ def verb_command(verb: Verb) -> Any:
     from sluiceway.cli.room_option import add_room_option  # noqa: PLC0415
     from sluiceway.cli.views.typed_commands import lay_out_help  # noqa: PLC0415
 
-    command: Any = typer.main.get_command(import_module(verb.module).app)
+    command: Any = typer.main.get_command(verb.app())
     command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
     add_room_option(command)
     lay_out_help(command)

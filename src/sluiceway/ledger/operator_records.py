@@ -5,12 +5,17 @@ from typing import ClassVar
 
 from sluiceway.ledger.log_tail import NO_TAIL
 from sluiceway.types.log_key import LogKey
+from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 
 GAP = "gap"
 TWICE = "twice"
 TAIL = "tail"
 """`ChangedSource.evidence` of the tail before `new_end`."""
+ORIGIN_HEADER = "origin_header"
+"""Evidence of a change to a copy of the old log: name of the header in which copies name it."""
+ORIGIN_LOG = "origin_log"
+"""Evidence together with it: see `OriginLog.name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,13 @@ class ChangedSource:
     new_end: BigInt
     generation: int
     evidence: dict[str, str]
+
+    def origin(self) -> OriginLog | None:
+        """The old log, where the new one has copies of its rows that name them; else None."""
+        header, name = self.evidence.get(ORIGIN_HEADER), self.evidence.get(ORIGIN_LOG)
+        if header is None or name is None:
+            return None
+        return OriginLog(header, name, self.old_topic_id, self.old_end)
 
 
 @dataclass(frozen=True, slots=True)

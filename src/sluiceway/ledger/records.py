@@ -217,10 +217,16 @@ class RangeRecord:
             none is known.
         corrected: Gaps that were rows of a table, and were replaced before they were read; left out
             at zero.
+        copies: Gaps that were copies of rows which the table had from another log; left out at
+            zero.
+        origin_end: First offset of that log whose row is not in the table afterwards; left out
+            where no other log is copied.
         tail: Tail of the range's rows (`ledger.log_tail`); empty where none is kept.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"end_epoch", "corrected", "tail"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset(
+        {"end_epoch", "corrected", "copies", "origin_end", "tail"}
+    )
 
     topic: str
     partition: LogKey
@@ -235,6 +241,8 @@ class RangeRecord:
     offset_sum: str
     end_epoch: int | None = None
     corrected: BigInt = _NEVER
+    copies: BigInt = _NEVER
+    origin_end: BigInt | None = None
     tail: str = NO_TAIL
 
 
@@ -380,6 +388,10 @@ FilesRecord = EpochRecord | MovingRecord
 """What names files that have to get their final names."""
 
 
+def _is_newer(span: RangeRecord) -> bool:
+    return bool(span.corrected or span.tail) or span.origin_end is not None
+
+
 def needed_format(body: Body) -> int:
     """The oldest format whose readers understand a record.
 
@@ -397,10 +409,12 @@ def needed_format(body: Body) -> int:
         case ResetRecord():
             return 2 if any(each.tail for each in body.partitions) else FORMAT
         case SourceChangeRecord():
-            return 2 if any(TAIL in each.evidence for each in body.partitions) else FORMAT
+            newer = any(
+                TAIL in each.evidence or each.origin() is not None for each in body.partitions
+            )
+            return 2 if newer else FORMAT
         case DataRecord():
-            newer = any(span.corrected or span.tail for span in body.ranges)
-            return 2 if newer or body.pins else FORMAT
+            return 2 if any(map(_is_newer, body.ranges)) or body.pins else FORMAT
         case LaneDataRecord():
             return 2 if body.pins else FORMAT
         case _:

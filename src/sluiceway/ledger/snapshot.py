@@ -31,6 +31,7 @@ from sluiceway.ledger.partition_image import (
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.log_key import LogKey, SourceKey
+from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
 
@@ -118,7 +119,7 @@ def lane_book(image: LaneImage) -> ReplayLanes:
     )
 
 
-FOLD_VERSION = 6
+FOLD_VERSION = 7
 """Raised with every change to what a fold holds or means."""
 
 _LAST_SLOT = 10**20 - 1
@@ -133,7 +134,7 @@ class SnapshotPointer:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot", "tail"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot", "origin", "tail"})
 
     topic: str
     partition: LogKey
@@ -150,6 +151,7 @@ class _Source:
     quiet_since_us: BigInt | None
     idle: bool
     newest_slot: int = -1
+    origin: OriginLog | None = None
     tail: str = ""
 
 
@@ -314,6 +316,7 @@ def _source(key: SourceKey, state: SourceState) -> _Source:
         quiet_since_us=_big(state.quiet_since_us),
         idle=state.idle,
         newest_slot=state.newest_slot,
+        origin=state.origin,
         tail=state.tail,
     )
 
@@ -387,5 +390,6 @@ def _source_state(each: _Source) -> SourceState:
         quiet_since_us=each.quiet_since_us,
         idle=each.idle,
         newest_slot=each.newest_slot,
+        origin=each.origin,
         tail=each.tail,
     )

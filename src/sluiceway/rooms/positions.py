@@ -82,6 +82,8 @@ class ResumePosition:
         needs: Confirmations without which it is not exact (`CONFIRMATIONS`).
         why: Why it is refused, and what helps; empty when it is not.
         evidence: What the record keeps of it.
+        unread: Offsets of the copy that were not read along yet. The driver reads from earlier
+            than it could, and drops the copies.
     """
 
     log: CopiedLog
@@ -90,6 +92,7 @@ class ResumePosition:
     needs: tuple[str, ...] = ()
     why: str = ""
     evidence: Mapping[str, str] = field(default_factory=dict)
+    unread: int = 0
 
     @property
     def exact(self) -> bool:
@@ -145,6 +148,9 @@ def resume_positions(
 
 def _without_rows(log: CopiedLog, origin: OriginMethod | None) -> ResumePosition | None:
     """The position where no row of the copy has to be compared."""
+    found = None if origin is None else origin(log)
+    if found is not None:
+        return found
     known, bounds = log.known, log.bounds
     nothing_read = not known.has_data and known.how in BEGINNINGS
     if bounds is None:
@@ -153,11 +159,8 @@ def _without_rows(log: CopiedLog, origin: OriginMethod | None) -> ResumePosition
         return ResumePosition(log, 0, method, needs, evidence={"log_end": "none"})
     if nothing_read:
         return ResumePosition(log, bounds.start_offset, PositionMethod.BEGIN)
-    found = None if origin is None else origin(log)
-    if found is not None:
-        return found
     if known.tail == NO_TAIL:
-        return _refused(log, "the ledger keeps no row before its committed end")
+        return refused_position(log, "the ledger keeps no row before its committed end")
     return None
 
 
@@ -199,7 +202,9 @@ def tail_position(log: CopiedLog, rule: MirrorRule, match: TailMatch) -> ResumeP
     }
     if not rule.exactly_once:
         why = "the mirror may repeat rows, so there may be no right offset"
-        return _refused(log, why, "set `mirror.copies: exactly_once` once it does", evidence)
+        return refused_position(
+            log, why, "set `mirror.copies: exactly_once` once it does", evidence
+        )
     others = () if rule.own_writers else (MIRROR_ONLY,)
     if match.offset is not None and match.inside:
         return ResumePosition(log, match.offset, PositionMethod.INSIDE, others, evidence=evidence)
@@ -210,16 +215,24 @@ def tail_position(log: CopiedLog, rule: MirrorRule, match: TailMatch) -> ResumeP
         needs = (*(() if rule.own_writers else (MIRROR_END,)), MIRROR_CLOSED)
         method = PositionMethod.MIRROR_END
         return ResumePosition(log, _end(log), method, needs, evidence=evidence)
-    return _refused(log, match.why, evidence=evidence)
+    return refused_position(log, match.why, evidence=evidence)
 
 
 def _end(log: CopiedLog) -> int:
     return 0 if log.bounds is None else log.bounds.end_offset
 
 
-def _refused(
+def refused_position(
     log: CopiedLog, why: str, helps: str = "", evidence: Mapping[str, str] | None = None
 ) -> ResumePosition:
+    """No position.
+
+    Args:
+        log: The source partition.
+        why: Why there is none.
+        helps: What an operator can do; to move it by hand unless said.
+        evidence: What was found.
+    """
     one = log.partition
     helps = helps or "`sluiceway offsets reset` moves it by hand"
     why = f"{one.topic}/{one.partition} has no resume position: {why}; {helps}"

@@ -65,6 +65,11 @@ class Resume:
         )
 
     @property
+    def unread(self) -> int:
+        """Offsets of copies that were not read along yet."""
+        return sum(each.unread for each in self.positions)
+
+    @property
     def moved(self) -> frozenset[SourcePartition]:
         """Source partitions that this room's own logs say nothing of."""
         return frozenset(each.log.partition for each in self.positions)

@@ -259,6 +259,8 @@ class StandbyRoom:
     ) -> Lease | None:
         """Refuse while this room is not ready; else say in its report what the fence will mean."""
         reasons, waiting = self._reasons(ledger, fresh=True)
+        if auto and self._resume.unread:
+            reasons += (f"{self._resume.unread} offsets of the copies are not read along yet",)
         if reasons and not force:
             self._write(ledger, reasons, waiting)
             raise RoomNotReadyError(

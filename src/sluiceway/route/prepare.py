@@ -102,6 +102,8 @@ def _range(fold: Fold, plan: PlannedSplit, split: SplitResult) -> RangeRecord:
         end_epoch=split.end_epoch,
         # Rows of a table follow each other without a gap, until some are replaced.
         corrected=split.gaps if split.topic.startswith(TABLE_TOPIC) else BigInt(0),
+        copies=split.copies,
+        origin_end=split.origin_end,
         tail=split.tail,
     )
 
@@ -128,6 +130,8 @@ def _prolonged(before: RangeRecord, piece: RangeRecord) -> RangeRecord:
         rows=BigInt(before.rows + piece.rows),
         gaps=BigInt(before.gaps + piece.gaps),
         corrected=BigInt(before.corrected + piece.corrected),
+        copies=BigInt(before.copies + piece.copies),
+        origin_end=piece.origin_end,
         end_epoch=piece.end_epoch,
         max_event_time_us=max(times, default=None),
         offset_sum=add_sums(before.offset_sum, piece.offset_sum),

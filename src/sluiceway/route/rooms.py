@@ -23,10 +23,12 @@ from sluiceway.ledger.room_files import (
 )
 from sluiceway.observe import metrics
 from sluiceway.observe.log import Log
+from sluiceway.rooms.origin import OriginFollower
 from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.route.clients import open_source
 from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_context import RouteContext
+from sluiceway.sources.registry import open_reader
 
 LOOK_EVERY_S: Final = 1.0
 CHECK_EVERY_S: Final = 300.0
@@ -220,6 +222,7 @@ class RouteRooms:
     standby: StandbyRoom | None = None
     refused: SluicewayError | None = None
     _keeper: RoomKeeper | None = None
+    _origins: OriginFollower | None = None
 
     @classmethod
     def of(cls, context: RouteContext, driver: str) -> "RouteRooms":
@@ -227,6 +230,10 @@ class RouteRooms:
         slots, config = context.parts.slots, context.config
         if config.rooms is None or slots is None:
             return cls(context)
+        mirror, origins = config.rooms.mirror, None
+        if mirror is not None and mirror.origin is not None:
+            owner = f"origins-{driver}"
+            origins = OriginFollower(lambda splits: open_reader(config.source, splits, owner=owner))
         asks = StandbyParts(
             open_source=lambda: open_source(context.config),
             topics=lambda: context.config.topics,
@@ -234,8 +241,9 @@ class RouteRooms:
             driver=driver,
             log=context.log,
             access=config.source,
+            origin=None if origins is None else origins.find,
         )
-        return cls(context, StandbyRoom(config.rooms, asks))
+        return cls(context, StandbyRoom(config.rooms, asks), _origins=origins)
 
     @property
     def leave_to(self) -> str | None:
@@ -255,6 +263,8 @@ class RouteRooms:
 
     def begin(self, held: OwnedRoute) -> None:
         """Report to the other rooms from now on. Called once a START, last."""
+        if self._origins is not None:
+            self._origins.close()
         rule = self.context.config.rooms
         if rule is None or self.standby is None:
             return
@@ -310,3 +320,5 @@ class RouteRooms:
             self._keeper.close()
         if self.standby is not None:
             self.standby.close()
+        if self._origins is not None:
+            self._origins.close()

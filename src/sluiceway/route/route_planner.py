@@ -122,10 +122,13 @@ def follows(fold: Fold, planned: PlannedEpoch) -> bool:
 
     Not when it was planned ahead of an epoch that has landed otherwise, or not at all.
     """
-    return all(
-        fold.sources[each.split.partition.topic, each.split.partition.partition].end
-        == each.range_start
+    committed = (
+        (fold.sources[each.split.partition.topic, each.split.partition.partition], each)
         for each in planned.splits
+    )
+    return all(
+        (known.end, known.origin) == (each.range_start, each.split.origin)
+        for known, each in committed
     )
 
 

@@ -65,6 +65,9 @@ class SplitPieces:
         for route, epoch in epochs.items():
             for each in epoch.splits:
                 partition = each.split.partition
+                if each.split.origin is not None:
+                    # Which copies a piece drops depends on all that is before it.
+                    continue
                 piece = self._piece(route, partition)
                 last = _last(self._chains.get(route, {}), epoch, partition)
                 left = 0 if last is None else _backlog(last) - piece

@@ -388,6 +388,7 @@ def plan_splits(
             epoch,
             new_leader=epoch is not None and leader != epoch,
             newest_slot=known.newest_slot,
+            origin=known.origin,
         )
         planned.append(PlannedSplit(split, known.end, leader_epoch=leader))
     live = sum(not known.retired for known in fold.sources.values())
@@ -414,7 +415,9 @@ def _from_copy(
         if known.end >= stop:
             return []
     epoch = known.end_epoch
-    split = Split(partition, known.end, stop, epoch, new_leader=epoch is not None)
+    split = Split(
+        partition, known.end, stop, epoch, new_leader=epoch is not None, origin=known.origin
+    )
     return [PlannedSplit(split, known.end)]
 
 

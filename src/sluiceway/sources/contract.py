@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sluiceway.errors import InvariantError
 from sluiceway.sources.copies import CopiedTopics
 from sluiceway.types.log_key import LogKey
+from sluiceway.types.origin_log import OriginLog
 
 if TYPE_CHECKING:
     import numpy as np
@@ -395,6 +396,8 @@ class Split:
             truncation checks; None unknown.
         new_leader: Whether another leader epoch has begun since, so that the check has to be made.
         newest_slot: See `PinnedPartition.newest_slot`.
+        origin: The log that the route has left, copies of whose rows may be here; None where no
+            row is a copy. Not for a source's reader: `open_reader` drops the copies.
     """
 
     partition: SourcePartition
@@ -403,6 +406,7 @@ class Split:
     leader_epoch: int | None = None
     new_leader: bool = False
     newest_slot: int = -1
+    origin: OriginLog | None = None
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -520,12 +524,16 @@ class SplitEnd:
             aborted transactions.
         leader_epoch: Epoch of the record just below `end_offset`; None when it is not known, and
             where markers or holes lie there.
+        copies: Gaps that were copies of rows in the table.
+        origin_end: First offset of the copied log whose row was not met; None without one.
     """
 
     end_offset: int
     rows: int
     gaps: int
     leader_epoch: int | None
+    copies: int = 0
+    origin_end: int | None = None
 
 
 class SplitReader(ABC):

@@ -108,11 +108,18 @@ def open_reader(access: SourceAccess, splits: list[Split], *, owner: str) -> Spl
             lambda: source.open_reader(own, options, owner=owner),
         )
 
-    if not access.topics:
-        return open_own(splits)
-    from sluiceway.sources.renamed import RenamedReader  # noqa: PLC0415 - seldom needed
+    reader: SplitReader
+    if access.topics:
+        from sluiceway.sources.renamed import RenamedReader  # noqa: PLC0415 - seldom needed
 
-    return RenamedReader(open_own, splits, dict(access.topics))
+        reader = RenamedReader(open_own, splits, dict(access.topics))
+    else:
+        reader = open_own(splits)
+    if all(split.origin is None for split in splits):
+        return reader
+    from sluiceway.sources.origins import OriginReader  # noqa: PLC0415 - seldom needed
+
+    return OriginReader(reader, splits)
 
 
 def _source(access: SourceAccess) -> Source:

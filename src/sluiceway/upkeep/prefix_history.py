@@ -1,27 +1,34 @@
 """What made the rows of a prefix, by the log: ranges of the queue, and replays of dirty rows."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluiceway.ledger.dirty_files import dirty_sources, late_sources
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout, late_folder
+from sluiceway.ledger.operator_records import SourceChangeRecord
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.ledger.places import is_below, partition_in
 from sluiceway.ledger.records import DataRecord, RangeRecord, Record
 from sluiceway.types.log_key import SourceKey
+from sluiceway.types.origin_log import OriginLog
 from sluiceway.worker.backfill_task import DirtySpan
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRange:
-    """Offsets `[start, end)` of one log."""
+    """Offsets `[start, end)` of one log.
+
+    Attributes:
+        origin: The log whose copies were dropped, as the ledger had it at `start`; None without.
+    """
 
     topic_id: str
     cluster_id: str
     start: int
     end: int
+    origin: OriginLog | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +84,8 @@ class _Found:
         self._late: dict[DirtySource, tuple[Record, int]] = {}
         self._taken: set[DirtySource] = set()
         self._sources: dict[DirtySource, str] = {}
+        self._origins: dict[SourceKey, OriginLog | None] = {}
+        self._begun: dict[tuple[int, SourceKey], OriginLog] = {}
 
     def add(self, record: Record) -> None:
         body = record.body
@@ -85,6 +94,7 @@ class _Found:
                 for _, names in self._brought.values():
                     names.discard(each.partition)
         self._note_dirty(record)
+        self._keep_origins(record)
         if not isinstance(body, DataRecord | LaneDataRecord):
             return
         if isinstance(body, LaneDataRecord):
@@ -98,6 +108,19 @@ class _Found:
         for source, file in late_sources(self._ledger, record).items():
             if is_below(late_folder(file.final), self._prefix):
                 self._late[source] = record, int(file.rows)
+
+    def _keep_origins(self, record: Record) -> None:
+        """How far the copied logs were in the table when each range was read."""
+        body = record.body
+        if isinstance(body, SourceChangeRecord):
+            self._origins |= {(one.topic, one.partition): one.origin() for one in body.partitions}
+        elif isinstance(body, DataRecord):
+            for span in body.ranges:
+                key = (span.topic, span.partition)
+                origin = self._origins.get(key)
+                if origin is not None and span.origin_end is not None:
+                    self._begun[record.seq, key] = origin
+                    self._origins[key] = replace(origin, end=span.origin_end)
 
     def _note_dirty(self, record: Record) -> None:
         for source, file in dirty_sources(self._ledger, record).items():
@@ -116,7 +139,8 @@ class _Found:
             body = wanted[seq].body
             if isinstance(body, DataRecord):
                 for span in body.ranges:
-                    _add_range(found, span)
+                    origin = self._begun.get((seq, (span.topic, span.partition)))
+                    _add_range(found, span, origin)
                 found.left_out += [self._layout.final(file.final) for file in body.dirty_files]
             elif isinstance(body, LaneDataRecord):
                 found.spans += self._spans(body)
@@ -137,9 +161,9 @@ class _Found:
             return None
 
 
-def _add_range(found: PrefixHistory, span: RangeRecord) -> None:
+def _add_range(found: PrefixHistory, span: RangeRecord, origin: OriginLog | None) -> None:
     ranges = found.ranges.setdefault((span.topic, span.partition), [])
-    made = QueueRange(span.topic_id, span.cluster_id, int(span.start), int(span.end))
+    made = QueueRange(span.topic_id, span.cluster_id, int(span.start), int(span.end), origin)
     last = ranges[-1] if ranges else None
     if made.start == made.end:
         return
@@ -148,6 +172,6 @@ def _add_range(found: PrefixHistory, span: RangeRecord) -> None:
         made.cluster_id,
         made.start,
     ):
-        ranges[-1] = QueueRange(made.topic_id, made.cluster_id, last.start, made.end)
+        ranges[-1] = replace(last, end=made.end)
     else:
         ranges.append(made)

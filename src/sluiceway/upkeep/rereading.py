@@ -190,7 +190,7 @@ class Rereading:
             SluicewayError: Why it cannot be done.
         """
         splits = tuple(
-            Split(SourcePartition(topic, number), each.start, each.end)
+            Split(SourcePartition(topic, number), each.start, each.end, origin=each.origin)
             for (topic, number), ranges in sorted(history.ranges.items())
             for each in ranges
         )

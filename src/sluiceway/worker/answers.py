@@ -98,6 +98,8 @@ def _split_result(split: Split, end: SplitEnd, totals: SplitTotals) -> SplitResu
             None if totals.max_event_time_us is None else BigInt(totals.max_event_time_us)
         ),
         offset_sum=totals.offset_sum,
+        copies=BigInt(end.copies),
+        origin_end=None if end.origin_end is None else BigInt(end.origin_end),
         tail=totals.tail.text,
     )
 

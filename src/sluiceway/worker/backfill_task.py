@@ -19,13 +19,13 @@ from sluiceway.ledger.places import is_below
 from sluiceway.observe.failpoints import Role, arm, reach
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourceBatch, SourcePartition, Split
+from sluiceway.sources.kept_rows import KeptRows
 from sluiceway.sources.registry import open_reader
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.work.request import WorkRequest
 from sluiceway.worker.dirty_reader import DirtyBatch, read_dirty_rows
-from sluiceway.worker.kept_rows import KeptRows
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.places import LatePlace, Place

@@ -337,16 +337,21 @@ def stop_path(layout: LedgerLayout, term: int, epoch: int) -> str:
     return f"{layout.results(term, epoch)}/stop"
 
 
+_NO_COPIES = BigInt(0)
+
+
 @dataclass(frozen=True, slots=True)
 class SplitResult:
     """How far one split was read.
 
     Attributes:
         end_epoch: Leader epoch of the record just below `end`; None when it is not known.
+        copies: See `SplitEnd.copies`.
+        origin_end: See `SplitEnd.origin_end`.
         tail: Tail of its rows; empty where none is kept.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"tail"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"copies", "origin_end", "tail"})
 
     topic: str
     partition: LogKey
@@ -357,6 +362,8 @@ class SplitResult:
     end_epoch: int | None
     max_event_time_us: BigInt | None
     offset_sum: str
+    copies: BigInt = _NO_COPIES
+    origin_end: BigInt | None = None
     tail: str = NO_TAIL
 
 

@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -100,7 +99,7 @@ def test_every_command_that_the_product_prints_is_one_that_it_takes(command: str
     assert JOB in args
     assert not any(re.search(r"[{}]|\bJOB\b", word) for word in args)
     verb = next(verb for verb in VERBS if verb.name == args[0])
-    app = typer.main.get_command(import_module(verb.module).app)
+    app = typer.main.get_command(verb.app())
     add_room_option(app)
     with app.make_context(verb.name, args[1:]) as context:
         if isinstance(app, typer.core.TyperGroup):

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,7 +30,7 @@ def commands() -> list[tuple[str, ...]]:
     """All that are there, as typed, with arguments enough to reach the job file."""
     found: list[tuple[str, ...]] = []
     for verb in VERBS:
-        made = cast("Any", typer.main.get_command(import_module(verb.module).app))
+        made = cast("Any", typer.main.get_command(verb.app()))
         inner = getattr(made, "commands", None)
         for name, each in inner.items() if inner else [("", made)]:
             if "output" in {param.name for param in each.params}:
@@ -53,7 +52,7 @@ MORE = {
 }
 WITHOUT_JOB = {
     *(("version",), ("explain",), ("lab", "status"), ("dashboards", "export")),
-    *(("list",), ("pack",)),
+    *(("list",), ("pack",), ("mirror-jar",)),
 }
 ON_JOBS = [each for each in COMMANDS if each not in WITHOUT_JOB]
 

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from importlib import import_module
 
 import pytest
 import typer
@@ -13,7 +12,7 @@ from sluiceway.cli.views.typed_commands import lay_out_help
 
 def commands_of(verb: Verb) -> list[list[str]]:
     """A verb, or its inner commands."""
-    command = typer.main.get_command(import_module(verb.module).app)
+    command = typer.main.get_command(verb.app())
     inner = getattr(command, "commands", {})
     return [[verb.name, name] for name in inner] or [[verb.name]]
 

@@ -7,8 +7,15 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.lane_records import LaneCounts, LaneDataRecord, LaneSpan
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.operator_records import (
+    ORIGIN_HEADER,
+    ORIGIN_LOG,
+    ChangedSource,
+    SourceChangeRecord,
+)
 from sluiceway.ledger.partition_records import ExpiredPartition, ExpireRecord
 from sluiceway.ledger.records import Body, DataRecord, Record
+from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange, history_of
 from tools.ledger_records import LEDGER, data, record, span, with_late
@@ -114,3 +121,25 @@ def test_late_rows_in_their_own_place_stay_there_until_they_are_brought_in() -> 
     brought = history(body, lane(source, 0, 2, file))
     # They are read again with the range that had them.
     assert (brought.aside, ranges(brought), brought.spans) == ({}, [(0, 4)], [])
+
+
+def test_ranges_are_read_again_with_the_origin_end_that_they_were_read_with() -> None:
+    evidence = {ORIGIN_HEADER: "sw-origin", ORIGIN_LOG: "c1/orders/0"}
+    moved = ChangedSource("orders", 0, "c1", "t1", "c2", "t2", BigInt(4), BigInt(100), 1, evidence)
+
+    def in_b(body: DataRecord, origin_end: int) -> DataRecord:
+        (one,) = body.ranges
+        one = replace(one, cluster_id="c2", topic_id="t2", origin_end=BigInt(origin_end))
+        return replace(body, ranges=(one,))
+
+    found = history(
+        rows(0, 4, EIGHT),
+        SourceChangeRecord("me@host", "a is lost", (moved,)),
+        in_b(rows(100, 104, NINE), 6),
+        in_b(rows(104, 108, EIGHT), 9),
+        in_b(rows(108, 110, EIGHT), 10),
+    )
+    assert found.ranges["orders", 0] == [
+        QueueRange("t1", "c1", 0, 4),
+        QueueRange("t2", "c2", 104, 110, OriginLog("sw-origin", "c1/orders/0", "t1", BigInt(6))),
+    ]

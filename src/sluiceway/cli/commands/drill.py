@@ -1,7 +1,9 @@
-"""`sluiceway drill`: switch a job to another room in order, timed, and back."""
+"""`sluiceway drill`: switch a job to another room, timed, and back; `sluiceway mirror-jar`."""
 
+import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     Drilled = tuple[SwitchPlan, tuple[DrillResult, ...]]
 
 app = typer.Typer()
+mirror_jar_app = typer.Typer()
 
 
 @app.command()
@@ -88,3 +91,35 @@ def _text(route: str, found: "Drilled | SluicewayError", *, dry_run: bool) -> st
         rows = f"rows {each.rows_before:,} before, {each.rows_after:,} after"
         lines.append(f"  {each.came_from} to {each.to}: {how} in {each.seconds:.1f} s; {rows}")
     return "\n".join([*lines, ""])
+
+
+@mirror_jar_app.command()
+def mirror_jar(
+    to: Annotated[
+        Path,
+        typer.Option("--to", metavar="JAR", help="Where to; what is there is replaced."),
+    ] = Path("sluiceway-mirror.jar"),
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Write the jar with which MirrorMaker 2 says of each row where it came from.
+
+    Copies are then told apart from rows of their own room, however often the mirror repeats them.
+    Put the jar on the mirror's class path, and name its class in the mirror's file. Needs a JDK.
+
+    $ sluiceway mirror-jar --to libs/sluiceway-mirror.jar
+    """
+    from sluiceway.cli.commands.lab import progress_on_stderr  # noqa: PLC0415 - quick `--help`
+    from sluiceway.host.java import find_java  # noqa: PLC0415
+    from sluiceway.lab.jars import default_cache_folder  # noqa: PLC0415
+    from sluiceway.lab.mirror_jar import TRANSFORM, build_mirror_jar  # noqa: PLC0415
+
+    with progress_on_stderr() as on_progress:
+        build_mirror_jar(to, default_cache_folder(os.environ), find_java(), on_progress)
+    if output.is_document:
+        print_document({"file": str(to), "transform": TRANSFORM}, output)
+        return
+    typer.echo(
+        f"wrote {to}; in the mirror's file, with `kafka-cluster.sh cluster-id` of room a:\n"
+        f"  a->b.transforms=origin\n  a->b.transforms.origin.type={TRANSFORM}\n"
+        "  a->b.transforms.origin.cluster=CLUSTER_ID"
+    )

@@ -1,5 +1,6 @@
 """Block `rooms`: the places between which a job moves when one of them is lost."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -9,10 +10,13 @@ from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.connections import ConnectionSpec
 from sluiceway.jobfile.blocks.values import duration, not_yet, wrong
 
+_PAIR = 2
+_HEADER = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
 
 def _check_origin(text: str | None) -> str | None:
-    if text is not None:
-        raise not_yet("`origin`", "leave it out: rows are found by the tail")
+    if text is not None and _HEADER.fullmatch(text) is None:
+        raise wrong("1 to 100 of a-z, A-Z, 0-9, `.`, `_`, `-`", "name a header")
     return text
 
 
@@ -95,7 +99,10 @@ class RoomsSpec(Block):
                 "a mirror that adds an origin header or copies exactly once",
                 "set `copies: exactly_once` if the mirror does; else no offset may be right",
             )
-        if self.queue == "stretched" and any(each.topics for each in self.named_rooms.values()):
+        renamed = any(each.topics for each in self.named_rooms.values())
+        if mirror is not None and mirror.origin and renamed and len(self.names) != _PAIR:
+            raise wrong("two rooms, where topics have other names", "give them the same names")
+        if self.queue == "stretched" and renamed:
             raise wrong("`topics` of a room with `queue: mirrored` or `linked`", "remove it")
         return self
 

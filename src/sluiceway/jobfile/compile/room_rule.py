@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.rooms import RoomsSpec
+from sluiceway.types.log_key import LogKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class MirrorRule:
         origin: Header with a row's offset in the other room; None where there is none.
         own_writers: Whether nothing but the mirror ever writes to the copied topics.
         transactional_ids: Ids of the mirror's transactions.
+        names_there: Topics whose name in the other room is another one, and that name.
     """
 
     linked: bool
@@ -23,6 +25,17 @@ class MirrorRule:
     origin: str | None
     own_writers: bool
     transactional_ids: tuple[str, ...] = ()
+    names_there: tuple[tuple[str, str], ...] = ()
+
+    def origin_name(self, cluster_id: str, topic: str, partition: LogKey) -> str:
+        """How a copied row's header names its log.
+
+        Args:
+            cluster_id: Id of the other room's cluster.
+            topic: Topic of the job.
+            partition: Key of the log in it.
+        """
+        return f"{cluster_id}/{dict(self.names_there).get(topic, topic)}/{partition}"
 
     @property
     def keeps_tails(self) -> bool:
@@ -80,12 +93,12 @@ def room_rule(spec: RouteSpec) -> RoomRule | None:
         give_way_s=rooms.give_way_ms / 1000,
         digest=spec.file_digest,
         check_blocks=rooms.check_blocks,
-        mirror=_mirror_rule(rooms),
+        mirror=_mirror_rule(rooms, room),
         topics=() if own is None else tuple(sorted(own.topics.items())),
     )
 
 
-def _mirror_rule(rooms: RoomsSpec) -> MirrorRule | None:
+def _mirror_rule(rooms: RoomsSpec, room: str) -> MirrorRule | None:
     if rooms.queue == "stretched":
         return None
     mirror = rooms.mirror
@@ -95,4 +108,11 @@ def _mirror_rule(rooms: RoomsSpec) -> MirrorRule | None:
         origin=None if mirror is None else mirror.origin,
         own_writers=mirror is None or rooms.writers == "own",
         transactional_ids=() if mirror is None else mirror.transactional_ids,
+        names_there=_names_in_other(rooms, room),
     )
+
+
+def _names_in_other(rooms: RoomsSpec, room: str) -> tuple[tuple[str, str], ...]:
+    """Names of topics in the one other room; with several others, none has names of its own."""
+    found = [each for name, each in rooms.named_rooms.items() if name != room]
+    return tuple(sorted(found[0].topics.items())) if len(found) == 1 else ()

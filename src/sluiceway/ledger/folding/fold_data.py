@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding import fold_counts, fold_partitions, fold_watermark
 from sluiceway.ledger.folding.fold_sources import check_tail
-from sluiceway.ledger.folding.fold_state import FoldState, is_contained, require
+from sluiceway.ledger.folding.fold_state import FoldState, SourceState, is_contained, require
 from sluiceway.ledger.layout import is_late_place
 from sluiceway.ledger.records import DataRecord, EpochRecord, RangeRecord, Record
 
@@ -71,8 +71,21 @@ def check_range(fold: FoldState, span: RangeRecord, slot: str) -> None:
     )
     among = 0 <= span.corrected <= span.gaps
     require(among, "P6", f"{where} has {span.corrected} corrected rows among {span.gaps} gaps")
+    _check_copies(known, span, where)
     require(not span.tail or span.rows > 0, "P6", f"{where} has a tail of no rows")
     check_tail(span.tail, where)
+
+
+def _check_copies(known: SourceState, span: RangeRecord, where: str) -> None:
+    """Refuse copies of no log, or an origin end that falls: its rows would be there twice."""
+    among = 0 <= span.copies <= span.gaps
+    require(among, "P6", f"{where} has {span.copies} copies among {span.gaps} gaps")
+    least = None if known.origin is None else known.origin.end
+    if least is None or span.origin_end is None:
+        fits = least is None and span.origin_end is None and span.copies == 0
+    else:
+        fits = span.origin_end >= least
+    require(fits, "P6", f"{where} has the origin end {span.origin_end} after {least}")
 
 
 def _check_sums(body: DataRecord, slot: str) -> None:

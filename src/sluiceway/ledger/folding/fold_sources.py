@@ -134,6 +134,7 @@ def apply_source_change(fold: FoldState, body: SourceChangeRecord, record: Recor
         _begin_generation(fold, each, "source_change", each.evidence.get(TAIL, NO_TAIL))
         known = fold.sources[each.topic, each.partition]
         known.cluster_id, known.topic_id = each.new_cluster_id, each.new_topic_id
+        known.origin = each.origin()
         known.retired = False
 
 

@@ -1,6 +1,6 @@
 """What the ledger adds up to, as plain state; `ledger.fold` says what changes it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sluiceway.errors import InvariantError
@@ -18,6 +18,8 @@ from sluiceway.ledger.records import (
     RowCounts,
 )
 from sluiceway.types.log_key import SourceKey
+from sluiceway.types.origin_log import OriginLog
+from sluiceway.types.strict_json import BigInt
 
 PartitionKey = SourceKey
 """(topic, key of the source partition in it)."""
@@ -52,6 +54,10 @@ class ReadSpan(Protocol):
         """Greatest one; None without event times."""
 
     @property
+    def origin_end(self) -> int | None:
+        """See `RangeRecord.origin_end`."""
+
+    @property
     def tail(self) -> str:
         """Tail of the rows; empty where none is kept."""
 
@@ -72,6 +78,7 @@ class SourceState:
         end_epoch: Leader epoch that belongs to `end`, by which a truncation is seen; None when it
             is not known.
         newest_slot: See `PinnedPartition.newest_slot`.
+        origin: The log that was left for this one, which has copies of its rows; None without one.
         tail: Tail of the log before `end`; empty where it is not known.
     """
 
@@ -88,6 +95,7 @@ class SourceState:
     quiet_since_us: int | None = None
     idle: bool = False
     newest_slot: int = -1
+    origin: OriginLog | None = None
     tail: str = NO_TAIL
 
     def advance(self, span: ReadSpan, read_at_us: int | None = None) -> None:
@@ -101,6 +109,8 @@ class SourceState:
         if int(span.end) != self.end:
             # One of an offset before says nothing about this one.
             self.end, self.end_epoch = int(span.end), span.end_epoch
+        if self.origin is not None and span.origin_end is not None:
+            self.origin = replace(self.origin, end=BigInt(span.origin_end))
         self.has_data = self.has_data or span.rows > 0
         if span.rows > 0:
             # Rows without a tail leave none: what came before them is not before the end.

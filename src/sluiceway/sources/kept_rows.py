@@ -1,4 +1,4 @@
-"""Batches without some of their rows: what was put aside when they were read first."""
+"""Batches without some of their rows: what was put aside before, or is in the table."""
 
 from collections.abc import Sequence
 
