@@ -10,6 +10,7 @@ from model import (
     bootstrap,
     chains,
     checker,
+    copies,
     files,
     keyed,
     lake,
@@ -24,6 +25,7 @@ from model import (
 from model.bootstrap import BootstrapBounds, BootstrapModel
 from model.chains import ChainBounds, ChainModel
 from model.checker import Checker, Limits, Verdict
+from model.copies import CopyBounds, CopyModel
 from model.files import FilesBounds, FilesModel
 from model.keyed import KeyedBounds, KeyedModel
 from model.lake import LakeBounds, LakeModel
@@ -49,6 +51,7 @@ Bounds = (
     | ReplayBounds
     | RoomBounds
     | ChainBounds
+    | CopyBounds
 )
 
 
@@ -108,6 +111,7 @@ SMALL = (
     Case("replays", ReplayBounds(), 11_000),
     Case("chains", ChainBounds(data=2), 2_000),
     Case("rooms-tail", RoomBounds(rows=3, own=1), 1_000, live=False),
+    Case("copies", CopyBounds(slots=3), 1_000),
 )
 
 LARGE = (
@@ -134,6 +138,8 @@ LARGE = (
     Case("rooms-header", RoomBounds(header=True, restarts=1), 561_000, lean=True, live=False),
     Case("rooms-tail", RoomBounds(), 17_000, lean=True, live=False),
     Case("rooms-mirrored-first", RoomBounds(mirrored_first=True), 14_000, lean=True, live=False),
+    Case("copies", CopyBounds(), 10_000, lean=True),
+    Case("copies-late", CopyBounds(late=True), 20_000, lean=True),
 )
 
 _FILES = FilesBounds((1, 1))
@@ -210,6 +216,11 @@ MUTANTS = (
     Mutant(Mutation.KEYED_HEAD_UNASSERTED, KeyedBounds()),
     Mutant(Mutation.KEYED_FIRST_CHANGE, KeyedBounds()),
     Mutant(Mutation.KEYED_REWRITE_UNRESOLVED, KeyedBounds()),
+    Mutant(Mutation.CUT_AT_CHAIN_END, CopyBounds(slots=3)),
+    Mutant(Mutation.CUT_STRAYS_STAY, CopyBounds(slots=3)),
+    Mutant(Mutation.CUT_ONE_LOG, CopyBounds(slots=3, late=True)),
+    Mutant(Mutation.CUT_UNGUARDED, CopyBounds(slots=3, late=True)),
+    Mutant(Mutation.CUT_UNPLACED, CopyBounds(slots=3)),
     Mutant(Mutation.CHAIN_BY_LIVE_PLACE, ChainBounds()),
     Mutant(Mutation.CHAIN_GAP_FORGOTTEN, ChainBounds()),
     Mutant(Mutation.CHAIN_REBUILD_OF_TAIL, ChainBounds()),
@@ -269,6 +280,7 @@ _MODELS: Mapping[type, Callable[[Any, Mutation | None], Any]] = {
     ReplayBounds: ReplayModel,
     RoomBounds: RoomModel,
     ChainBounds: ChainModel,
+    CopyBounds: CopyModel,
 }
 
 
@@ -285,6 +297,7 @@ _SOURCES = {
     ReplayBounds: replays,
     RoomBounds: rooms,
     ChainBounds: chains,
+    CopyBounds: copies,
 }
 
 

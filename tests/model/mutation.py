@@ -86,6 +86,11 @@ class Mutation(StrEnum):
     KEYED_REWRITE_UNRESOLVED = "files are written anew with the rows that the batch replaces"
 
     # Chains: a table that follows another one.
+    CUT_AT_CHAIN_END = "a copied ledger is cut at its last record, whatever files have arrived"
+    CUT_STRAYS_STAY = "files that no kept slot names stay where readers look"
+    CUT_ONE_LOG = "the room that adopts a copy goes on in the log folder of the lost room"
+    CUT_UNGUARDED = "the copier goes on after an adopt, and what it brings is not moved aside"
+    CUT_UNPLACED = "a file that came only as staged gets no final name: it was published once"
     CHAIN_BY_LIVE_PLACE = "rows are taken by their place in what is live now, and nothing is a gap"
     CHAIN_GAP_FORGOTTEN = "rows that a correction has replaced are a gap, and nothing is due"
     CHAIN_REBUILD_OF_TAIL = "a rebuild reads to the tail, beyond what the follower has committed"

@@ -76,6 +76,10 @@ class DiskTable(TableSink):
     def mark_ledger(self, state: TableState, ledger: str) -> None:
         self.state = replace(self.state, ledger=ledger)
 
+    def move_ledger(self, state: TableState, held: str, ledger: str) -> None:
+        assert self.state.ledger == held
+        self.state = replace(self.state, ledger=ledger)
+
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         return ()
 

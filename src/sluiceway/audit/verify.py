@@ -16,7 +16,14 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_partitions import name_of
 from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
-from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout, is_late_place
+from sluiceway.ledger.layout import (
+    RECORDS_PER_FOLDER,
+    SLOT_DIGITS,
+    SYSTEM_FOLDER,
+    LedgerLayout,
+    is_late_place,
+    is_number,
+)
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord, SwapRecord
 from sluiceway.ledger.places import is_moved_folder
@@ -162,6 +169,8 @@ class Verifier:
 
     def _read_log(self) -> None:
         log = LedgerLog(self._storage, self._layout)
+        log.generations()
+        self._layout = log.layout
         report = self.report
         try:
             log.refuse_hole(self._fold_records(log))
@@ -374,7 +383,7 @@ class Verifier:
         for status in self._storage.list(folder):
             if not status.is_dir:
                 yield status
-            elif status.path != self._layout.stage:
+            elif status.path not in (self._layout.stage, f"{self._layout.root}/cut"):
                 yield from self._walk(status.path)
 
     def _judge_unnamed(self, status: FileStatus) -> None:
@@ -401,9 +410,12 @@ class Verifier:
     def _judge_system_file(self, path: str) -> None:
         """Report a stray file: readers of dirty rows take whole folders."""
         layout = self._layout
-        if path.startswith(f"{layout.log}/"):
+        logs = [log for log in layout.logs if path.startswith(f"{log}/")]
+        if logs:
+            # Slots that an adopted table has cut stay where the lost room had put them.
             slot = path.rpartition("/")[2].removesuffix(".json")
-            stray = not slot.isdecimal() or path != layout.record(int(slot))
+            known = f"{int(slot) // RECORDS_PER_FOLDER:016d}/{slot}.json" if is_number(slot) else ""
+            stray = len(slot) != SLOT_DIGITS or path != f"{logs[0]}/{known}"
         elif path.startswith(f"{layout.root}/"):
             stray = path.startswith((f"{layout.root}/dirty/", f"{layout.late}/"))
         else:

@@ -91,11 +91,13 @@ def desired_partition(
     fold: Fold, layout: LedgerLayout, state: PartitionState, *, seen: bool = True
 ) -> DesiredPartition:
     """How the catalog should show one partition, or that it should not show it yet."""
+    moves = layout.final(moved_prefix(state.folder)) if state.version else ""
     return DesiredPartition(
         catalog_values(state.values),
         layout.final(state.location),
         first=layout.final(state.folder) if state.version else "",
-        moves=layout.final(moved_prefix(state.folder)) if state.version else "",
+        # Slots that an adopted table has cut may have given it any folder below the table.
+        moves=layout.final("") if fold.adoptions else moves,
         exists=seen and not state.expired,
         announced=fold.is_announced(state),
         swapped=_swapped(fold, state),

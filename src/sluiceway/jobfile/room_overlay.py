@@ -18,6 +18,7 @@ ROOM_VARIABLE = "SLUICEWAY_ROOM"
 """A machine's room, for commands without `--room`."""
 
 _CONNECTIONS = "connections"
+_LOCATION = "location"
 _DIGEST_DIGITS = 16
 _LEAST_ROOMS = 2
 ROOM_NAME = re.compile(r"(?!all$)[a-z0-9][a-z0-9_-]{0,31}")
@@ -48,8 +49,7 @@ def rooms_mark(root: Node | None) -> Mark | None:
 def home_of(root: Node | None) -> str:
     """The home room as it is written; empty where there is none."""
     entry = _entry(_rooms_block(root), "home")
-    value = entry.value if entry is not None else None
-    return str(value.value) if isinstance(value, Scalar) else ""
+    return "" if entry is None else _text(entry)
 
 
 def room_problems(root: Node | None) -> Iterator[JobFileProblem]:
@@ -68,6 +68,30 @@ def room_problems(root: Node | None) -> Iterator[JobFileProblem]:
     if home is not None and home_of(root) not in rooms and len(rooms) >= _LEAST_ROOMS:
         text = f"expected one of the rooms {', '.join(rooms)}, got {quoted(home_of(root))}"
         yield JobFileProblem(home.value.mark, text, "correct it, or add the room")
+    yield from _copy_problems(root, entry, rooms)
+
+
+def _copy_problems(
+    root: Node | None, block: Entry, rooms: dict[str, Entry]
+) -> Iterator[JobFileProblem]:
+    """Problems of tables that are copied, or of places that only copied tables have."""
+    storage, switch = _entry(block.value, "storage"), _entry(block.value, "switch")
+    copied = storage is not None and _text(storage) == "copied"
+    many = _entry(root, "routes") is not None
+    if copied and switch is not None and _text(switch) == "auto":
+        text = "expected `ask`: of two copies, only an operator can say which room is down"
+        yield JobFileProblem(switch.value.mark, text, "remove it; run `adopt` when a room is lost")
+    for name, room in rooms.items():
+        place = _entry(room.value, _LOCATION)
+        if place is not None and not copied:
+            text = "expected no location: one store spans the rooms"
+            yield JobFileProblem(place.mark, text, "remove it, or write `storage: copied`")
+        elif place is not None and many:
+            text = "expected no location in a job with routes"
+            yield JobFileProblem(place.mark, text, "give the rooms' stores the same names")
+        elif place is None and copied and not many:
+            text = f"expected the key `location` in room {quoted(name)}"
+            yield JobFileProblem(room.mark, text, "write where the table lies there")
 
 
 def lay_room(root: Mapping, room: str) -> Mapping:
@@ -85,6 +109,11 @@ def lay_room(root: Mapping, room: str) -> Mapping:
     own = rooms[room].value if room in rooms else None
     entries = [_without_rooms(entry, rooms) for entry in root.entries]
     laid = Mapping(tuple(entries), root.mark)
+    place = _entry(own, _LOCATION)
+    if place is not None and isinstance(place.value, Scalar):
+        for key in ("hive", "table"):
+            place = Entry(key, place.mark, Mapping((place,), place.mark))
+        laid = laid_over(laid, Mapping((place,), root.mark))
     given = _entry(own, _CONNECTIONS)
     if given is None or not isinstance(given.value, Mapping):
         return laid
@@ -94,20 +123,24 @@ def lay_room(root: Mapping, room: str) -> Mapping:
 def _without_rooms(entry: Entry, rooms: dict[str, Entry]) -> Entry:
     if entry.key != ROOMS or not isinstance(entry.value, Mapping):
         return entry
-    kept = tuple(
-        _without_connections(each) if each.key in rooms else each for each in entry.value.entries
-    )
+    kept = tuple(_without_own(each) if each.key in rooms else each for each in entry.value.entries)
     return Entry(entry.key, entry.mark, Mapping(kept, entry.value.mark))
 
 
-def _without_connections(entry: Entry) -> Entry:
+def _without_own(entry: Entry) -> Entry:
     kept = entry.value.entries if isinstance(entry.value, Mapping) else ()
-    rest = tuple(each for each in kept if not _is_connections(each))
+    rest = tuple(each for each in kept if not _is_own(each))
     return Entry(entry.key, entry.mark, Mapping(rest, entry.value.mark))
 
 
-def _is_connections(entry: Entry) -> bool:
-    return entry.key == _CONNECTIONS and isinstance(entry.value, Mapping)
+def _is_own(entry: Entry) -> bool:
+    """Whether it is laid over the file in its own room, so that its references wait for that."""
+    kind = {_CONNECTIONS: Mapping, _LOCATION: Scalar}.get(entry.key)
+    return kind is not None and isinstance(entry.value, kind)
+
+
+def _text(entry: Entry) -> str:
+    return str(entry.value.value) if isinstance(entry.value, Scalar) else ""
 
 
 def file_digest(root: Mapping) -> str:

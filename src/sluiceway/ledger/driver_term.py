@@ -6,15 +6,16 @@ and old folders have no fencing. A driver with nothing to commit would never mee
 
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.generations import Generation, read_generation
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import LeaseKeeper
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import FenceRecord
-from sluiceway.ledger.writer import LedgerWriter, fenced_by
+from sluiceway.ledger.writer import LedgerWriter, fenced_by, fenced_by_room
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode
 
@@ -31,10 +32,13 @@ class DriverTerm:
     Args:
         writer: Writer of the driver, which has fenced.
         lease: Lease that the driver keeps; it reads itself every two seconds.
+        copied: Whether another room may adopt a copy of the table: its claim ends this term.
     """
 
-    def __init__(self, writer: LedgerWriter, lease: LeaseKeeper) -> None:
+    def __init__(self, writer: LedgerWriter, lease: LeaseKeeper, *, copied: bool = False) -> None:
         self._writer = writer
+        self._copied = copied
+        self._adopted: Generation | None = None
         self._lease = lease
         self._looked_at = float("-inf")
         self._through = 0
@@ -65,6 +69,8 @@ class DriverTerm:
         successor = self._lease.successor
         if self._lost is None and successor is not None:
             self._lost = successor.term, successor.host, successor.pid
+        if self._adopted is not None:
+            raise fenced_by_room(self._adopted.room, self._adopted.number)
         if self._lost is not None:
             raise fenced_by(*self._lost)
 
@@ -91,6 +97,10 @@ class DriverTerm:
                 self._lose(record.term, record.body)
                 return
             self._through = record.seq + 1
+        if self._copied:
+            log = self._writer.log
+            number = len(log.generations()) + 1
+            self._adopted = read_generation(log.storage, log.layout, number)
         self._looked_at = now
 
     def _lose(self, term: int, fence: FenceRecord) -> None:
@@ -99,12 +109,19 @@ class DriverTerm:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Content of OWNER."""
+    """Content of OWNER.
+
+    Attributes:
+        generation: Of the log; left out at 0. Versions that do not know it refuse such a table.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"generation"})
 
     ledger: str
     job: str
     route: str
     location: str
+    generation: int = 0
 
 
 def read_owner(storage: Storage, layout: LedgerLayout) -> Owner | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 RECORDS_PER_FOLDER = 10_000
+SLOT_DIGITS = 20
 SYSTEM_FOLDER = "_sluiceway"
 _LATE = "late"
 _LATE_DEPTH = 3
@@ -15,10 +16,13 @@ class LedgerLayout:
     Attributes:
         table_root: Absolute folder of the table, without a trailing slash.
         route: Route name; a plain identifier.
+        cuts: Of a table that was adopted: the last slot that each generation of the log keeps of
+            the ones before. The log of generation 1 begins after the first of them.
     """
 
     table_root: str
     route: str
+    cuts: tuple[int, ...] = ()
 
     @property
     def owner(self) -> str:
@@ -32,8 +36,30 @@ class LedgerLayout:
 
     @property
     def log(self) -> str:
-        """Write-once records."""
-        return f"{self.root}/log"
+        """Write-once records that the first generation has put."""
+        return self.log_of(0)
+
+    def log_of(self, generation: int) -> str:
+        """Write-once records that a generation has put."""
+        return f"{self.root}/log-{generation}" if generation else f"{self.root}/log"
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Folders of the records of all generations, the oldest first."""
+        return tuple(self.log_of(number) for number in range(len(self.cuts) + 1))
+
+    def generation_of(self, seq: int) -> int:
+        """Generation whose record stands in slot `seq`."""
+        later = (at for at in range(len(self.cuts), 0, -1) if seq > self.cuts[at - 1])
+        return next(later, 0)
+
+    def generation(self, number: int) -> str:
+        """Claim of a generation: what it keeps of the log, and who has adopted it."""
+        return f"{self.root}/generations/{number}.json"
+
+    def cut(self, generation: int) -> str:
+        """Where files lie that no slot names which the generation keeps."""
+        return f"{self.root}/cut/{generation}"
 
     @property
     def stage(self) -> str:
@@ -114,14 +140,14 @@ class LedgerLayout:
         """Path of a side file."""
         return f"{self.snapshots}/{name}"
 
-    @property
-    def packs(self) -> str:
-        """Folder of the packs."""
-        return f"{self.root}/pack"
+    def packs_of(self, folder: int) -> str:
+        """Folder of the pack of a log folder: that of the generation that has filled it."""
+        generation = self.generation_of(self.slots_of(folder).stop - 1)
+        return f"{self.root}/pack-{generation}" if generation else f"{self.root}/pack"
 
     def pack(self, folder: int) -> str:
         """Records of a whole log folder that was emptied, one a line, compressed."""
-        return f"{self.packs}/{folder:016d}.jsonl.gz"
+        return f"{self.packs_of(folder)}/{folder:016d}.jsonl.gz"
 
     def folder_of(self, seq: int) -> int:
         """Number of the log folder that holds slot `seq`."""
@@ -131,17 +157,17 @@ class LedgerLayout:
         """Slots of a log folder."""
         return range(folder * RECORDS_PER_FOLDER, (folder + 1) * RECORDS_PER_FOLDER)
 
-    def log_folder(self, folder: int) -> str:
-        """Path of a log folder."""
-        return f"{self.log}/{folder:016d}"
+    def log_folder(self, folder: int, generation: int = 0) -> str:
+        """Path of a log folder of a generation."""
+        return f"{self.log_of(generation)}/{folder:016d}"
 
     def record_folder(self, seq: int) -> str:
         """Folder of slot `seq`."""
-        return self.log_folder(self.folder_of(seq))
+        return self.log_folder(self.folder_of(seq), self.generation_of(seq))
 
     def record(self, seq: int) -> str:
         """Path of slot `seq`."""
-        return f"{self.record_folder(seq)}/{seq:020d}.json"
+        return f"{self.record_folder(seq)}/{seq:0{SLOT_DIGITS}d}.json"
 
     def attempt(self, name: str) -> str:
         """Folder of one attempt at one epoch."""

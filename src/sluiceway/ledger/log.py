@@ -1,9 +1,11 @@
 """Reading the log: slots and packs, tail, fold."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.generations import Generation, read_generations
 from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import Record, decode_record, table_files
@@ -18,17 +20,49 @@ def _nobody_holds() -> None:
 class LedgerLog:
     """Read side of one route's log; used by drivers and tools alike.
 
+    Args:
+        storage: The ledger's storage.
+        layout: The ledger's layout.
+        generations: Generations that are read; None looks for all, in the first call that reads.
+
     Attributes:
+        layout: The ledger's; once the log was read, it knows where each generation begins.
         packs: The log's packs.
         check_held: Asked before anything outside is changed by what the log says, see
             `DriverTerm.check`. Readers and tools hold nothing: theirs lets all pass.
     """
 
-    def __init__(self, storage: Storage, layout: LedgerLayout) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        layout: LedgerLayout,
+        generations: tuple[Generation, ...] | None = None,
+    ) -> None:
         self.storage = storage
         self.layout = layout
         self.packs = Packs(storage, layout)
         self.check_held: Callable[[], None] = _nobody_holds
+        self._generations: tuple[Generation, ...] | None = None
+        if generations is not None:
+            self._follow(generations)
+
+    def generations(self) -> tuple[Generation, ...]:
+        """Generations that were claimed when the log was first read, in order.
+
+        Raises:
+            LedgerCorruptError: A claim is damaged.
+            StorageUnavailableError: The store failed.
+        """
+        if self._generations is None:
+            return self._follow(read_generations(self.storage, self.layout))
+        return self._generations
+
+    def _follow(self, found: tuple[Generation, ...]) -> tuple[Generation, ...]:
+        self._generations = found
+        if found:
+            self.layout = replace(self.layout, cuts=tuple(each.kept_slot for each in found))
+            self.packs = Packs(self.storage, self.layout)
+        return found
 
     def read_slot(self, seq: int) -> tuple[Record, bytes] | None:
         """The record of a slot and its bytes; None when the slot is empty.
@@ -47,6 +81,7 @@ class LedgerLog:
             LedgerCorruptError: The slot is in a pack that is damaged.
             StorageUnavailableError: The store failed.
         """
+        self.generations()
         raw = self.storage.read(self.layout.record(seq))
         # Asked after the slot was read. A pack is there before the first of its slots is emptied,
         # so a slot that was read while there was none held what was decided.
@@ -59,6 +94,7 @@ class LedgerLog:
             LedgerCorruptError: A slot or pack holds something else.
             StorageUnavailableError: The store failed.
         """
+        self.generations()
         seq = start
         while True:
             if self.packs.covers(seq):
@@ -151,9 +187,11 @@ class LedgerLog:
             LedgerCorruptError: Such a slot exists.
         """
         tail = self.layout.folder_of(fold.next_seq)
+        # Above a cut, older generations have slots that mean nothing any more.
+        newest = self.layout.log_of(len(self.generations()))
         folders = [
             status.path
-            for status in self.storage.list(self.layout.log)
+            for status in self.storage.list(newest)
             if is_number(name := status.path.rpartition("/")[2]) and int(name) >= tail
         ]
         names = [

@@ -84,7 +84,8 @@ class Packs:
             LedgerCorruptError: The records do not follow from each other; nothing was removed.
             StorageUnavailableError: The store failed; the next call goes on.
         """
-        names = [status.path.rpartition("/")[2] for status in self._storage.list(self._layout.log)]
+        logs = self._layout.logs
+        names = [each.path.rpartition("/")[2] for log in logs for each in self._storage.list(log)]
         folders = sorted(int(name) for name in names if is_number(name))
         if not folders or self._layout.slots_of(folders[0]).stop > through:
             return None
@@ -98,9 +99,10 @@ class Packs:
                     raise
         self._check(folder)
         # A pack that is seen may not be durable: whoever linked it may have died before its sync.
-        self._storage.sync_folder(self._layout.packs)
+        self._storage.sync_folder(self._layout.packs_of(folder))
         self._storage.sync_folder(self._layout.root)
-        self._storage.remove(self._layout.log_folder(folder))
+        for generation in range(len(logs)):
+            self._storage.remove(self._layout.log_folder(folder, generation))
         self._drop_staged(folder)
         return folder
 

@@ -38,8 +38,11 @@ from sluiceway.types.strict_json import (
 FORMAT = 1
 """Format of a ledger's records until one needs more, see `needed_format`."""
 
-NEWEST_FORMAT = 2
-"""The newest format that this version reads and writes. Since 2 there is SWAP."""
+NEWEST_FORMAT = 3
+"""The newest format that this version reads and writes. Since 2 there is SWAP; 3 adopts tables."""
+
+ADOPTED_FORMAT = 3
+"""Format of the log of a table that was adopted: an older reader would look for it elsewhere."""
 
 MAX_RECORD_BYTES = 64 << 20
 FIRST_PREV = "0" * 64
@@ -90,6 +93,35 @@ class TableIdentityRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptedRecord:
+    """How a table continues from a copy that another room has left.
+
+    Attributes:
+        generation: Number of the log that begins with this record.
+        from_table: The table as the log before knew it.
+        kept_term: Term of the last slot that is kept.
+        kept_epoch: Last epoch of that term that is kept; -1 without one.
+        slots: Number of slots in the copy after the last kept one.
+        placed: Files that had come to staged folders only, and got their final names.
+        moved: Files that no kept slot names, and were moved aside.
+        operator: `user@host`.
+        reason: In the operator's words.
+        confirmed: What the operator has confirmed.
+    """
+
+    generation: int
+    from_table: TableIdentityRecord
+    kept_term: int
+    kept_epoch: int
+    slots: int
+    placed: int
+    moved: int
+    operator: str
+    reason: str
+    confirmed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FenceRecord:
     """A driver's first record; it raises the term, and no older driver can commit any more.
 
@@ -102,11 +134,15 @@ class FenceRecord:
         host: Name of its host.
         boot_id: Id of the boot of that host.
         pid: Id of its process.
-        site: Kept free for the place of the driver; empty in this version.
+        site: Room of the driver; empty for a job without rooms.
         started_at_ms: When the driver began, by its clock, ms since the epoch.
         format: Format of this record, and the lowest one of all after it.
         min_reader: An engine whose newest format is lower must not read on.
+        adopted: What was kept of a copy, where the record begins a generation; None in a driver's
+            own records.
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"adopted"})
 
     ledger: str
     job: str
@@ -120,6 +156,7 @@ class FenceRecord:
     started_at_ms: BigInt
     format: int
     min_reader: int
+    adopted: AdoptedRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,27 +435,30 @@ def needed_format(body: Body) -> int:
     A ledger keeps its format until a record needs a newer one; all later records have that too.
     So an older version reads a ledger to the first record that it does not know, and says so.
     """
+    if isinstance(body, FenceRecord):
+        return FORMAT if body.adopted is None else ADOPTED_FORMAT
+    return 2 if _needs_second(body) else FORMAT
+
+
+def _needs_second(body: Body) -> bool:
     match body:
         case SwapRecord():
-            return 2
+            return True
         case IntentRecord():
-            return 2 if body.purpose in SWAP_PURPOSES else FORMAT
+            return body.purpose in SWAP_PURPOSES
         case SourcesRecord():
             newer = any(each.newest_slot >= 0 or each.tail for each in body.partitions)
-            return 2 if newer or body.because is not None else FORMAT
+            return newer or body.because is not None
         case ResetRecord():
-            return 2 if any(each.tail for each in body.partitions) else FORMAT
+            return any(each.tail for each in body.partitions)
         case SourceChangeRecord():
-            newer = any(
-                TAIL in each.evidence or each.origin() is not None for each in body.partitions
-            )
-            return 2 if newer else FORMAT
+            return any(TAIL in each.evidence or each.origin() for each in body.partitions)
         case DataRecord():
-            return 2 if any(map(_is_newer, body.ranges)) or body.pins else FORMAT
+            return any(map(_is_newer, body.ranges)) or bool(body.pins)
         case LaneDataRecord():
-            return 2 if body.pins else FORMAT
+            return bool(body.pins)
         case _:
-            return FORMAT
+            return False
 
 
 _BODIES: dict[RecordType, type] = {

@@ -15,6 +15,7 @@ from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd
 from sluiceway.ledger.data_parts import HeldByRecord, LateRows
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import (
+    Adoption,
     CountedState,
     SourceState,
     Subscription,
@@ -174,6 +175,8 @@ class _Counted:
 class _Image:
     """A fold with nothing unpublished, as strict JSON holds it."""
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"adoptions"})
+
     version: int
     next_seq: int
     head: str
@@ -196,6 +199,7 @@ class _Image:
     lanes: LaneImage
     watermark: _Watermark
     counted: _Counted
+    adoptions: tuple[Adoption, ...] = ()
 
 
 def write_side_file(
@@ -297,6 +301,7 @@ def _image(fold: Fold, sealed: tuple[str, ...]) -> _Image:
             fold.watermark.held_by,
         ),
         counted=_counted(fold.counted),
+        adoptions=fold.adoptions,
     )
 
 
@@ -370,6 +375,7 @@ def _fold(image: _Image) -> Fold:
             image.watermark.held_by,
         ),
         counted=_counted_state(image.counted),
+        adoptions=image.adoptions,
     )
     restore_partitions(fold, image.partitions)
     return fold

@@ -15,6 +15,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
 )
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.generations import TERMS
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import (
@@ -112,14 +113,16 @@ class LedgerWriter:
             on_lost: Called when another record took the slot, before the next try at a later one;
                 raises when a live driver holds the lease now.
         """
+        adopted = body.adopted
         while True:
+            term = self.fold.term + 1 if adopted is None else adopted.generation * TERMS
             # It never falls, and the log may have grown since the fence was made.
             body = replace(
                 body,
                 format=max(body.format, self.fold.format),
                 min_reader=max(body.min_reader, self.fold.format),
             )
-            committed = self._try_put(body, self.fold.term + 1)
+            committed = self._try_put(body, term)
             if committed is not None:
                 self.term = self.fold.term
                 return committed
@@ -299,6 +302,16 @@ class LedgerWriter:
                 hint="this driver has stopped; whoever made the new log goes on",
             )
         return True
+
+
+def fenced_by_room(room: str, generation: int) -> FencedError:
+    """The error for a driver of a log that another room has adopted a copy of."""
+    error = FencedError(
+        f"room {room} has adopted a copy of this table, as generation {generation}",
+        hint="this log is an archive: the job goes on there; to come back, copy that table to a "
+        "new location and adopt it here",
+    )
+    return error.with_report({"room": room, "generation": generation}, ("sluiceway status JOB",))
 
 
 def fenced_by(term: int, host: str, pid: int) -> FencedError:

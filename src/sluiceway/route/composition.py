@@ -17,6 +17,7 @@ from sluiceway.followers.runner import FollowerRunner
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.ready_rule import LineageRule
 from sluiceway.observe.log import Log
+from sluiceway.rooms.cut_files import CutFiles
 from sluiceway.route.dirty_stores import feeders_of
 from sluiceway.route.route_context import RouteParts
 from sluiceway.route.takeover import OwnedTable
@@ -72,6 +73,11 @@ def compose(
         )
         catalog.connection = f"catalog {owned.state.identity.catalog}"
         followers = [_files(owned, log), catalog]
+    if owned.fold.adoptions:
+        check = owned.tenure.check
+        cut = CutFiles(owned.fold.adoptions, owned.storage, owned.layout, check, log)
+        cut.after = tuple(each.name for each in followers if each.publishes)
+        followers.append(cut)
     shown: tuple[str, ...] = tuple(each.name for each in followers if each.follows_slots)
     for announcer in () if ready is None else ready.announcers:
         # No announcement goes out for what readers do not find yet.

@@ -78,14 +78,14 @@ def check_ledger(state: TableState, owner: Owner, fold: Fold) -> None:
                 hint=f"restore {SYSTEM_FOLDER} from a backup",
             )
         return
-    first = fold.first_fence
+    first, made_for = fold.first_fence, fold.made_for
     if first.ledger != owner.ledger:
         raise LedgerMismatchError(
             f"the log is of ledger {first.ledger}, OWNER says {owner.ledger}", where=where
         )
-    if not _same_table(first.table, table_identity(state)):
+    if made_for is not None and not _same_table(made_for, table_identity(state)):
         raise LedgerMismatchError(
-            f"the ledger was made for {_describe(first.table)}, "
+            f"the ledger was made for {_describe(made_for)}, "
             f"this table is {_describe(table_identity(state))}",
             where=where,
             hint="a table that was dropped and created again needs an empty location",

@@ -255,8 +255,10 @@ class RouteRooms:
 
         Called once a START, after the fence. Without a report nothing is known of the room.
         """
-        rule = self.context.config.rooms
-        if rule is None:
+        rule, fold = self.context.config.rooms, owned.fold
+        if fold.adoptions and fold.effects_through <= fold.adoptions[-1].seq:
+            return True
+        if rule is None or rule.copied:
             return False
         report = read_advice(owned.storage, owned.layout.room(rule.room), RoomReport)
         return report is None or report.compare_owed

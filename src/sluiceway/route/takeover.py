@@ -25,7 +25,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import FORMAT, FenceRecord
-from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by
+from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by, fenced_by_room
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.rooms.standby import StandbyRoom
 from sluiceway.route.ownership import (
@@ -261,9 +261,10 @@ def take_over(
     storage, layout = _open_store(config, state, hooks)
     owner = claim_table(storage, layout, state, config.job)
     log = LedgerLog(storage, layout)
+    _refuse_other_generation(config, log)
     seen = None if hooks.replaces is not None else _wait(log, hooks)
     fold = log.fold()
-    _refuse_other_room(config, fold, hooks)
+    _refuse_other_room(config, log, fold, hooks)
     if state.ledger is None and fold.subscription is not None:
         # Another driver may have made the ledger since the table was read.
         state = sink.open()
@@ -298,7 +299,7 @@ def take_over(
     _move_sources(writer, hooks)
     keeper = LeaseKeeper(storage, layout.lease, _lease(config, driver, writer.term, process))
     _mark_table(sink, state, owner, keeper)
-    tenure = DriverTerm(writer, keeper)
+    tenure = DriverTerm(writer, keeper, copied=_is_copied(config))
     log.check_held = tenure.check
     return OwnedTable(driver, storage, layout, log, owner, writer, keeper, tenure, state)
 
@@ -314,9 +315,43 @@ def _open_table(sink: TableSink, hooks: TakeoverHooks) -> TableState:
 
 def _wait(log: LedgerLog, hooks: TakeoverHooks) -> Lease | None:
     """Return when no live driver holds the lease, and this room may take over."""
-    if hooks.room is not None:
+    if hooks.room is not None and not hooks.room.rule.copied:
         return hooks.room.wait_until_ours(log, hooks.sleep)
     return wait_until_free(log.storage, log.layout.lease, sleep=hooks.sleep)
+
+
+def _refuse_other_generation(config: RouteConfig, log: LedgerLog) -> None:
+    """Never write a log again that another room has adopted a copy of (rule 21).
+
+    Raises:
+        FencedError: One has.
+    """
+    newest = log.generations()[-1:]
+    if newest and config.rooms is not None and newest[0].room != config.rooms.room:
+        raise fenced_by_room(newest[0].room, newest[0].number)
+
+
+def _refuse_unadopted(config: RouteConfig, log: LedgerLog, fold: Fold) -> None:
+    """Refuse a copy that was not adopted, or not wholly: its last slots may lack their files.
+
+    Raises:
+        LedgerMismatchError: It was not.
+    """
+    claims, rule = log.generations(), config.rooms
+    if len(fold.adoptions) < len(claims):
+        text = f"generation {len(claims)} is claimed by {claims[-1].operator} and not adopted yet"
+    elif rule is None or fold.fence is None or not _is_copied(config):
+        return
+    elif (holder := fold.fence.site or rule.home) != rule.room:
+        text = f"this is a copy of the table of room {holder}, and it was not adopted"
+    else:
+        return
+    room = claims[-1].room if claims else config.rooms.room if config.rooms else ""
+    raise LedgerMismatchError(
+        text,
+        where=log.layout.root,
+        hint=f"if the other room is down, run `sluiceway adopt JOB --room {room} --dry-run`",
+    )
 
 
 def _mark_change(log: LedgerLog, fold: Fold, hooks: TakeoverHooks) -> None:
@@ -337,8 +372,11 @@ def _move_sources(writer: LedgerWriter, hooks: TakeoverHooks) -> None:
         hooks.observe(Step.PINNED)
 
 
-def _refuse_other_room(config: RouteConfig, fold: Fold, hooks: TakeoverHooks) -> None:
+def _refuse_other_room(
+    config: RouteConfig, log: LedgerLog, fold: Fold, hooks: TakeoverHooks
+) -> None:
     """Keep a command from moving the route to its own room, as its fence would."""
+    _refuse_unadopted(config, log, fold)
     if config.rooms is None or hooks.room is not None or fold.fence is None:
         return
     holder = fold.fence.site or config.rooms.home
@@ -435,6 +473,10 @@ def _term(lease: Lease | None) -> int:
 
 def _room(config: RouteConfig) -> str:
     return "" if config.rooms is None else config.rooms.room
+
+
+def _is_copied(config: RouteConfig) -> bool:
+    return config.rooms is not None and config.rooms.copied
 
 
 def _lease(config: RouteConfig, driver: str, term: int, process: ProcessIdentity) -> Lease:

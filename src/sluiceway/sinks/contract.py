@@ -185,6 +185,24 @@ class TableSink(ABC):
             MetastoreUnavailableError: The catalog does not answer.
         """
 
+    def move_ledger(self, state: TableState, held: str, ledger: str) -> None:
+        """Replace the property `sluiceway.ledger` by one of the same ledger. Safe to repeat.
+
+        Called when a copy of the table is adopted whose catalog is a copy too.
+
+        Args:
+            state: The table.
+            held: What the property is.
+            ledger: What it shall be.
+
+        Raises:
+            NotInThisVersionError: This catalog does not change it, as here.
+            LedgerMismatchError: It holds another value.
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+        del state, held, ledger
+        raise _not_looked_at("move_ledger")
+
     def find(self) -> TableIdentity:
         """The table, when it exists. Called by commands that need its ledger; creates nothing.
 

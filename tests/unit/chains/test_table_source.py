@@ -236,10 +236,10 @@ def test_ledger_of_a_newer_version_is_said_to_be_one(
     table.add(EIGHT)
     layout = table.table.log.layout
     record = Path(layout.record(table.table.writer.fold.next_seq - 1))
-    record.write_bytes(record.read_bytes().replace(b'"format":1', b'"format":3', 1))
+    record.write_bytes(record.read_bytes().replace(b'"format":1', b'"format":4', 1))
     with pytest.raises(LedgerCorruptError, match="run the newer version"):
         client.bounds([LOG])
-    with pytest.raises(LedgerCorruptError, match="record has format 3, this version reads up to 2"):
+    with pytest.raises(LedgerCorruptError, match="record has format 4, this version reads up to 3"):
         read(opened(table, 0))
 
 

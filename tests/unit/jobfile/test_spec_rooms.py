@@ -137,15 +137,56 @@ def test_wrong_rooms_are_refused_with_their_place(rooms: str, says: str) -> None
     assert says in str(refused.value)
 
 
+COPIED = """\
+rooms:
+  home: a
+  storage: copied
+  a: {location: /a/orders}
+  b: {location: "${env:B}/orders"}
+"""
+
+
+def test_a_room_has_its_own_copy_of_the_table() -> None:
+    (home,) = load(JOB + COPIED).spec.routes
+    assert compile_route(home).table.location == "/a/orders"
+    (other,) = load(JOB + COPIED, "b", {"B": "/b"}).spec.routes
+    config = compile_route(other)
+    assert config.table.location == "/b/orders"
+    assert config.rooms is not None
+    assert config.rooms.copied
+    assert digest(JOB + COPIED) == digest(JOB)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("a: {location: /a/orders}", "a: {}", "15:3: expected the key `location` in room `a`"),
+        ("storage: copied", "queue: stretched", "15:7: expected no location: one store spans"),
+        ("home: a", "home: a\n  switch: auto", "14:11: expected `ask`: of two copies"),
+        ("/a/orders}", "a/orders}", "15:17: expected"),
+        ("storage: copied", "storage: both", "14:12: expected `stretched` or `copied`, got `both`"),
+    ],
+)
+def test_wrong_copies_are_refused_with_their_place(old: str, new: str, says: str) -> None:
+    assert old in COPIED
+    with pytest.raises(JobFileError) as refused:
+        load(JOB + COPIED.replace(old, new), environ={"B": "/b"})
+    assert says in str(refused.value)
+
+
+def test_a_location_is_of_one_table() -> None:
+    name = "routes: [{topics: [orders], table: {hive: {connection: hms, name: ods.orders}}}]"
+    with pytest.raises(JobFileError, match="expected no location in a job with routes"):
+        load(f"{JOB}{name}\n{COPIED}", environ={"B": "/b"})
+
+
 @pytest.mark.parametrize(
     "key",
     [
-        "storage: copied",
         "queue: mirrored, mirror: {origin: sw-origin}",
         "witness: {storage: s, path: p}",
         "mirrored_first: true",
         "after_loss: hold",
-        "c: {location: /w}",
     ],
 )
 def test_what_comes_later_is_refused_by_name(key: str) -> None:

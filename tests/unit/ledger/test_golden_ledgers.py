@@ -187,8 +187,8 @@ def test_record_of_another_format_than_its_fence_declares_is_refused() -> None:
 def test_record_of_a_later_format_is_refused_with_the_way_out() -> None:
     raw = (_GOLDEN / "ledger-format-1" / f"{8:020d}.json").read_bytes()
     assert decode_record(raw, "x").type is RecordType.RESET
-    with pytest.raises(LedgerCorruptError, match="reads up to 2") as caught:
-        decode_record(_with(raw, (b'"format":1', b'"format":3')), "x")
+    with pytest.raises(LedgerCorruptError, match="reads up to 3") as caught:
+        decode_record(_with(raw, (b'"format":1', b'"format":4')), "x")
     assert "run the newer version" in str(caught.value.hint)
 
 

@@ -468,7 +468,7 @@ def test_pack_is_durable_before_its_folder_goes(
     write_rows(writer, 8)
     tended = LogUpkeep(writer)
     tended.run()
-    packs = Path(log.layout.packs)
+    packs = Path(log.layout.packs_of(0))
     synced: list[str] = []
     real = local._sync_folder
 

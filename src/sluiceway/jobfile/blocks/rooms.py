@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.connections import ConnectionSpec
-from sluiceway.jobfile.blocks.values import duration, not_yet, wrong
+from sluiceway.jobfile.blocks.values import Location, duration, wrong
 
 _PAIR = 2
 _HEADER = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -21,10 +21,8 @@ def _check_origin(text: str | None) -> str | None:
 
 
 def _check_storage(text: str) -> str:
-    if text == "copied":
-        raise not_yet("`storage: copied`", "use `stretched`: one store that spans the rooms")
-    if text != "stretched":
-        raise wrong("`stretched`", "one store that spans the rooms")
+    if text not in ("stretched", "copied"):
+        raise wrong("`stretched` or `copied`", "one store that spans the rooms, or a copy in each")
     return text
 
 
@@ -34,11 +32,13 @@ class RoomSpec(Block):
     Attributes:
         connections: Name -> keys that differ from the file's connection of that name.
         topics: Topic of the job -> its name in this room, where that differs.
+        location: Folder of the table in this room; given with `storage: copied` for a job without
+            routes, None otherwise.
     """
 
-    LATER = frozenset({"location"})
     connections: Mapping[str, ConnectionSpec] = Field(default_factory=dict)
     topics: Mapping[str, str] = Field(default_factory=dict)
+    location: Location | None = None
 
 
 class MirrorSpec(Block):
@@ -65,8 +65,9 @@ class RoomsSpec(Block):
         queue: Where the queue is: `stretched` is one cluster that spans the rooms. Each room has
             its own cluster with `linked`, whose copies keep their offsets, and with `mirrored`,
             whose copies have others. `mirrored_first` and `after_loss` are not in this version.
-        storage: Where table and ledger are: `stretched` is one store that spans the rooms. The key
-            `witness` is for other stores, and not in this version.
+        storage: Where table and ledger are: `stretched` is one store that spans the rooms;
+            `copied` has a copy in each room, which `adopt` takes over. The key `witness` is not in
+            this version.
         after_ms: How long the lease must stand still before a standby takes over from another room.
         give_way_ms: How long a driver reads and commits nothing before it releases its route to a
             room where rows are read.

@@ -58,6 +58,7 @@ class RoomRule:
         check_blocks: See `RoomsSpec`.
         mirror: How logs are copied between the rooms; None where one cluster spans them.
         topics: Topics whose name in this room is another one, and that name.
+        copied: Whether each room has a copy of the table, which it must adopt.
     """
 
     room: str
@@ -70,6 +71,7 @@ class RoomRule:
     check_blocks: str = "warn"
     mirror: MirrorRule | None = None
     topics: tuple[tuple[str, str], ...] = ()
+    copied: bool = False
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ def room_rule(spec: RouteSpec) -> RoomRule | None:
         check_blocks=rooms.check_blocks,
         mirror=_mirror_rule(rooms, room),
         topics=() if own is None else tuple(sorted(own.topics.items())),
+        copied=rooms.storage == "copied",
     )
 
 

@@ -1,20 +1,35 @@
 """Records about the log itself: FENCE says who writes, SNAPSHOT where to begin to read."""
 
-from sluiceway.ledger.folding.fold_state import FoldState, is_contained, require
+from sluiceway.ledger.folding.fold_state import Adoption, FoldState, is_contained, require
+from sluiceway.ledger.generations import TERMS
 from sluiceway.ledger.kept_partitions import forget
-from sluiceway.ledger.records import NEWEST_FORMAT, FenceRecord, Record, SnapshotRecord
+from sluiceway.ledger.records import (
+    NEWEST_FORMAT,
+    FenceRecord,
+    Record,
+    SnapshotRecord,
+    needed_format,
+)
 from sluiceway.ledger.sealing import check_sealed, seal
 
 
 def check_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
     """Refuse a fence of another ledger, of a term that is not the next, or for later readers."""
+    adopted = body.adopted
+    expected = fold.term + 1 if adopted is None else adopted.generation * TERMS
     require(
-        record.term == fold.term + 1,
+        record.term == expected and record.term > fold.term,
         "I3",
         f"slot {record.seq} fences term {record.term} after {fold.term}",
     )
+    if adopted is not None:
+        number, after = adopted.generation, len(fold.adoptions)
+        require(number == after + 1, "rule 21", f"slot {record.seq} begins generation {number}")
+        kept, known = (adopted.kept_term, adopted.kept_epoch), (fold.term, fold.last_epoch)
+        require(kept == known, "rule 21", f"slot {record.seq} keeps {kept}, expected {known}")
     declared = f"slot {record.seq} of format {record.format} declares {body.format}"
-    require(record.format == body.format >= fold.format, "rule 26", f"{declared} for the rest")
+    least = max(fold.format, needed_format(body))
+    require(record.format == body.format >= least, "rule 26", f"{declared} for the rest")
     require(
         body.min_reader <= NEWEST_FORMAT,
         "rule 26",
@@ -35,6 +50,8 @@ def apply_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
     fold.format = body.format
     fold.fence = body
     fold.first_fence = fold.first_fence or body
+    if body.adopted is not None:
+        fold.adoptions = (*fold.adoptions, Adoption(record.seq, body.table, body.adopted))
     fold.fence_seq = record.seq
     fold.last_epoch = -1
     fold.data_seq = -1

@@ -13,9 +13,11 @@ from sluiceway.ledger.places import add_sums, file_sum, is_below, overlaps, pref
 from sluiceway.ledger.records import (
     FIRST_PREV,
     NO_ROWS,
+    AdoptedRecord,
     FenceRecord,
     FilesRecord,
     RowCounts,
+    TableIdentityRecord,
 )
 from sluiceway.types.log_key import SourceKey
 from sluiceway.types.origin_log import OriginLog
@@ -32,6 +34,21 @@ class Subscription:
     topics: tuple[str, ...]
     pattern: str
     start: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A generation of the log.
+
+    Attributes:
+        seq: Slot of its first record.
+        table: The table since then.
+        record: What was kept.
+    """
+
+    seq: int
+    table: TableIdentityRecord
+    record: AdoptedRecord
 
 
 class ReadSpan(Protocol):
@@ -281,6 +298,7 @@ class FoldState:
 
     Attributes:
         fence_seq: Slot of the latest FENCE.
+        adoptions: Generations after the first, in order.
         last_epoch: Number of the latest DATA's epoch, in slot `data_seq`; -1 when there is none.
         counts: Rows that were read from source partitions; lanes have their own counts.
         late_rows: The late rows among these.
@@ -306,6 +324,7 @@ class FoldState:
     fence: FenceRecord | None = None
     first_fence: FenceRecord | None = None
     fence_seq: int = -1
+    adoptions: tuple[Adoption, ...] = ()
     last_epoch: int = -1
     data_seq: int = -1
     subscription: Subscription | None = None
@@ -332,6 +351,13 @@ class FoldState:
     lanes: ReplayLanes = field(default_factory=ReplayLanes)
     watermark: WatermarkState = field(default_factory=WatermarkState)
     counted: CountedState = field(default_factory=CountedState)
+
+    @property
+    def made_for(self) -> TableIdentityRecord | None:
+        """The table that the log was made for, or adopted for last; None without a fence."""
+        if self.adoptions:
+            return self.adoptions[-1].table
+        return None if self.first_fence is None else self.first_fence.table
 
     @property
     def dirty_rows_open(self) -> int:

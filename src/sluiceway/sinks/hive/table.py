@@ -1,7 +1,7 @@
 """The driver's view of a Hive table: found or created, checked, its partitions kept equal."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -330,9 +330,16 @@ class HiveTableSink(TableSink):
         Takes the trust from the table's statistics in the same step: Hive would answer
         count(*) from them without reading new files.
         """
+        self._mark(state, (None, ledger), ledger)
+
+    def move_ledger(self, state: TableState, held: str, ledger: str) -> None:
+        """See `TableSink.move_ledger`."""
+        self._mark(state, (None, held, ledger), ledger)
+
+    def _mark(self, state: TableState, known: Collection[str | None], ledger: str) -> None:
         table = self._same_table(state.identity)
         held = table.parameters.get(LEDGER_PROPERTY)
-        if held in (None, ledger):
+        if held in known:
             table = self._client.alter_table_parameters(
                 table.database,
                 table.name,

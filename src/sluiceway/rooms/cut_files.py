@@ -1,0 +1,116 @@
+"""Files of cut slots that a copier brings after all: moved aside before readers count on a folder.
+
+An operator has confirmed that the copier is stopped. When it was not, its files would double rows
+that were read from the queue again.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from sluiceway.ledger.file_names import file_origin
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import Adoption
+from sluiceway.ledger.follower import PIECE_S, Follower, LogView
+from sluiceway.ledger.generations import TERMS
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.records import table_files
+from sluiceway.observe.log import Log
+from sluiceway.rooms.adopt_table import move_aside
+from sluiceway.storage.contract import Storage
+
+ALL_EVERY_S: Final = 600.0
+"""How often all folders are listed, those without new rows too."""
+
+
+class CutFiles(Follower):
+    """Lists each folder that a commit has touched, and from time to time all of them.
+
+    Announcements wait for its place, so no hour is announced with such a file.
+
+    Args:
+        adoptions: Generations of the log, at least one.
+        storage: The table's store.
+        layout: The ledger's layout.
+        check_held: Called before each move; raises when another driver has taken over.
+        log: Bound to the route.
+    """
+
+    name = "cut_files"
+
+    def __init__(
+        self,
+        adoptions: tuple[Adoption, ...],
+        storage: Storage,
+        layout: LedgerLayout,
+        check_held: Callable[[], None],
+        log: Log,
+    ) -> None:
+        self._adoptions = adoptions
+        self._storage = storage
+        self._layout = layout
+        self._check_held = check_held
+        self._log = log
+        self._place = 0
+        self._due = float("-inf")
+        self._left: deque[str] = deque()
+
+    def place(self) -> int:
+        """See `Follower.place`."""
+        return self._place
+
+    def update(self, fold: Fold, since: int, *, again: bool = False) -> None:
+        """See `Follower.update`."""
+        del since
+        if again:
+            self._place = fold.published_through
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + ALL_EVERY_S
+            folders = {state.location for state in fold.partitions.values()} or {""}
+            self._left = deque([*sorted(folders), self._layout.dirty_relative("").rstrip("/")])
+
+    def follow(self, view: LogView) -> int:
+        """See `Follower.follow`.
+
+        Raises:
+            FencedError: Another driver has taken over.
+            LedgerCorruptError: A record is damaged or gone.
+            StorageUnavailableError: The store failed.
+        """
+        until = time.monotonic() + PIECE_S
+        files = (file for each in view.records(self._place) for file in table_files(each.body))
+        self._sweep({file.final.rpartition("/")[0] for file in files})
+        self._place = view.through
+        # The route's thread may put another list in its place meanwhile.
+        left = self._left
+        while left and time.monotonic() < until and not view.over():
+            self._sweep((left[0],))
+            left.popleft()
+        return self._place
+
+    def rest_s(self) -> float | None:
+        """See `Follower.rest_s`."""
+        return 0.0 if self._left else max(0.0, self._due - time.monotonic())
+
+    def _sweep(self, folders: Iterable[str]) -> None:
+        for folder in folders:
+            for status in self._storage.list(self._layout.final(folder).rstrip("/")):
+                generation = None if status.is_dir else self._cut_by(status.path)
+                if generation is not None:
+                    self._check_held()
+                    move_aside(self._storage, self._layout, status.path, generation)
+                    hint = "stop the copier: rows of these files were read again here"
+                    self._log.warning("cut_file_moved", path=status.path, hint=hint)
+
+    def _cut_by(self, path: str) -> int | None:
+        """The generation that has cut the epoch of a file; None for a file that is kept."""
+        found = file_origin(self._layout.route, path.rpartition("/")[2])
+        if found is None:
+            return None
+        for each in self._adoptions:
+            record = each.record
+            kept = (found.term, found.epoch) <= (record.kept_term, record.kept_epoch)
+            if found.term < record.generation * TERMS and not kept:
+                return record.generation
+        return None
