@@ -23,6 +23,10 @@ bench-freshness: $(STAMP) #: From append to a readable row, 20,000 records/s, at
 bench-chain-freshness: $(STAMP) #: As bench-freshness, of a second table that is filled from the first: RATE=2000
 	@$(BIN)/python -m bench.freshness --chain --rate $(or $(RATE),2000)
 
+bench-shared-topic: $(STAMP) #: Fifty tables of one topic by route_by, against one table: CPU a record, bytes of the broker; NATIVE=1
+	@SLUICEWAY_NATIVE=$(if $(filter 1,$(NATIVE)),1,0) $(BIN)/python -m bench.shared_topic --small $(or $(SMALL),1000000) \
+	  --large $(or $(LARGE),4000000) --rounds $(or $(ROUNDS),1)
+
 bench-memory: $(STAMP) #: 20,000 records/s for half an hour: how the memory of the whole job grows
 	@$(BIN)/python -m bench.freshness --interval 2 --seconds 1800 --results bench/results/freshness.jsonl
 
@@ -92,6 +96,9 @@ bench-stores: $(STAMP) #: One job on local disk, HDFS and S3 in turn: CPU of a r
 bench-sql: $(STAMP) #: SQL on a route: CPU a record over the same route without it, of an epoch of ten rows, of a unit; Flink SQL and Spark streaming: RECORDS=100000 ROUNDS=3 UNIT=3600000 OTHERS=1000000
 	@PYTHONPATH=tests $(BIN)/python -m bench.sql --records $(or $(RECORDS),100000) --rounds $(or $(ROUNDS),3) \
 	  --unit-rows $(or $(UNIT),3600000) --other-records $(or $(OTHERS),1000000)
+
+bench-rooms-mapping: $(STAMP) #: Where committed ends resume in a mirrored topic, on two brokers: PARTITIONS=1000 ROUNDS=3
+	@$(BIN)/python -m bench.rooms_mapping --partitions $(or $(PARTITIONS),1000) --rounds $(or $(ROUNDS),3)
 
 bench-shapes: $(STAMP) #: Decoding alone, microseconds a record by format and shape, with and without the native module: RECORDS=4000 ROUNDS=3
 	@$(BIN)/python -m bench.shapes --records $(or $(RECORDS),4000) --rounds $(or $(ROUNDS),3)

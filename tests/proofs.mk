@@ -159,14 +159,14 @@ spark-source: $(STAMP) #: A stream of the Spark data source under compaction and
 bootstrap: $(STAMP) #: Routes that read a table and then its topics, killed around the hand-over: POINTS=50
 	@cd tests && ../$(BIN)/python -m tools.bootstrap_proof --points $(or $(POINTS),50)
 
-sim-chains: $(STAMP) #: A route that reads a table and hands over to its topic, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]
-	@cd tests && nice -n 10 ../$(BIN)/python -m chain_sim \
+sim-chains: $(STAMP) #: A route that reads a table and hands over to its topic, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]; UNITS=1: that computes units
+	@cd tests && nice -n 10 ../$(BIN)/python -m chain_sim $(if $(UNITS),--units) \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),500))
 
 sql-oracle: $(STAMP) #: SQL of a route against plain Spark SQL, row by row, random queries: CHECKED=10000
 	@cd tests && ../$(BIN)/python -m tools.sql_oracle --checked $(or $(CHECKED),10000)
 
-rooms: $(STAMP) #: A room is killed, stopped or cut under load, in network namespaces (root, iproute2, iptables): CASE=stretched DRILLS=20
+rooms: $(STAMP) #: A room is killed, stopped or cut under load, in network namespaces (root, iproute2, iptables): CASE=stretched or copied DRILLS=20
 	@cd tests && ../$(BIN)/python -m rooms --case $(or $(CASE),stretched) --drills $(or $(DRILLS),20)
 
 chain-faults: $(STAMP) #: A chain of three tables under kills, late rows, compaction and backfills: ROWS=1000000 KILLS=60 BACKFILLS=10

@@ -2,6 +2,7 @@
 
 python -m chain_sim --seeds 500                 seeds, then all mutants
 python -m chain_sim --seed 12 [--mutant NAME]   one seed, with all that happens in it
+python -m chain_sim ... --units                 of a route that computes units of a table
 """
 
 import argparse
@@ -11,8 +12,9 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from chain_sim.mutants import MUTANTS, patched
-from chain_sim.world import simulate
+from chain_sim.mutants import MUTANTS, UNIT_MUTANTS, patched
+from chain_sim.units import UnitWorld
+from chain_sim.world import World, simulate
 
 
 def main() -> int:
@@ -21,22 +23,27 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--mutant", default="", choices=["", *MUTANTS])
+    parser.add_argument("--mutant", default="", choices=["", *MUTANTS, *UNIT_MUTANTS])
+    parser.add_argument("--units", action="store_true", help="compute units of the table")
     parser.add_argument("--mutant-seeds", type=int, default=100, help="tries to catch a mutant")
     given = parser.parse_args()
     shared = Path("/dev/shm")  # noqa: S108 - nothing in it has to outlive the seed
     place = shared if shared.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="chain-sim-", dir=place) as folder:
         if given.seed is not None:
-            return _replay(given.seed, given.mutant, Path(folder))
+            return _replay(given, Path(folder))
         return _campaign(given, Path(folder))
 
 
-def _replay(seed: int, mutant: str, folder: Path) -> int:
-    with patched(mutant):
-        violation, world = simulate(seed, folder)
+def _kind(given: argparse.Namespace) -> type[World]:
+    return UnitWorld if given.units else World
+
+
+def _replay(given: argparse.Namespace, folder: Path) -> int:
+    with patched(given.mutant):
+        violation, world = simulate(given.seed, folder, _kind(given))
     print("\n".join(world.trace))
-    print(f"seed {seed}: {violation or 'nothing is broken'}")
+    print(f"seed {given.seed}: {violation or 'nothing is broken'}")
     return int(bool(violation))
 
 
@@ -44,32 +51,33 @@ def _campaign(given: argparse.Namespace, folder: Path) -> int:
     seen: Counter[str] = Counter()
     broken = 0
     for seed in range(given.first, given.first + given.seeds):
-        violation, world = simulate(seed, folder)
+        violation, world = simulate(seed, folder, _kind(given))
         seen += world.seen
         if violation:
             broken += 1
             print(f"seed {seed}: {violation}")
     killed = 0
-    for name in MUTANTS:
-        caught = _catch(name, given.mutant_seeds, folder)
+    mutants = UNIT_MUTANTS if given.units else MUTANTS
+    for name in mutants:
+        caught = _catch(name, given, folder)
         killed += caught is not None
         print(f"{name}: {'survives' if caught is None else f'caught by seed {caught}'}", flush=True)
     closing = {
         "seeds": given.seeds,
         "violations": broken,
-        "mutants": len(MUTANTS),
+        "mutants": len(mutants),
         "mutants_killed": killed,
         "seen": dict(sorted(seen.items())),
     }
     print(json.dumps(closing))
-    return int(broken > 0 or killed < len(MUTANTS))
+    return int(broken > 0 or killed < len(mutants))
 
 
-def _catch(name: str, seeds: int, folder: Path) -> int | None:
+def _catch(name: str, given: argparse.Namespace, folder: Path) -> int | None:
     """The first seed that breaks a promise with the mutant."""
-    for seed in range(seeds):
+    for seed in range(given.mutant_seeds):
         with patched(name):
-            violation, _ = simulate(seed, folder)
+            violation, _ = simulate(seed, folder, _kind(given))
         if violation:
             return seed
     return None

@@ -6,16 +6,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from sluiceway.chains import units
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.partition_records import ReplaceRecord, SwapRecord
 from sluiceway.ledger.records import Record
 from sluiceway.ledger.row_places import FileSpan, RowBook
 from sluiceway.sources.contract import HandOver
+from sluiceway.upkeep.recomputing import Recomputer
 from tools.mutant_fit import Patch, held
 
 _REPLACE, _HAND_OVER = RowBook._replace, UpstreamLedger.hand_over
 _SPANS = RowBook._spans
+_WHY_DUE, _APPLY, _NOTE = units._why_due, units.UnitBook.apply, Recomputer._note
 
 
 def all_published(self: LedgerLog, record: Record) -> bool:
@@ -53,6 +56,63 @@ def hand_over_at_newest(self: UpstreamLedger, place: int, within_ms: int) -> Han
     return None if found is None else _HAND_OVER(self, self.end, within_ms)
 
 
+def sql_forgotten(*given: Any) -> units.DueReason | None:
+    """A unit is not due when only the query is another one."""
+    reason = _WHY_DUE(*given)
+    return None if reason is units.DueReason.SQL else reason
+
+
+def version_forgotten(
+    state: units.UnitState, before: units.ComputedUnit | None, *given: Any
+) -> units.DueReason | None:
+    """A unit is not due when only its announcement is a newer one."""
+    if before is not None and before.slot == state.slot:
+        state = replace(state, version=before.version)
+    return _WHY_DUE(state, before, *given)
+
+
+def slot_forgotten(
+    state: units.UnitState, before: units.ComputedUnit | None, *given: Any
+) -> units.DueReason | None:
+    """A unit is not due when only its rows are others."""
+    if before is not None and before.version == state.version:
+        state = replace(state, slot=before.slot)
+    return _WHY_DUE(state, before, *given)
+
+
+def not_announced(state: units.UnitState, rule: units.UnitRule, now_ms: int) -> bool:
+    """Rows that came after the announcement are computed with the others."""
+    del now_ms
+    return state.version == 0 and rule.when is units.UnitWhen.READY
+
+
+def moved_is_changed(self: units.UnitBook, record: Record) -> None:
+    """Files that a compaction has moved count as other rows."""
+    _APPLY(self, record)
+    if isinstance(record.body, ReplaceRecord):
+        self._add(units.partition_of(record.body.added[0].final), 0, record.seq, 0)
+
+
+def newest_input(self: Recomputer, body: SwapRecord) -> None:
+    """What was computed counts as computed from all that is known."""
+    _NOTE(self, body)
+    table = self._table
+    for state in () if table is None else table.states():
+        if state.prefix == body.prefix:
+            known = self._computed[body.prefix]
+            self._computed[body.prefix] = replace(known, version=state.version, slot=state.slot)
+
+
+UNIT_MUTANTS: dict[str, Sequence[Patch]] = {
+    "sql-forgotten": [(units, "_why_due", sql_forgotten)],
+    "version-forgotten": [(units, "_why_due", version_forgotten)],
+    "slot-forgotten": [(units, "_why_due", slot_forgotten)],
+    "not-announced": [(units, "is_open", not_announced)],
+    "moved-is-changed": [(units.UnitBook, "apply", moved_is_changed)],
+    "newest-input": [(Recomputer, "_note", newest_input)],
+}
+"""Of computing units; `chain_sim.units` catches them."""
+
 MUTANTS: dict[str, Sequence[Patch]] = {
     "all-published": [(LedgerLog, "_has_files", all_published)],
     "reordered": [(RowBook, "_replace", reordered)],
@@ -70,5 +130,5 @@ def patched(name: str) -> Iterator[None]:
     Raises:
         MisfitError: It does not apply to the product as it is.
     """
-    with held(name, MUTANTS[name] if name else ()):
+    with held(name, {**MUTANTS, **UNIT_MUTANTS}[name] if name else ()):
         yield

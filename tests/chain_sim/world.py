@@ -21,6 +21,7 @@ from sluiceway.chains import reader as reader_module
 from sluiceway.chains.client import TableClient
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.reader import TableReader
+from sluiceway.chains.unit_tables import LedgerUnits
 from sluiceway.errors import FencedError, OffsetsLostError
 from sluiceway.ledger import reader_leases
 from sluiceway.ledger.folding.fold_state import Subscription
@@ -40,6 +41,7 @@ from sluiceway.sources.contract import (
     Split,
 )
 from sluiceway.storage.local import LocalStorage
+from sluiceway.upkeep import recomputing
 from tools.ledger_records import data, fence, span
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
 
@@ -414,22 +416,25 @@ class World:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Leases without threads and without a process that could live on."""
+    """Leases and units without threads, without a catalog, and without a process that lives on."""
+    none: Any = None
     nothing = SimpleNamespace(add=lambda *_: SimpleNamespace(end=lambda _: True))
     with (
         patch.object(reader_leases, "is_alive", lambda _: False),
         patch.object(reader_leases, "process_renewals", lambda: nothing),
         patch.object(reader_module, "_LOOK_AGAIN_S", 0.0),
+        patch.object(recomputing.Recomputer, "_run", lambda _: None),
+        patch.object(recomputing, "open_unit_table", lambda a, b: LedgerUnits(a, b, none)),
     ):
         yield
     reader_module._KEPT.clear()
 
 
-def simulate(seed: int, folder: Path) -> tuple[str, World]:
+def simulate(seed: int, folder: Path, kind: type[World] = World) -> tuple[str, World]:
     """Live one seed: what was broken, empty for nothing."""
     own = folder / str(seed)
     own.mkdir()
-    world = World(seed, own)
+    world = kind(seed, own)
     violation = ""
     with _alone():
         try:

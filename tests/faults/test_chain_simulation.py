@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from chain_sim.mutants import MUTANTS, patched
+from chain_sim.mutants import MUTANTS, UNIT_MUTANTS, patched
+from chain_sim.units import UnitWorld
 from chain_sim.world import simulate
 
 pytestmark = pytest.mark.slow
@@ -13,6 +14,19 @@ pytestmark = pytest.mark.slow
 SEEDS = 12
 MUTANT_SEEDS = 14
 # What the seeds have to have seen, or they show nothing.
+UNIT_SEEDS = 8
+SEEN_OF_UNITS = {
+    "add",
+    "late",
+    "lease",
+    "merge",
+    "swap",
+    "announce",
+    "query",
+    "round",
+    "died",
+    "fenced",
+}
 SEEN = {"add", "late", "merge", "upstream-dies", "die", "fenced", "report", "sources", "commit"}
 
 
@@ -29,3 +43,18 @@ def test_seeds_break_no_promise_of_a_route_that_reads_a_table(tmp_path: Path) ->
 def test_wrong_variants_of_reading_a_table_are_caught(tmp_path: Path, mutant: str) -> None:
     with patched(mutant):
         assert any(simulate(seed, tmp_path)[0] for seed in range(MUTANT_SEEDS))
+
+
+def test_seeds_break_no_promise_of_a_route_that_computes_units(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(UNIT_SEEDS):
+        violation, world = simulate(seed, tmp_path, UnitWorld)
+        assert violation == "", "\n".join(world.trace[-30:])
+        seen += world.seen
+    assert seen.keys() >= SEEN_OF_UNITS
+
+
+@pytest.mark.parametrize("mutant", UNIT_MUTANTS)
+def test_wrong_variants_of_computing_units_are_caught(tmp_path: Path, mutant: str) -> None:
+    with patched(mutant):
+        assert any(simulate(seed, tmp_path, UnitWorld)[0] for seed in range(UNIT_SEEDS))

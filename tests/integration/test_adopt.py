@@ -2,95 +2,56 @@
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.jobfile.blocks.models import JobSpec
-from sluiceway.jobfile.loader import inspect_job
 from sluiceway.ledger.placing import all_files
 from sluiceway.ledger.records import FilesRecord
 from sluiceway.rooms import adopt_table
-from tools.job_files import JobFile, event
+from tools.driver_process import DriverProcess
+from tools.job_files import event
+from tools.lab_fixture import TopicFactory
 from tools.lost_room import dice
-from tools.route_faults import NewRun, offsets
-from tools.route_runs import RouteRun
+from tools.route_faults import offsets
 from tools.topic_writer import TopicWriter
-
-ROOMS = """\
-rooms:
-  home: a
-  storage: copied
-  a: {{connections: {{hms: {{folder: {{path: "{0}/a"}}}}}}, location: "{0}/a/orders"}}
-  b: {{connections: {{hms: {{folder: {{path: "{0}/b"}}}}}}, location: "{0}/b/orders"}}
-"""
-CONFIRMED = ("--confirm", "room_down", "--confirm", "copier_stopped", "--reason", "room a burns")
+from tools.two_rooms import CONFIRMED, TwoRooms, two_rooms
 
 
-@dataclass(frozen=True, slots=True)
-class RoomJob(JobFile):
-    """The job file as one of its rooms sees it."""
+def copy(rooms: TwoRooms, rng: Random, delay: float) -> None:
+    """Bring room a's objects in any order; the later a slot, the likelier something lacks."""
+    source, target = rooms.table("a"), rooms.table("b")
+    shutil.rmtree(rooms.root / "b", ignore_errors=True)
+    (rooms.root / "b").mkdir()
+    log = rooms.a.log()
+    records = rooms.a.records()
 
-    room: str = ""
+    def bring(name: str, as_name: str, at: float) -> None:
+        if at + rng.expovariate(1 / delay) <= len(records):
+            (target / as_name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, target / as_name)
 
-    @property
-    def spec(self) -> JobSpec:
-        found = inspect_job(self.path.read_bytes(), self.path, {}, room=self.room)
-        assert found.job is not None
-        assert found.problems == ()
-        return found.job.spec
-
-
-@dataclass(frozen=True, slots=True)
-class TwoRooms:
-    """A job in two rooms with a catalog and a table in each."""
-
-    topic: str
-    a: RouteRun
-    b: RouteRun
-    root: Path
-
-    def adopt(self, *options: str) -> int:
-        return run_command(["adopt", str(self.a.job.path), "--room", "b", *options])
-
-    def copy(self, rng: Random, delay: float) -> None:
-        """Bring room a's objects in any order; the later a slot, the likelier something lacks."""
-        source, target = self.root / "a/orders", self.root / "b/orders"
-        shutil.rmtree(self.root / "b", ignore_errors=True)
-        log = self.a.log()
-        records = self.a.records()
-
-        def bring(name: str, as_name: str, at: float) -> None:
-            if at + rng.expovariate(1 / delay) <= len(records):
-                (target / as_name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source / name, target / as_name)
-
-        for record in records:
-            slot = str(Path(log.layout.record(record.seq)).relative_to(source))
-            bring(slot, slot, record.seq)
-            for file in all_files(record.body) if isinstance(record.body, FilesRecord) else ():
-                if (source / file.final).is_file():
-                    route = log.layout.route
-                    bring(file.final, f"_sluiceway/{route}/stage/{file.staged}", record.seq)
-                    bring(file.final, file.final, record.seq)
+    for record in records:
+        slot = str(Path(log.layout.record(record.seq)).relative_to(source))
+        bring(slot, slot, record.seq)
+        for file in all_files(record.body) if isinstance(record.body, FilesRecord) else ():
+            if (source / file.final).is_file():
+                route = log.layout.route
+                bring(file.final, f"_sluiceway/{route}/stage/{file.staged}", record.seq)
+                bring(file.final, file.final, record.seq)
 
 
 @pytest.fixture
-def rooms(new_run: NewRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TwoRooms:
+def rooms(
+    bootstrap_servers: str,
+    new_topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> TwoRooms:
     monkeypatch.setattr(adopt_table, "QUIET_S", 0.1)
-    run, topic = new_run(2, metastore_uri="thrift://none:1", files="{compact: never}")
-    text = run.job.path.read_text()
-    uri = '{metastore: {uri: "thrift://none:1"}}'
-    assert uri in text
-    text = text.replace(uri, f'{{folder: {{path: "{tmp_path}"}}}}')
-    run.job.path.write_text(text + ROOMS.format(tmp_path))
-    jobs = [RoomJob(run.job.path, run.job.table, room) for room in ("a", "b")]
-    for room in ("a", "b"):
-        (tmp_path / room).mkdir()
-    return TwoRooms(topic, RouteRun(jobs[0]), RouteRun(jobs[1]), tmp_path)
+    return two_rooms(tmp_path, bootstrap_servers, new_topic(2), files="{compact: never}")
 
 
 def write(rooms: TwoRooms, writer: TopicWriter, span: range) -> None:
@@ -105,10 +66,9 @@ def test_copies_that_end_anywhere_have_each_row_once(
         write(rooms, writer, range(10 * number, 10 * number + 10))
         rooms.a.catch_up()
     write(rooms, writer, range(60, 70))
-    cuts, rng = set(), dice(5)
+    cuts, rng, job = set(), dice(5), str(rooms.a.job.path)
     for delay in (0.5, 2.0, 4.0):
-        rooms.copy(rng, delay)
-        (rooms.root / "b").mkdir(exist_ok=True)
+        copy(rooms, rng, delay)
         capsys.readouterr()
         assert rooms.adopt("--dry-run", "-o", "json") == 0
         (planned,) = json.loads(capsys.readouterr().out)["routes"]
@@ -118,28 +78,31 @@ def test_copies_that_end_anywhere_have_each_row_once(
         assert rooms.b.rows() == [*offsets(0, range(70)), *offsets(1, range(70))]
         rooms.b.assert_verified()
         cuts.add(planned["kept_slot"])
+        assert run_command(["ledger", "show", job, "--room", "b"]) == 0
+        assert f": generation 1, {planned['slots_cut']} slots cut" in capsys.readouterr().out
         assert rooms.adopt(*CONFIRMED) == 0
         assert "room b has adopted it, generation 1" in capsys.readouterr().out
     assert len(cuts) > 1
 
 
-def test_each_side_is_told_what_it_may_not_do(
-    rooms: TwoRooms, writer: TopicWriter, capsys: pytest.CaptureFixture[str]
+def _refused(rooms: TwoRooms, room: str) -> str:
+    """What a driver of a room ends with."""
+    options = ("--room", room, "--until-caught-up")
+    with DriverProcess(rooms.a.job, rooms.root, *options, module="tools.inline_driver") as driver:
+        ended = driver.wait()
+    assert ended.exit_code == 7, ended.stderr[-2000:]
+    return ended.stderr
+
+
+def test_room_b_waits_for_an_adopt_and_room_a_ends_for_ever(
+    rooms: TwoRooms, writer: TopicWriter
 ) -> None:
     write(rooms, writer, range(10))
     rooms.a.catch_up()
-    shutil.copytree(rooms.root / "a/orders", rooms.root / "b/orders")
-    job = str(rooms.a.job.path)
-    assert run_command(["run", job, "--room", "b", "--until-caught-up"]) == 7
-    assert (
-        "this is a copy of the table of room a, and it was not adopted" in capsys.readouterr().err
-    )
-    assert rooms.adopt("--confirm", "room_down", "--reason", "x") == 2
-    assert "add --confirm copier_stopped" in capsys.readouterr().err
+    shutil.copytree(rooms.table("a"), rooms.table("b"))
+    text = "this is a copy of the table of room a, and it was not adopted"
+    assert text in _refused(rooms, "b")
     assert rooms.adopt(*CONFIRMED) == 0
-    shutil.copytree(
-        next((rooms.root / "b").glob("orders/_sluiceway/*/generations")),
-        next((rooms.root / "a").glob("orders/_sluiceway/*/log")).parent / "generations",
-    )
-    assert run_command(["run", job, "--room", "a", "--until-caught-up"]) == 7
-    assert "SW451" in capsys.readouterr().err
+    (claims,) = rooms.table("b").glob("_sluiceway/*/generations")
+    shutil.copytree(claims, rooms.table("a") / claims.relative_to(rooms.table("b")))
+    assert "SW451" in _refused(rooms, "a")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.lab import Lab
 from sluiceway.ledger.operator_records import SourceChangeRecord
 from sluiceway.ledger.records import DataRecord
@@ -65,12 +66,10 @@ class TwoRooms:
         """What the table has."""
         return [int(str(row)) for (row,) in self.run.rows("id")]
 
-    def switch(self) -> None:
-        """What an operator runs who knows that room a is lost."""
-        command = [
-            *(sys.executable, "-m", "sluiceway", "switch", str(self.run.job.path), "--room", "b"),
-            *("--to", "b", "--now", "--term", "1", "--reason", "a is lost", "--execute"),
-        ]
+    def sluiceway(self, verb: str, *options: str) -> None:
+        """A command in room b."""
+        command = [sys.executable, "-m", "sluiceway", verb, str(self.run.job.path), *options]
+        command += ["--room", "b"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -81,8 +80,7 @@ def rooms(tmp_path: Path, metastore_uri: str) -> Iterator[TwoRooms]:
         a = labs.enter_context(running_lab(tmp_path / "a", metastore=False))
         b = labs.enter_context(running_lab(tmp_path / "b", metastore=False))
         servers = [each.endpoints().bootstrap_servers for each in (a, b)]
-        new = NewTopic(TOPIC, 1, 1)
-        AdminClient({"bootstrap.servers": servers[0]}).create_topics([new])[TOPIC].result(60)
+        create_topic(servers[0], TOPIC, 1)
         job = write_job(
             tmp_path,
             bootstrap_servers=servers[0],
@@ -120,11 +118,16 @@ def test_a_mirror_is_killed_and_repeats_and_the_other_room_reads_each_row_once(
         rooms.a.down()
         standby.wait_for_event("room_ready")
         there.write(TOPIC, [event(n) for n in range(1050, 1100)])
-        rooms.switch()
-        wanted = [*range(400), *range(1000, 1100)]
-        standby.wait_until(lambda: len(rooms.ids()) >= len(wanted), "all rows")
-        standby.send(signal.SIGTERM)
-        assert standby.wait().exit_code == 0
+        now = ("--to", "b", "--now", "--term", "1", "--reason", "a is lost", "--execute")
+        rooms.sluiceway("switch", *now)
+        standby.wait_for_event("committed")
+        standby.send(signal.SIGKILL)
+    there.write(TOPIC, [event(n) for n in range(1100, 1120)])
+    wanted = [*range(400), *range(1000, 1120)]
+    with _driver(rooms, "b") as again:
+        again.wait_until(lambda: len(rooms.ids()) >= len(wanted), "all rows")
+        again.send(signal.SIGTERM)
+        assert again.wait().exit_code == 0
     assert sorted(rooms.ids()) == wanted
     bodies = [each.body for each in rooms.run.records()]
     (change,) = [body for body in bodies if isinstance(body, SourceChangeRecord)]
@@ -132,4 +135,4 @@ def test_a_mirror_is_killed_and_repeats_and_the_other_room_reads_each_row_once(
     ranges = [span for body in bodies if isinstance(body, DataRecord) for span in body.ranges]
     assert sum(int(span.copies) for span in ranges) > 0
     assert ranges[-1].origin_end == 400
-    rooms.run.assert_verified()
+    rooms.sluiceway("verify", "--deep")

@@ -14,6 +14,7 @@ from sluiceway.ledger.operator_records import (
     ORIGIN_HEADER,
     ORIGIN_LOG,
     ChangedSource,
+    OriginLog,
     SourceChangeRecord,
 )
 from sluiceway.ledger.records import Body, FenceRecord, encode_record
@@ -24,7 +25,6 @@ from sluiceway.route.route_planner import fold_after, follows
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit, plan_splits
 from sluiceway.sources.contract import Headers, LogBounds, SourceBatch, SourcePartition
 from sluiceway.sources.origins import OriginReader
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import TaskResult
 from tools.ledger_records import data, fence, fold_of, record, sources, span

@@ -3,7 +3,8 @@
 python -m rooms --case stretched --drills 20
 
 Rooms are network namespaces, which take root, iproute2 and iptables. A room is killed, stopped or
-cut in turn, at a random moment under load.
+cut in turn, at a random moment under load. Of `copied` tables rooms are folders and process groups:
+a copier of the programme brings objects in any order, and the driver of room a is killed.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rooms.copied import CopiedDrills
 from rooms.drills import StretchedDrills
 from rooms.stretched import stretched_cluster
 from tools.far_host import NoFarHostError
@@ -23,12 +25,17 @@ _MOST_S = 60.0
 def main() -> int:
     """Run what the arguments say; 0 when every row is in the table once, in time."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", choices=("stretched",), default="stretched")
+    parser.add_argument("--case", choices=("stretched", "copied"), default="stretched")
     parser.add_argument("--drills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sluiceway-rooms-") as scratch:
         folder = Path(scratch)
+        if arguments.case == "copied":
+            with shared_lab(folder / "lab") as lab:
+                servers = lab.endpoints().bootstrap_servers
+                played = CopiedDrills(servers, folder, arguments.seed).play(arguments.drills)
+            return _report(played.as_json("copied"))
         try:
             with (
                 shared_lab(folder / "lab") as lab,
@@ -39,6 +46,11 @@ def main() -> int:
         except NoFarHostError as error:
             print(f"not run: {error}", file=sys.stderr)
             return 2
+    return _report(results)
+
+
+def _report(results: dict[str, object]) -> int:
+    """Print the last line; 0 when nothing is wrong."""
     print(json.dumps(results))
     wrong = ("lost", "doubled", "zombie_commits", "early_ready")
     late = float(str(results["rto_p95_s"])) > _MOST_S

@@ -54,6 +54,8 @@ class DrillResults:
     zombie_commits: int = 0
     early_ready: int = 0
     announced: int = 0
+    refused: int = 0
+    cut: int = 0
 
     def as_json(self, case: str) -> dict[str, object]:
         """The last line of the programme."""
@@ -69,11 +71,12 @@ class DrillResults:
             "doubled": self.doubled,
             "stranded": 0,
             "drained": 0,
-            "refused": 0,
+            "refused": self.refused,
             "zombie_commits": self.zombie_commits,
             "early_ready": self.early_ready,
             "announced": self.announced,
             "kinds": dict(self.kinds),
+            "slots_cut": self.cut,
         }
 
 

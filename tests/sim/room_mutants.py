@@ -6,8 +6,11 @@ from sluiceway.rooms.standby import StandbyRoom
 from sluiceway.route.rooms import RouteRooms
 
 
-def never_asked(room: StandbyRoom, ledger: LedgerLog) -> tuple[tuple[str, ...], int]:
+def never_asked(
+    room: StandbyRoom, ledger: LedgerLog, *, fresh: bool = False
+) -> tuple[tuple[str, ...], int]:
     """A standby takes over whatever answers it."""
+    del fresh
     room._advanced(ledger)
     return (), 0
 

@@ -4,13 +4,15 @@ from typing import NoReturn
 
 from sluiceway.cli import app
 from sluiceway.driver import run
+from sluiceway.driver.spark import early_start
 from tools.inline_runner import InlineRunner
 
 
 def main() -> NoReturn:
     """Run the process's arguments and exit."""
     # A process of its own, so that no other test meets this.
-    run._start_spark = lambda spec, log, *, borrow: (InlineRunner(), None)
+    early_start.begin_spark = lambda spec: None
+    run._start_spark = lambda *_, **__: (InlineRunner(), None)
     app.main()
 
 

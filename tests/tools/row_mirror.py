@@ -8,8 +8,6 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 _TIMEOUT_S = 120.0
 NOTHING: Mapping[int, int] = MappingProxyType({})
-_ROWS = 7
-"""Rows of a transaction: its marker takes an offset of the copy."""
 
 
 @dataclass
@@ -21,12 +19,14 @@ class RowMirror:
         target: Brokers of the copy, which has as many partitions.
         topic: Its name.
         copy: Name of the copy.
+        rows: Rows of a transaction: its marker takes an offset of the copy.
     """
 
     source: str
     target: str
     topic: str
     copy: str
+    rows: int = 7
     _ends: dict[int, int] = field(default_factory=dict)
     _producer: Producer | None = None
 
@@ -60,8 +60,8 @@ class RowMirror:
             own = [row for row in rows if row.partition() == number]
             left = {row.offset() for row in own[len(own) - count :]}
             rows = [row for row in rows if row.partition() != number or row.offset() not in left]
-        for first in range(0, len(rows), _ROWS):
-            self._write(rows[first : first + _ROWS])
+        for first in range(0, len(rows), self.rows):
+            self._write(rows[first : first + self.rows])
         return len(rows)
 
     def _write(self, rows: list[Message]) -> None:
@@ -75,6 +75,14 @@ class RowMirror:
             number, offset, (_, time_ms) = row.partition(), row.offset(), row.timestamp()
             assert number is not None
             assert offset is not None
-            producer.produce(self.copy, row.value(), row.key(), number, timestamp=time_ms)
+            producer.produce(
+                self.copy,
+                row.value(),
+                row.key(),
+                number,
+                timestamp=time_ms,
+                headers=row.headers() or [],
+            )
+            producer.poll(0)
             self._ends[number] = offset + 1
         producer.commit_transaction(_TIMEOUT_S)

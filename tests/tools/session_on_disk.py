@@ -14,6 +14,7 @@ import pytest
 from sluiceway.errors import SourceUnavailableError
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.jobfile.loader import parse_job
 from sluiceway.ledger.driver_term import OwnedLedger
 from sluiceway.ledger.file_names import FileRecord
@@ -220,12 +221,13 @@ class SessionOnDisk:
 
 
 @contextmanager
-def session_on_disk(
+def session_on_disk(  # noqa: PLR0913 - a test names what it changes
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     storage: LocalStorage | None = None,
     table: DiskTable | None = None,
     ready: ReadyRule | None = None,
+    rooms: RoomRule | None = None,
     *,
     observe: Observer = ignore_step,
 ) -> Iterator[SessionOnDisk]:
@@ -237,10 +239,11 @@ def session_on_disk(
         storage: The store to use; None for a plain one.
         table: As another session has left it; None for a new one.
         ready: Who receives announcements.
+        rooms: The job's rooms.
         observe: Called at each step.
     """
     (config,) = compile_routes(parse_job(_JOB, Path("job.yaml"), {}).spec).routes
-    config = replace(config, ready=ready)
+    config = replace(config, ready=ready, rooms=rooms)
     opened = storage or LocalStorage()
     monkeypatch.setattr(takeover, "open_storage", lambda *_: (opened, str(folder)))
     source, log = SmallSource(LogBounds(0, 10, 10)), stderr_log()

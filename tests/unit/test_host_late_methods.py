@@ -14,7 +14,7 @@ from sluiceway.host import late_methods
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
     library: Any = dataclasses
     monkeypatch.setattr(library, "_create_fn", library._create_fn)
-    monkeypatch.setattr(late_methods, "_OURS", __name__.partition(".")[0])
+    monkeypatch.setattr(late_methods, "_PACKAGES", {__name__.partition(".")[0]})
     late_methods.compile_methods_late()
 
 
@@ -69,7 +69,7 @@ def test_instances_are_pickled() -> None:
 
 
 def test_classes_of_others_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(late_methods, "_OURS", "another")
+    monkeypatch.setattr(late_methods, "_PACKAGES", {"another"})
 
     @dataclass
     class Theirs:

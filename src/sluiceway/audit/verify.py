@@ -17,7 +17,6 @@ from sluiceway.ledger.folding.fold_partitions import name_of
 from sluiceway.ledger.folding.fold_state import PartitionState
 from sluiceway.ledger.lane_records import LATE, LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import (
-    RECORDS_PER_FOLDER,
     SLOT_DIGITS,
     SYSTEM_FOLDER,
     LedgerLayout,
@@ -410,12 +409,9 @@ class Verifier:
     def _judge_system_file(self, path: str) -> None:
         """Report a stray file: readers of dirty rows take whole folders."""
         layout = self._layout
-        logs = [log for log in layout.logs if path.startswith(f"{log}/")]
+        logs = [n for n, log in enumerate(layout.logs) if path.startswith(f"{log}/")]
         if logs:
-            # Slots that an adopted table has cut stay where the lost room had put them.
-            slot = path.rpartition("/")[2].removesuffix(".json")
-            known = f"{int(slot) // RECORDS_PER_FOLDER:016d}/{slot}.json" if is_number(slot) else ""
-            stray = len(slot) != SLOT_DIGITS or path != f"{logs[0]}/{known}"
+            stray = not self._is_slot(path, logs[0])
         elif path.startswith(f"{layout.root}/"):
             stray = path.startswith((f"{layout.root}/dirty/", f"{layout.late}/"))
         else:
@@ -424,6 +420,14 @@ class Verifier:
             self.report.add(
                 "file_unknown", path, "no record names it, and no other program writes here"
             )
+
+    def _is_slot(self, path: str, generation: int) -> bool:
+        """Whether a file is a slot's; cut slots stay where the lost room had put them."""
+        layout, slot = self._layout, path.rpartition("/")[2].removesuffix(".json")
+        if not is_number(slot):
+            return False
+        folder = layout.log_folder(layout.folder_of(int(slot)), generation)
+        return path == f"{folder}/{int(slot):0{SLOT_DIGITS}d}.json"
 
     def _list_foreign(self, place: str) -> None:
         if len(self.report.foreign) < _MAX_FOREIGN:

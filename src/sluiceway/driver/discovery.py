@@ -4,13 +4,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluiceway.errors import Fatal, SluicewayError, WrongUsageError
+from sluiceway.errors import Fatal, SluicewayError, TableNotFoundError, WrongUsageError
 from sluiceway.jobfile.blocks.start import EARLIEST
 from sluiceway.jobfile.blocks.topic_pattern import meant_as_glob
 from sluiceway.jobfile.compile.config import CompiledJob, RefusedTopic, RouteConfig, RouteTemplate
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.value_tables import ValueTable, ValueTableLog
 from sluiceway.observe.log import Log
+from sluiceway.sinks.registry import find_table
 from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.storage.registry import open_storage
 
 MAX_ROUTES = 5000
 """Most tables of one job, for a pattern that matches more than was meant."""
@@ -37,6 +41,21 @@ class _Template:
     shared: tuple[RefusedTopic, ...] = ()
 
 
+@dataclass(slots=True)
+class _Rest:
+    """The rest of a `route_by`, and the routes of tables that values have named.
+
+    Attributes:
+        seen: Number of tables that were looked at.
+        current: Whether all tables that were named are known.
+    """
+
+    config: RouteConfig
+    routes: list[RouteConfig] = field(default_factory=list)
+    seen: int = 0
+    current: bool = False
+
+
 class Discovery:
     """Expands a job's templates again and again. Owned and called by the job's loop.
 
@@ -53,6 +72,7 @@ class Discovery:
         self, job: CompiledJob, sources: Mapping[SourceAccess, SourceClient], log: Log
     ) -> None:
         self._templates = [_Template(template) for template in job.templates]
+        self._rests = [_Rest(config) for config in job.routes if config.max_tables]
         self._sources = sources
         self._log = log
         self._interval_s = job.discover_interval_s
@@ -64,16 +84,22 @@ class Discovery:
 
     @property
     def pending(self) -> bool:
-        """Whether some template's topics were not listed yet."""
-        return any(not each.expanded for each in self._templates)
+        """Whether some template's topics, or tables of values, were not listed yet."""
+        current = all(each.current for each in self._rests)
+        return not current or any(not each.expanded for each in self._templates)
 
-    def due(self, *, once: bool) -> bool:
-        """Whether to list topics now.
+    def due(self, *, once: bool, named: bool = False) -> bool:
+        """Whether to list topics, and tables that values have named, now.
 
         Args:
             once: Whether each template is expanded only once.
+            named: Whether values have named tables since.
         """
-        wanted = self.pending if once else bool(self._templates)
+        if named:
+            self._due = 0.0
+            for each in self._rests:
+                each.current = False
+        wanted = self.pending if once else bool(self._templates or self._rests)
         return wanted and time.monotonic() >= self._due
 
     def read_topics(self) -> tuple[RouteConfig, ...]:
@@ -91,13 +117,34 @@ class Discovery:
                 self.failure = error
                 tell = self._log.error if isinstance(error, Fatal) else self._log.warning
                 tell("discovery_failed", code=error.code, error=str(error))
+        for rest in self._rests:
+            self._read_values(rest)
         self._due = time.monotonic() + (
             min(_RETRY_S, self._interval_s) if self.failure else self._interval_s
         )
         for each in self._templates:
             if each.template.route.source in listed:
                 self._expand(each, listed[each.template.route.source])
-        return tuple(config for each in self._templates for config in each.routes.values())
+        of_topics = (config for each in self._templates for config in each.routes.values())
+        return (*of_topics, *(config for each in self._rests for config in each.routes))
+
+    def _read_values(self, rest: _Rest) -> None:
+        """Make the routes of tables that values have named since."""
+        try:
+            found = _value_tables(rest.config)
+        except SluicewayError as error:
+            self.failure = error
+            self._log.warning("discovery_failed", code=error.code, error=str(error))
+            return
+        for named in found[rest.seen :]:
+            config = rest.config.of_value(named)
+            reason = self._claim_names(config)
+            if reason:
+                # Its rows stay in the topic: it starts where they begin, once it can.
+                self._log.error("route_refused", route=config.route, code="", error=reason)
+            else:
+                rest.routes.append(config)
+        rest.seen, rest.current = len(found), True
 
     @property
     def refused(self) -> tuple[RefusedTopic, ...]:
@@ -152,20 +199,23 @@ class Discovery:
         each.expanded = True
 
     def _claim(self, each: _Template, config: RouteConfig) -> bool:
-        reason = ""
+        reason = self._claim_names(config)
+        if reason:
+            self._refuse(each, [RefusedTopic(topic, reason) for topic in config.topics])
+        return not reason
+
+    def _claim_names(self, config: RouteConfig) -> str:
+        """Keep its tables and its name for a new route; else why it cannot have them."""
         tables = _tables(config)
         if not self._tables.isdisjoint(tables) or config.route in self._names:
             taken = [table for table in tables if table in self._tables]
             _, name = (taken or tables)[0]
-            reason = f"another route fills {name}"
-        elif len(self._names) >= MAX_ROUTES:
-            reason = f"the job has {MAX_ROUTES} routes already"
-        if reason:
-            self._refuse(each, [RefusedTopic(topic, reason) for topic in config.topics])
-            return False
+            return f"another route fills {name}"
+        if len(self._names) >= MAX_ROUTES:
+            return f"the job has {MAX_ROUTES} routes already"
         self._tables.update(tables)
         self._names.add(config.route)
-        return True
+        return ""
 
     def _refuse(self, each: _Template, refused: Sequence[RefusedTopic]) -> None:
         each.refused += refused
@@ -184,6 +234,22 @@ class Discovery:
             return False
         self._told.add(key)
         return True
+
+
+def _value_tables(rest: RouteConfig) -> tuple[ValueTable, ...]:
+    """Tables that values have named; none before the rest has started.
+
+    Raises:
+        SluicewayError: Catalog or store do not answer.
+    """
+    try:
+        home = find_table(rest.catalog, rest.table).home
+    except TableNotFoundError:
+        return ()
+    storage, root = open_storage(home, rest.stores)
+    known = ValueTableLog(storage, LedgerLayout(root, rest.route))
+    known.read_on()
+    return tuple(known.tables.values())
 
 
 def _unmatched(pattern: str, topics: Sequence[str]) -> tuple[RefusedTopic, ...]:

@@ -19,11 +19,13 @@ from sluiceway.driver.route_slot import (
     EarlyEnd,
     RouteSlot,
     StagedEpoch,
+    awaits_tables,
     bug_of,
     gave_way,
     knows_start,
     pause_after,
     pin_sources,
+    pop_new_tables,
     table_topic,
 )
 from sluiceway.driver.status_board import StatusBoard, StatusFiles
@@ -179,12 +181,7 @@ class JobLoop:
         self._parts.board.beat(_BEATS_MISSED * longest + grace)
 
     def _some_left(self) -> bool:
-        done = (RouteState.HALTED, RouteState.CAUGHT_UP)
-        # A halted route that is just starting again may be the one that is left.
-        if any(
-            route_slot.state not in done or route_slot.work is not None
-            for route_slot in self._route_slots
-        ):
+        if not all(route_slot.is_over() for route_slot in self._route_slots):
             return True
         discovery = self._parts.discovery
         if isinstance(discovery.failure, Fatal):
@@ -210,7 +207,8 @@ class JobLoop:
 
     def _discover(self) -> None:
         """Add the routes of new topics; give the others their present topics."""
-        if self._parts.discovery.due(once=self._bounded):
+        named = pop_new_tables(self._route_slots)
+        if self._parts.discovery.due(once=self._bounded, named=named):
             for config in self._parts.discovery.read_topics():
                 self._place(config)
         changed = [
@@ -385,7 +383,9 @@ class JobLoop:
         ready = [
             s
             for s in self._route_slots
-            if s.plannable() and self._parts.rates.is_due(s.session.config)
+            if s.plannable()
+            and self._parts.rates.is_due(s.session.config)
+            and not awaits_tables(s, self._route_slots)
         ]
         views = self._read_sources(ready)
         configs = {id(route_slot): route_slot.session.config for route_slot in ready}
@@ -443,7 +443,7 @@ class JobLoop:
             planned, answers = staged.planned, staged.answers
             route_slot.ahead = route_slot.session.planner.ahead_of(answers)
             route_slot.work = self._pool.submit(
-                partial(route_slot.session.committer.commit_epoch, planned, answers, view)
+                partial(route_slot.session.commit_epoch, planned, answers, view)
             )
 
     def _read_sources(self, route_slots: Iterable[RouteSlot]) -> dict[SourceAccess, SourceView]:

@@ -94,6 +94,13 @@ class RouteSlot:
             return False
         return self.work is None or (self.ahead is not None and self.topics is None)
 
+    def is_over(self) -> bool:
+        """Whether nothing is left to do for it."""
+        if self.state not in (RouteState.HALTED, RouteState.CAUGHT_UP):
+            return False
+        # A halted route that is just starting again may be the one that is left.
+        return self.work is None and not self.session.has_new_tables
+
     def free(self) -> bool:
         """Whether work may begin for the route now."""
         return self.work is None and time.monotonic() >= self.due
@@ -216,6 +223,33 @@ def knows_start(
         return True
     ended = (RouteState.HALTED, RouteState.CAUGHT_UP)
     return all(other.session.started or other.state in ended for other in others)
+
+
+def pop_new_tables(route_slots: Sequence[RouteSlot]) -> bool:
+    """Whether rows have named tables since this was last asked."""
+    found = [each.session for each in route_slots if each.session.has_new_tables]
+    for session in found:
+        session.has_new_tables = False
+    return bool(found)
+
+
+def awaits_tables(route_slot: RouteSlot, others: Sequence[RouteSlot]) -> bool:
+    """Whether tables that rows have named are being made, for the rest of a `route_by`.
+
+    It waits for them, so that they read with it from their first epoch on.
+    """
+    share = route_slot.session.config.share
+    if share is None or share.table is not None:
+        return False
+    if route_slot.session.has_new_tables:
+        return True
+    return any(
+        other.state is RouteState.STARTING
+        and other.session.config.share is not None
+        and other.session.config.share.pattern == share.pattern
+        for other in others
+        if other is not route_slot
+    )
 
 
 @dataclass(slots=True)

@@ -16,12 +16,10 @@ from sluiceway.driver.loop import JobLoop, LoopParts
 from sluiceway.driver.status_board import StatusBoard
 from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import SluicewayError, WrongUsageError
-from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import NOT_RENEWED, log_in, observe_tickets
 from sluiceway.host.machine import cpu_below
 from sluiceway.host.native_module import SWITCH, native_module
 from sluiceway.jobfile.blocks.models import JobSpec
-from sluiceway.jobfile.blocks.values import revealed
 from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig
 from sluiceway.jobfile.compile.stores import job_login
@@ -36,7 +34,7 @@ from sluiceway.route.route_session import RouteSession
 from sluiceway.route.status import RunSummary
 from sluiceway.schedule.rate_limit import RateLimit
 from sluiceway.schedule.runner import Bundle, TaskRunner
-from sluiceway.schedule.slot_target import SlotBounds, SlotTarget
+from sluiceway.schedule.slot_target import SlotTarget, slot_bounds
 from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.upkeep.record_queue import BeginWork
@@ -45,6 +43,7 @@ from sluiceway.worker.plan import TaskResult
 from sluiceway.worker.task_memory import read_tally
 
 if TYPE_CHECKING:
+    from sluiceway.driver.spark.early_start import Starting
     from sluiceway.sources.contract import SourceClient
     from sluiceway.sources.registry import SourceAccess
 
@@ -163,6 +162,7 @@ class RunOptions:
         borrow_session: Use the SparkSession that the process has, if any, and leave it running.
         profile: Log at the end where the time went.
         standby: Wait for each route that another driver runs, and take over when that driver dies.
+        starting: A start of Spark that the caller has begun; None begins one where it is needed.
     """
 
     until_caught_up: bool = False
@@ -171,6 +171,7 @@ class RunOptions:
     profile: bool = False
     standby: bool = False
     takeover: Mapping[str, int] = field(default_factory=dict)
+    starting: "Starting | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,9 @@ def run_job(
         return observers.board.summary()
     _log_engine(observers.log)
     observers.progress.waiting("starting Spark")
-    runner, spark_log = _start_spark(spec, observers.log, borrow=options.borrow_session)
+    runner, spark_log = _start_spark(
+        spec, observers.log, borrow=options.borrow_session, starting=options.starting
+    )
     observers.board.spark_ui = runner.ui_address()
     if options.standby or spec.routes[0].rooms or not spec.run.master.startswith("local"):
         # A standby that has yet to start its workers would be late when it is needed.
@@ -404,14 +407,13 @@ def _has_rooms(job: CompiledJob) -> bool:
     return any(config.rooms is not None for config in _all_routes(job))
 
 
-def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:
+def _start_spark(
+    spec: JobSpec, log: Log, *, borrow: bool, starting: "Starting | None" = None
+) -> tuple[TaskRunner, Path | None]:
     # Imported here: Spark costs a second to import, and tools never need it.
-    from sluiceway.driver.spark.elastic_slots import ElasticSlots, elastic_settings  # noqa: PLC0415
-    from sluiceway.driver.spark.session import (  # noqa: PLC0415
-        running_session,
-        start_context,
-        with_slot_for_sql,
-    )
+    from sluiceway.driver.spark.early_start import SparkStart  # noqa: PLC0415
+    from sluiceway.driver.spark.elastic_slots import ElasticSlots  # noqa: PLC0415
+    from sluiceway.driver.spark.session import running_session  # noqa: PLC0415
     from sluiceway.driver.spark.spark_runner import SparkRunner  # noqa: PLC0415
 
     name = f"sluiceway-{spec.name}"
@@ -423,17 +425,13 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
             "spark_borrowed", master=running.sparkContext.master, ui=runner.ui_address() or "off"
         )
         return runner, None
-    conf = {key: revealed(value) for key, value in spec.run.spark_conf.items()}
-    bounds = slot_bounds(spec)
-    if bounds is not None:
-        conf = {**elastic_settings(bounds, conf), **conf}
-    java = find_java()
+    start = SparkStart.of(name, spec)
+    java = start.java
     if java.passed_over:
         log.warning("java_home_not_used", problem=java.passed_over, used=str(java))
     log.info("spark_starting", master=spec.run.master)
-    login = job_login(spec.routes[0])
-    master = with_slot_for_sql(spec.run.master) if sql_slots else spec.run.master
-    context, log_path = start_context(name, master, conf, java, login)
+    context, log_path = start.context() if starting is None else starting.result()
+    bounds = slot_bounds(spec)
     elastic = None if bounds is None else ElasticSlots(context, bounds, log)
     runner = SparkRunner(context, log, elastic=elastic, name=name, sql_slots=sql_slots)
     log.info(
@@ -444,9 +442,3 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
         ui=runner.ui_address() or "off",
     )
     return runner, log_path
-
-
-def slot_bounds(spec: JobSpec) -> SlotBounds | None:
-    """Slots that an elastic job may request; None for a job with a fixed number."""
-    slots = spec.run.slots
-    return None if slots is None else SlotBounds(slots.min, slots.max, slots.idle_ms / 1000)

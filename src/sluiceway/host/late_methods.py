@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, cast
 
-_OURS = __name__.partition(".")[0]
+_PACKAGES = {__name__.partition(".")[0], "pydantic", "annotated_types"}
+"""Each command imports these packages, and inspects none of their signatures."""
 
 
 def compile_methods_late() -> None:
-    """Let data classes of this package that are made from now on compile their methods late.
+    """Let data classes of `_PACKAGES` that are made from now on compile their methods late.
 
     Called once, by the process that is ours: a program that imports the package is left as it is.
     """
@@ -27,7 +28,7 @@ def _late(at_once: Callable[..., FunctionType]) -> Callable[..., FunctionType]:
     def create(
         name: str, arguments: Sequence[str], body: Sequence[str], **more: Any
     ) -> FunctionType:
-        if str((more.get("globals") or {}).get("__name__", "")).partition(".")[0] != _OURS:
+        if str((more.get("globals") or {}).get("__name__", "")).partition(".")[0] not in _PACKAGES:
             return at_once(name, arguments, body, **more)
         compiled: list[FunctionType] = []
 

@@ -127,6 +127,15 @@ class LedgerLayout:
         return f"{self.root}/told-{target}.json"
 
     @property
+    def value_tables(self) -> str:
+        """Tables that values of the source have named; truth."""
+        return f"{self.root}/tables"
+
+    def value_table(self, number: int) -> str:
+        """One of them, counted from 0 in the order of their appearance."""
+        return f"{self.value_tables}/{number:06d}.json"
+
+    @property
     def reserve(self) -> str:
         """Room that is set aside for a record on a full disk."""
         return f"{self.stage}/reserve"

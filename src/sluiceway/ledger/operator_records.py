@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from sluiceway.ledger.log_tail import NO_TAIL
 from sluiceway.types.log_key import LogKey
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 
 GAP = "gap"
@@ -16,6 +15,25 @@ ORIGIN_HEADER = "origin_header"
 """Evidence of a change to a copy of the old log: name of the header in which copies name it."""
 ORIGIN_LOG = "origin_log"
 """Evidence together with it: see `OriginLog.name`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginLog:
+    """A log in another cluster, which a route has left, and how far the table has its rows.
+
+    A source partition may have copies of its rows.
+
+    Attributes:
+        header: Name of the header in which a copy names its row.
+        name: `<cluster id>/<topic>/<partition>`, with the topic's name in that cluster.
+        topic_id: Id of its topic.
+        end: The origin end: first offset there whose row is not in the table.
+    """
+
+    header: str
+    name: str
+    topic_id: str
+    end: BigInt
 
 
 @dataclass(frozen=True, slots=True)

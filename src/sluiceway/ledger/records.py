@@ -15,7 +15,7 @@ from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows, TablePin, Waterm
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.log_tail import NO_TAIL
-from sluiceway.ledger.operator_records import TAIL, ResetRecord, SourceChangeRecord
+from sluiceway.ledger.operator_records import TAIL, OriginLog, ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import (
     SWAP_PURPOSES,
     AbandonRecord,
@@ -178,9 +178,10 @@ class PinnedPartition:
         newest_slot: Of a table: its newest slot then. Rows that it had let go of by then are gaps,
             and no loss.
         tail: Tail of the log before `start` (`ledger.log_tail`); empty where none is kept.
+        origin: The log whose rows it may have copies of; None, and left out, without one.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot", "tail"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot", "tail", "origin"})
 
     topic: str
     partition: LogKey
@@ -191,6 +192,7 @@ class PinnedPartition:
     retired: bool
     newest_slot: int = -1
     tail: str = NO_TAIL
+    origin: OriginLog | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +258,8 @@ class RangeRecord:
             at zero.
         copies: Gaps that were copies of rows which the table had from another log; left out at
             zero.
-        origin_end: First offset of that log whose row is not in the table afterwards; left out
-            where no other log is copied.
+        origin_end: First offset of that log whose row is not in the table afterwards; None, and
+            left out, where no other log is copied.
         tail: Tail of the range's rows (`ledger.log_tail`); empty where none is kept.
     """
 
@@ -447,7 +449,7 @@ def _needs_second(body: Body) -> bool:
         case IntentRecord():
             return body.purpose in SWAP_PURPOSES
         case SourcesRecord():
-            newer = any(each.newest_slot >= 0 or each.tail for each in body.partitions)
+            newer = any(p.newest_slot >= 0 or p.tail or p.origin for p in body.partitions)
             return newer or body.because is not None
         case ResetRecord():
             return any(each.tail for each in body.partitions)

@@ -24,6 +24,7 @@ from sluiceway.ledger.folding.fold_state import (
 from sluiceway.ledger.lane_records import NO_LANE_ROWS, LaneCounts, LaneRange
 from sluiceway.ledger.lane_state import LaneState, ReplayLanes
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.operator_records import OriginLog
 from sluiceway.ledger.partition_image import (
     PartitionsImage,
     partitions_image,
@@ -32,7 +33,6 @@ from sluiceway.ledger.partition_image import (
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.log_key import LogKey, SourceKey
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from sluiceway.errors import RequestRefusedError, SluicewayError, WrongUsageError
+from sluiceway.errors import (
+    NotInThisVersionError,
+    RequestRefusedError,
+    SluicewayError,
+    WrongUsageError,
+)
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.ledger.folding.fold import Fold
@@ -166,6 +171,7 @@ def room_rule_of(config: RouteConfig, to: str) -> RoomRule:
 
     Raises:
         WrongUsageError: The job has no rooms, or not this one.
+        NotInThisVersionError: Each room has a copy of the table.
     """
     rule = config.rooms
     if rule is None:
@@ -175,6 +181,12 @@ def room_rule_of(config: RouteConfig, to: str) -> RoomRule:
     if to not in rule.names:
         raise WrongUsageError(
             f"the job has no room `{to}`", hint=f"its rooms: {', '.join(rule.names)}"
+        )
+    if rule.copied:
+        raise NotInThisVersionError(
+            "two copies of a table are not switched in this version",
+            where=config.route,
+            hint=f"when a room is lost, run `sluiceway adopt JOB --room {to} --dry-run`",
         )
     return rule
 

@@ -11,7 +11,7 @@ from sluiceway.errors import InvariantError, LedgerCorruptError
 from sluiceway.ledger.dirty_files import dirty_sources, late_sources
 from sluiceway.ledger.file_names import FileRecord, file_origin
 from sluiceway.ledger.folding.fold import Fold
-from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord, SwapRecord
 from sluiceway.ledger.places import partition_in
@@ -125,6 +125,14 @@ class LedgerCut:
     last: Fold
     kept: Fold
     files: NeededFiles
+
+    @property
+    def slots(self) -> int:
+        """Number of slots in the copy after the cut, those after a missing one too."""
+        log = f"{self.files.layout.logs[-1]}/"
+        names = (path.rpartition("/")[2] for path in self.files.sizes if path.startswith(log))
+        stems = (name.removesuffix(".json") for name in names)
+        return sum(is_number(stem) and int(stem) >= self.kept.next_seq for stem in stems)
 
     @property
     def to_place(self) -> list[FileRecord]:

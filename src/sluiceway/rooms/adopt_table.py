@@ -394,7 +394,7 @@ def _fence(
         from_table=cut.kept.made_for or first.table,
         kept_term=fold.term,
         kept_epoch=fold.last_epoch,
-        slots=cut.chained - cut.kept.next_seq,
+        slots=cut.slots,
         placed=placed,
         moved=moved,
         operator=claim.operator,

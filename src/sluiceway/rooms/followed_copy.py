@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sluiceway.errors import OffsetsLostError
+from sluiceway.ledger.operator_records import OriginLog
 from sluiceway.sources.contract import SourceBatch
 from sluiceway.sources.origins import OriginHeaders
-from sluiceway.types.origin_log import OriginLog
 
 MOST_PENDING: Final = 10_000
 """More rows that wait are joined."""

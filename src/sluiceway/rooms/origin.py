@@ -12,11 +12,16 @@ from typing import Final
 
 from sluiceway.errors import OffsetsLostError, SluicewayError
 from sluiceway.jobfile.compile.room_rule import MirrorRule
-from sluiceway.ledger.operator_records import ORIGIN_HEADER, ORIGIN_LOG
+from sluiceway.ledger.operator_records import ORIGIN_HEADER, ORIGIN_LOG, OriginLog
 from sluiceway.rooms.followed_copy import FollowedCopy
-from sluiceway.rooms.positions import CopiedLog, PositionMethod, ResumePosition, refused_position
+from sluiceway.rooms.positions import (
+    BEGINNINGS,
+    CopiedLog,
+    PositionMethod,
+    ResumePosition,
+    refused_position,
+)
 from sluiceway.sources.contract import SourceBatch, SourcePartition, Split, SplitReader
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 
 _READ_S: Final = 0.5
@@ -41,7 +46,7 @@ class OriginFollower:
         self._copies: dict[SourcePartition, FollowedCopy] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._asked_at = 0.0
+        self._used_at = 0.0
         self._closing = False
 
     def find(self, rule: MirrorRule, log: CopiedLog) -> ResumePosition | None:
@@ -70,12 +75,11 @@ class OriginFollower:
         if log.bounds is None:
             return ResumePosition(log, 0, PositionMethod.HEADER, evidence=evidence)
         with self._changed:
-            copy = self._followed(log, origin)
-            copy.origin = origin
-            copy.commit(known.end)
             self._begin()
-            self._changed.wait_for(lambda: _is_judged(copy, log), _FIRST_ROWS_S)
-            return _position(log, copy, evidence)
+            self._changed.wait_for(
+                lambda: _is_judged(self._followed(log, origin), log), _FIRST_ROWS_S
+            )
+            return _position(log, self._followed(log, origin), evidence)
 
     def _followed(self, log: CopiedLog, origin: OriginLog) -> FollowedCopy:
         """What is known of a copy; nothing when it is another log, or its beginning is gone."""
@@ -90,6 +94,8 @@ class OriginFollower:
             whole = True if first == 0 else None
             copy = FollowedCopy(origin, log.identity.topic_id, first, first, whole)
             self._copies[log.partition] = copy
+        copy.origin = origin
+        copy.commit(int(origin.end))
         return copy
 
     def close(self) -> None:
@@ -101,7 +107,7 @@ class OriginFollower:
     # The thread
 
     def _begin(self) -> None:
-        self._asked_at, self._closing = time.monotonic(), False
+        self._used_at, self._closing = time.monotonic(), False
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="origins", daemon=True)
             self._thread.start()
@@ -109,28 +115,36 @@ class OriginFollower:
     def _is_over(self) -> bool:
         """Whether the thread is to end; from then on another one may begin."""
         with self._changed:
-            if not self._closing and time.monotonic() - self._asked_at < _IDLE_S:
+            if not self._closing and time.monotonic() - self._used_at < _IDLE_S:
                 return False
             self._thread = None
             return True
 
     def _run(self) -> None:
-        while not self._is_over():
-            followed = self._open_copies()
-            try:
-                self._read(followed)
-            except OffsetsLostError:
-                # Retention has overtaken the reading, or the copy was cut: it begins again.
-                self._forget(followed)
-            except SluicewayError:
-                # Its leader may come back; the standby reports what the queue says.
-                time.sleep(_AGAIN_S)
+        try:
+            while not self._is_over():
+                self._read_or_wait(self._open_copies())
+        finally:
+            with self._changed:
+                if self._thread is threading.current_thread():
+                    self._thread = None
+
+    def _read_or_wait(self, followed: dict[SourcePartition, FollowedCopy]) -> None:
+        try:
+            self._read(followed)
+        except OffsetsLostError:
+            # Retention has overtaken the reading, or the copy was cut: it begins again.
+            self._forget(followed)
+        except SluicewayError:
+            # Its leader may come back; the standby reports what the queue says.
+            time.sleep(_AGAIN_S)
 
     def _forget(self, followed: dict[SourcePartition, FollowedCopy]) -> None:
         with self._changed:
             for one, each in followed.items():
                 if self._copies.get(one) is each:
                     del self._copies[one]
+            self._changed.notify_all()
 
     def _open_copies(self) -> dict[SourcePartition, FollowedCopy]:
         with self._changed:
@@ -152,7 +166,7 @@ class OriginFollower:
             reader.close(reusable=False)
 
     def _is_done(self, followed: dict[SourcePartition, FollowedCopy]) -> bool:
-        over = self._closing or time.monotonic() - self._asked_at >= _IDLE_S
+        over = self._closing or time.monotonic() - self._used_at >= _IDLE_S
         return over or self._open_copies() != followed
 
     def _take_in(
@@ -181,6 +195,8 @@ def _position(log: CopiedLog, copy: FollowedCopy, evidence: dict[str, str]) -> R
     if copy.broken:
         return refused_position(log, copy.broken, "find out what has written this header")
     if copy.first_origin is None and log.known.has_data:
+        if _unread(copy, log):
+            return refused_position(log, f"its copy is read up to {copy.next} only", "wait")
         return refused_position(
             log,
             f"no row of its copy has the header `{copy.origin.header}` of {copy.origin.name}",
@@ -193,7 +209,8 @@ def _position(log: CopiedLog, copy: FollowedCopy, evidence: dict[str, str]) -> R
             "the mirror may have copied them before it had the transform",
             "have the topic copied again, from its beginning",
         )
-    if not copy.whole or copy.place < first:
+    begins = not log.known.has_data and log.known.how in BEGINNINGS
+    if not begins and (not copy.whole or copy.place < first):
         return refused_position(
             log,
             f"its copy begins at {first}, and rows before that may be missing in the table",

@@ -43,6 +43,7 @@ def log_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> None
     spent_ms = {
         name: value for name, value in done.record.timings_ms.items() if name != PREPARED_AT
     }
+    copies = sum(int(span.copies) for span in done.record.ranges)
     rows = EpochRows(int(counts.read), int(counts.dirty), int(counts.filtered))
     progress.epoch(done.seq, rows, now - started, route=route)
     log.info(
@@ -64,6 +65,7 @@ def log_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> None
         ahead=done.planned.ahead,
         timings_ms=spent_ms,
         **_requests(done),
+        **({"copies": copies} if copies else {}),
         **({"dirty_reasons": done.record.dirty_reasons} if done.record.dirty_reasons else {}),
     )
     progress.profile.epoch(

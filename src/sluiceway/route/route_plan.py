@@ -84,6 +84,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         key=config.key,
         sql=config.sql_columns,
         tails=config.keeps_tails,
+        share=config.share,
     )
 
 

@@ -8,6 +8,7 @@ from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.ledger.value_tables import ValueTableLog
 from sluiceway.observe.steps import Step
 from sluiceway.rooms.copy_reader import CopyReader, with_tails
 from sluiceway.route.key_order import KeyOrderGuard
@@ -16,6 +17,7 @@ from sluiceway.schedule.partition_watch import LogEndHistory, OpenTransactions, 
 from sluiceway.schedule.planner import (
     EpochPace,
     PlannedEpoch,
+    PlannedSplit,
     check_described,
     check_identities,
     check_still_there,
@@ -33,7 +35,10 @@ from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.schedule.task_failures import RetryPause
 from sluiceway.sources.contract import HandOver, SourceIdentity, SourcePartition
 from sluiceway.sources.registry import reader_access
-from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
+from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult, stop_path
+
+# Enough to see the usual values, and few enough to be read a second time.
+_FIRST_ROWS = 1_000
 
 
 def hand_over_record(context: RouteContext, fold: Fold) -> SourcesRecord | None:
@@ -130,6 +135,41 @@ def follows(fold: Fold, planned: PlannedEpoch) -> bool:
         (known.end, known.origin) == (each.range_start, each.split.origin)
         for known, each in committed
     )
+
+
+def with_value_tables(
+    known: ValueTableLog, splits: list[PlannedSplit], route: RoutePlan, most: int
+) -> tuple[list[PlannedSplit], RoutePlan]:
+    """The rest of a `route_by`, with the tables that there are. Called for each of its epochs.
+
+    Until one is known it reads a few rows: their tables then read on together with it.
+
+    Args:
+        known: The tables.
+        splits: What the rest would read.
+        route: Its plan.
+        most: Most tables.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    known.read_on()
+    if route.share is None:
+        return splits, route
+    if not known.tables:
+        splits = [_short(each) for each in splits]
+    share = replace(
+        route.share, known=frozenset(known.tables), room=max(0, most - len(known.tables))
+    )
+    return splits, replace(route, share=share)
+
+
+def _short(planned: PlannedSplit) -> PlannedSplit:
+    split, end = planned.split, planned.split.start_offset + _FIRST_ROWS
+    if split.stop_offset is not None and split.stop_offset <= end:
+        return planned
+    most = min(planned.expected_records, _FIRST_ROWS)
+    return replace(planned, split=replace(split, stop_offset=end), expected_records=most)
 
 
 class RoutePlanner:
@@ -311,6 +351,10 @@ class RoutePlanner:
         epoch = self._context.next_epoch()
         source = reader_access(route.source, self._context.source)
         route = route if source is route.source else replace(route, source=source)
+        if held.value_tables is not None:
+            splits, route = with_value_tables(
+                held.value_tables, splits, route, self._context.config.max_tables
+            )
         planned = PlannedEpoch(epoch, splits, route, ahead=ahead is not None)
         held.mark_planned(planned, fold)
         self._context.observe(Step.PLANNED)

@@ -13,6 +13,7 @@ from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.placing import all_files
 from sluiceway.ledger.sealing import MaySeal
 from sluiceway.ledger.upkeep import LogUpkeep
+from sluiceway.ledger.value_tables import ValueTableLog
 from sluiceway.observe.metrics import RecoveryKind
 from sluiceway.observe.steps import Step
 from sluiceway.route.background import begin_background
@@ -213,6 +214,7 @@ def _owned_route(
         dirty=DirtyWatch.recalled(config.dirty, owned.log, owned.fold.next_seq),
         background=RouteBackground(housekeeper, lanes),
         max_unpublished=config.max_unpublished,
+        value_tables=ValueTableLog(owned.storage, owned.layout) if config.max_tables else None,
     )
 
 

@@ -128,7 +128,7 @@ def read_table(
         (found,) = view.of((rule.topic,))
         bounds = view.bounds[found.partition]
         ledger = found.identity.topic_id
-        end = _pinned_end(pin, ledger, bounds)
+        end = pinned_end(pin, ledger, bounds)
         pin = f"{ledger}@{end}"
         if before is not None and before.pin == pin:
             return before
@@ -158,7 +158,7 @@ def read_table(
     return JoinedTable(rule.name, pin, pa.concat_tables(tables, promote_options="default"))
 
 
-def _pinned_end(pin: str, ledger: str, bounds: LogBounds) -> int:
+def pinned_end(pin: str, ledger: str, bounds: LogBounds) -> int:
     """Where the rows of a state end: of the pinned one if it is still there, else the newest."""
     of, _, end = pin.partition("@")
     if of == ledger and bounds.start_offset < int(end) <= bounds.end_offset:

@@ -4,13 +4,14 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_sources import HANDED_OVER
 from sluiceway.ledger.folding.fold_state import SourceState, Subscription
+from sluiceway.ledger.operator_records import OriginLog
 from sluiceway.ledger.records import (
     HandOverCause,
     PinnedPartition,
@@ -172,7 +173,8 @@ def plan_sources(
             pins.append(_pin(found, starts[found.partition]))
         else:
             first = bounds[found.partition].start_offset
-            pins.append(_pin(found, ResolvedStart(first, "discovered")))
+            pin = _pin(found, ResolvedStart(first, "discovered"))
+            pins.append(replace(pin, origin=_origin_of(fold, found.partition)))
     for (topic, partition), known in fold.sources.items():
         if topic not in wanted.topics and not known.retired:
             pins.append(_retirement(topic, partition, known))
@@ -196,6 +198,15 @@ def plan_hand_over(fold: Fold, wanted: Subscription, found: HandOver) -> Sources
     )
     cause = HandOverCause(found.ledger, found.slot)
     return SourcesRecord(wanted.topics, wanted.pattern, wanted.start, pins, because=cause)
+
+
+def _origin_of(fold: Fold, partition: SourcePartition) -> OriginLog | None:
+    """The log whose rows a new partition of a copied topic has copies of: the table has none."""
+    for (topic, _), known in fold.sources.items():
+        if topic == partition.topic and known.origin is not None:
+            name = f"{known.origin.name.rpartition('/')[0]}/{partition.partition}"
+            return replace(known.origin, name=name, end=BigInt(0))
+    return None
 
 
 def _pin(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:

@@ -12,7 +12,7 @@ from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
 
-# A route that lags by more does not make the others wait for it at the log's end.
+# Routes that are further apart do not wait for each other.
 MEET_RECORDS: Final = 50_000
 
 _Log = tuple[SourceAccess, SourcePartition]
@@ -88,14 +88,14 @@ def shared_readings(epochs: Mapping[str, PlannedEpoch]) -> list[SharedReading]:
 def meet(epochs: Mapping[str, PlannedEpoch]) -> dict[str, PlannedEpoch]:
     """Let routes that read one source partition from several offsets end at one. Once an epoch.
 
-    Where all of them are near the log's end, that end is where this epoch stops: from there they
-    read together again. Else each reads on by itself.
+    Where they are near each other, this epoch stops at the log's end, or where the first of them
+    begins if that end is far: from there they read together again. Else each reads on by itself.
 
     Args:
         epochs: Epochs by route; their splits are replaced.
 
     Returns:
-        Epochs that have something to read; a route that is at the end already waits for the others.
+        Epochs that have something to read; a route that is there already waits for the others.
     """
     logs: dict[_Log, list[PlannedSplit]] = {}
     for epoch in epochs.values():
@@ -113,19 +113,25 @@ def meet(epochs: Mapping[str, PlannedEpoch]) -> dict[str, PlannedEpoch]:
 
 def _meeting(readers: list[PlannedSplit]) -> int | None:
     """Offset at which routes meet; None where they are together, or cannot be."""
-    if len({each.split.start_offset for each in readers}) == 1:
-        return None
-    if any(each.split.stop_offset is not None for each in readers):
+    starts = [each.split.start_offset for each in readers]
+    first = max(starts)
+    if not 0 < first - min(starts) <= MEET_RECORDS or any(map(_is_limited, readers)):
         return None
     if max(each.lag_records for each in readers) > MEET_RECORDS:
-        return None
+        return first
     return max(each.split.start_offset + each.lag_records for each in readers)
 
 
+def _is_limited(planned: PlannedSplit) -> bool:
+    """Whether a rate ends it before the log does: no route waits for that."""
+    stop = planned.split.stop_offset
+    return stop is not None and stop < planned.split.start_offset + planned.lag_records
+
+
 def _ended(planned: PlannedSplit, end: int | None) -> PlannedSplit | None:
-    if end is None:
-        return planned
     split = planned.split
+    if end is None or (split.stop_offset is not None and split.stop_offset <= end):
+        return planned
     if split.start_offset >= end:
         return None
     most = min(planned.expected_records, end - split.start_offset)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sluiceway.jobfile.blocks.models import JobSpec
 from sluiceway.observe.log import Log
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.worker.plan import TaskResult
@@ -51,6 +52,12 @@ class SlotBounds:
     def within(self, slots: int) -> int:
         """As many of these as may be asked for."""
         return min(max(slots, self.least), self.most)
+
+
+def slot_bounds(spec: JobSpec) -> SlotBounds | None:
+    """Slots that an elastic job may request; None for a job with a fixed number."""
+    slots = spec.run.slots
+    return None if slots is None else SlotBounds(slots.min, slots.max, slots.idle_ms / 1000)
 
 
 class SlotTarget:

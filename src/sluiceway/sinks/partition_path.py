@@ -6,6 +6,7 @@ Source: Hive `FileUtils.escapePathName` and `makePartName`, Spark `ExternalCatal
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -14,6 +15,7 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 MAX_COMPONENT_BYTES = 255
 MAX_VALUE_CHARS = 256
 MAX_NAME_CHARS = 767
+_REMEMBERED = 4_096
 
 _CONTROL = [chr(code) for code in range(0x01, 0x20)]
 _ESCAPED = frozenset([*_CONTROL, "\x7f", *"\"#%'*/:=?\\{[]^"])
@@ -124,10 +126,11 @@ def is_reserved_value(value: str | None) -> bool:
     return value == DEFAULT_PARTITION
 
 
+@lru_cache(_REMEMBERED)
 def partition_value_problem(name: str, value: str | None) -> str | None:
     """Why a row with this partition value is dirty, or None when it is not.
 
-    Called once per distinct value of a batch.
+    Called once per distinct value of a batch; the next batch has the same values.
 
     Args:
         name: Name of the partition column.

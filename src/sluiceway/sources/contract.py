@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, ClassVar
 from sluiceway.errors import InvariantError
 from sluiceway.sources.copies import CopiedTopics
 from sluiceway.types.log_key import LogKey
-from sluiceway.types.origin_log import OriginLog
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from sluiceway.ledger.operator_records import OriginLog
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -367,18 +368,6 @@ class SourceClient(CopiedTopics, ABC):
         del ends
         return None
 
-    def one_place_problems(self, topics: Sequence[str]) -> tuple[str, ...]:
-        """Why rows of these topics may be in one room only; empty where they are not.
-
-        Called every five minutes by the driver of a job with rooms, with a client of its own. A
-        source that cannot say it returns nothing.
-
-        Raises:
-            SourceUnavailableError: It is not known now.
-        """
-        del topics
-        return ()
-
     @abstractmethod
     def close(self) -> None:
         """Release connections. Safe to repeat."""
@@ -406,7 +395,7 @@ class Split:
     leader_epoch: int | None = None
     new_leader: bool = False
     newest_slot: int = -1
-    origin: OriginLog | None = None
+    origin: "OriginLog | None" = None
 
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -18,7 +18,19 @@ class CopyTraits:
 
 
 class CopiedTopics:
-    """Part of a source's client; a source whose topics no mirror copies leaves it as it is."""
+    """Part of a source's client; a source that knows no rooms leaves it as it is."""
+
+    def one_place_problems(self, topics: Sequence[str]) -> tuple[str, ...]:
+        """Why rows of these topics may be in one room only; empty where they are not.
+
+        Called every five minutes by the driver of a job with rooms, with a client of its own. A
+        source that cannot say it returns nothing.
+
+        Raises:
+            SourceUnavailableError: It is not known now.
+        """
+        del topics
+        return ()
 
     def copy_traits(self, topics: Sequence[str]) -> dict[str, CopyTraits]:
         """What keeps copied rows of these topics from being found. All of them exist.

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from sluiceway.errors import OffsetsLostError
+from sluiceway.ledger.operator_records import OriginLog
 from sluiceway.sources.contract import Headers, SourceBatch, Split, SplitEnd, SplitReader
 from sluiceway.sources.kept_rows import KeptRows
-from sluiceway.types.origin_log import OriginLog
 
 _NO_TIME: Final = -1
 _PLACE = re.compile(rb"(0|[1-9][0-9]{0,18})@(-1|0|[1-9][0-9]{0,18})")
@@ -58,7 +58,7 @@ class OriginHeaders:
             raise OffsetsLostError(
                 f"header `{self._header}` is `{shown}`: expected `<offset>@<record time>` after "
                 f"the log's name",
-                hint="rows that are in the table cannot be told from others. Find out what has "
+                hint="it is unknown which rows the table has already. Find out what has "
                 "written this header; only the transform of `sluiceway mirror-jar` may",
             )
         own = _NO_TIME if time_ms is None else time_ms

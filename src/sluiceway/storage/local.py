@@ -42,6 +42,8 @@ def local_path(location: str) -> Path:
     Raises:
         UnhealthyEnvironmentError: Another scheme, or not absolute.
     """
+    if location.startswith("/") and not location.startswith("//"):
+        return Path(posixpath.normpath(location))
     parts = urlsplit(location)
     if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
         raise UnhealthyEnvironmentError(

@@ -7,12 +7,11 @@ from sluiceway.ledger.dirty_files import dirty_sources, late_sources
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout, late_folder
-from sluiceway.ledger.operator_records import SourceChangeRecord
+from sluiceway.ledger.operator_records import OriginLog, SourceChangeRecord
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.ledger.places import is_below, partition_in
-from sluiceway.ledger.records import DataRecord, RangeRecord, Record
+from sluiceway.ledger.records import DataRecord, RangeRecord, Record, SourcesRecord
 from sluiceway.types.log_key import SourceKey
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.worker.backfill_task import DirtySpan
 
 
@@ -113,7 +112,11 @@ class _Found:
         """How far the copied logs were in the table when each range was read."""
         body = record.body
         if isinstance(body, SourceChangeRecord):
-            self._origins |= {(one.topic, one.partition): one.origin() for one in body.partitions}
+            for one in body.partitions:
+                if one.origin() is not None or one.new_cluster_id != one.old_cluster_id:
+                    self._origins[one.topic, one.partition] = one.origin()
+        elif isinstance(body, SourcesRecord):
+            self._origins |= {(p.topic, p.partition): p.origin for p in body.partitions if p.origin}
         elif isinstance(body, DataRecord):
             for span in body.ranges:
                 key = (span.topic, span.partition)

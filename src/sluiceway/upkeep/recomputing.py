@@ -21,7 +21,9 @@ from sluiceway.errors import (
     FencedError,
     FileLostError,
     InvariantError,
+    ReaderNameTakenError,
     SluicewayError,
+    SourceUnavailableError,
     TableNotFoundError,
     TaskFailedError,
 )
@@ -212,11 +214,20 @@ class Recomputer:
             )
             self._record_queue.see(lambda fold: check_identities(fold, [found]))
             # From before the first reading on, nothing goes that it finds.
-            table.keep(self._work.reader)
+            self._keep(table)
             self._table = table
         table.read_on()
-        table.keep(self._work.reader)
+        self._keep(table)
         return table
+
+    def _keep(self, table: UnitTable) -> None:
+        try:
+            table.keep(self._work.reader)
+        except ReaderNameTakenError as error:
+            # A driver that was fenced and lives on has it until it ends, or this is that driver.
+            raise SourceUnavailableError(
+                error.message, where=error.where, hint=error.hint
+            ) from error
 
     def _opened(self) -> UnitTable:
         upstream = self._work.upstream

@@ -77,6 +77,7 @@ def finished_result(
         unfilled=written.unfilled,
         figures=written.figures,
         landed=written.landed,
+        tables=written.tables,
     )
 
 

@@ -25,7 +25,7 @@ from sluiceway.types.strict_json import decode
 from sluiceway.worker.answers import TaskTimes, failed_result, finished_result, put_result
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import NO_FIGURES, TaskPlan, TaskResult
-from sluiceway.worker.read_stages import ReadStages, own_rows, read_key
+from sluiceway.worker.read_stages import ReadStages, dealt_rows, read_key
 from sluiceway.worker.row_batch import RowBatch
 from sluiceway.worker.task_memory import DEFAULT_BYTES, ReadTally, TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
@@ -329,7 +329,8 @@ def _write(audience: _Audience) -> None:
         if audience.reads is None:
             count = len(audience.parts)
             audience.reads = ReadStages(first.plan, first.times.started, routes=count)
-        rows = audience.reads.read(batches)
+        read = audience.reads.read(batches)
+        dealt = dealt_rows(read, [part.plan for part in parts])
     except SluicewayError as error:
         for part in parts:
             part.fail(error)
@@ -338,8 +339,8 @@ def _write(audience: _Audience) -> None:
         for part in parts:
             part.fail(_unexpected(error))
         return
-    for part in parts:
-        _write_rows(part, audience.reads, rows if len(parts) == 1 else own_rows(rows))
+    for part, rows in zip(parts, dealt, strict=True):
+        _write_rows(part, audience.reads, rows)
 
 
 def _write_waiting(reading: _Reading) -> None:

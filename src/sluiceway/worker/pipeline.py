@@ -19,6 +19,7 @@ from sluiceway.worker.plan import NO_FIGURES, DirtySample, ObservedField, TaskFi
 from sluiceway.worker.read_stages import ReadStages
 from sluiceway.worker.row_batch import RowBatch, RowStage
 from sluiceway.worker.row_files import RowFiles
+from sluiceway.worker.row_shares import RowShares
 from sluiceway.worker.row_stages import CountEventTimes, FindPlaces, FitToFiles, RejectDirty
 from sluiceway.worker.row_times import partition_assigner
 from sluiceway.worker.row_writer import RowWriter
@@ -49,6 +50,7 @@ class Written:
     unfilled: tuple[str, ...] | None = None
     figures: TaskFigures = NO_FIGURES
     landed: tuple[FileRecord, ...] = ()
+    tables: tuple[str, ...] = ()
 
 
 class RowPipeline:
@@ -83,6 +85,8 @@ class RowPipeline:
         self._newest = [SplitTotals() for _ in plan.splits]
         self.figures = FigureTally(self._splits, self._reads.done.figures.fetched)
         self._part, self._stages, file_schema = self._open_stages(plan, judge)
+        self._share = plan.route.share
+        self._tables: dict[str, None] = {}
         self._lands = plan.route.sql is not None
         self._files = files or self._open_files(plan, storage, file_schema)
         self._writer = RowWriter(self._files, lane.memory)
@@ -144,11 +148,16 @@ class RowPipeline:
                 discarded.
             TaskFailedError: Rows cannot be written.
         """
-        self.write_rows(self._reads.read(batches))
+        rows = self._reads.read(batches)
+        if self._share is not None:
+            (rows,) = RowShares([self._share]).deal(rows)
+        self.write_rows(rows)
 
     def write_rows(self, rows: RowBatch) -> None:
         """As `write`, for what its `ReadStages` have made; the rows are the pipeline's own."""
         since = time.monotonic()
+        self._counts.filtered += rows.elsewhere
+        self._tables |= dict.fromkeys(rows.found)
         for stage in self._stages:
             stage.apply(rows)
         since = self._counts.add_time(self._part, since)
@@ -221,6 +230,7 @@ class RowPipeline:
             unfilled=self._reads.decode.unfilled(),
             figures=self.figures.finished(self._files.most_open),
             landed=landed,
+            tables=tuple(self._tables),
         )
 
     def abort(self) -> None:

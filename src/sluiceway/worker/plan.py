@@ -236,6 +236,34 @@ class KeyRule:
     fills: bool = False
 
 
+VALUE_COLUMN = "_route_by"
+VALUE_IN_NAME = "{value}"
+REST = "unrouted"
+"""Stands for the value in the name of the table that no row goes to: its ledger has the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowShare:
+    """The rows of a shared source that a route writes, where a value of theirs names the table.
+
+    Attributes:
+        column: Decoded column with the value.
+        path: The value's place, as the job file has it.
+        pattern: Name of the tables, with `{value}` in it.
+        table: Rows that name this table are written; None for the rest, which writes none, finds
+            values without a table, and has the dirty rows of all.
+        known: For the rest: tables that there are.
+        room: For the rest: how many more there may be.
+    """
+
+    column: str
+    path: str
+    pattern: str
+    table: str | None = None
+    known: frozenset[str] = frozenset()
+    room: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
     """The part of a task's plan that stays the same while a route's driver lives.
@@ -255,6 +283,7 @@ class RoutePlan:
         key: By what changes find their rows; None where all rows are appended.
         sql: Columns that SQL makes of the rows; None where rows are written as they are decoded.
         tails: Whether the last rows of each split are kept, to find them in a copy of the log.
+        share: Which rows are the route's; None for all.
     """
 
     ledger: str
@@ -278,6 +307,7 @@ class RoutePlan:
     key: KeyRule | None = None
     sql: Schema | None = None
     tails: bool = False
+    share: RowShare | None = None
 
     @property
     def owner_token(self) -> str:
@@ -452,9 +482,10 @@ class TaskResult:
         store_requests: Requests that its process has sent since its last answer.
         figures: For metrics alone.
         landed: Files of rows that wait for the SQL; its job counts what becomes of them.
+        tables: Tables that rows name and that are not there yet, in the order of their rows.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"landed"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"landed", "tables"})
 
     ledger: str
     term: int
@@ -478,6 +509,7 @@ class TaskResult:
     store_requests: RequestCount = NO_REQUESTS
     figures: TaskFigures = NO_FIGURES
     landed: tuple[FileRecord, ...] = ()
+    tables: tuple[str, ...] = ()
 
     def moved(self) -> bool:
         """Whether any end moved."""

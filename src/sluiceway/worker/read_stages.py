@@ -16,6 +16,7 @@ from sluiceway.sources.contract import SourceBatch
 from sluiceway.worker.plan import RoutePlan, TaskPlan
 from sluiceway.worker.row_batch import RowBatch, RowStage
 from sluiceway.worker.row_rules import NO_CHOICES
+from sluiceway.worker.row_shares import RowShares
 from sluiceway.worker.row_stages import AddMeta, ChooseRows, DecodeRows, ReadTimes
 from sluiceway.worker.task_figures import FigureTally, SplitTotals, TaskClock, TaskCounts
 
@@ -106,9 +107,15 @@ class ReadStages:
         return bounds
 
 
-def own_rows(rows: RowBatch) -> RowBatch:
-    """The same rows, for one more route: its stages replace values and change none."""
-    return replace(rows, dirty=list(rows.dirty))
+def dealt_rows(rows: RowBatch, plans: Sequence[TaskPlan]) -> list[RowBatch]:
+    """The rows of each plan; all of one `read_key`.
+
+    The stages of a route replace values of its rows and change none, so the values are shared.
+    """
+    shares = [plan.route.share for plan in plans if plan.route.share is not None]
+    if shares:
+        return RowShares(shares).deal(rows)
+    return [replace(rows, dirty=list(rows.dirty)) for _ in plans]
 
 
 def read_key(plan: TaskPlan) -> object:
@@ -118,6 +125,7 @@ def read_key(plan: TaskPlan) -> object:
         (route.source, route.tails, plan.splits),
         (route.format, route.schema, route.samples, route.choices, route.meta, route.key),
         (route.event_time, _needs_record_time(route), route.text_keys),
+        None if route.share is None else (route.share.column, route.share.pattern),
     )
 
 

@@ -34,6 +34,8 @@ class RowBatch:
         kinds: `RowKind` of each clean row, in a table with a key; else None.
         begins: In a table with a key: fetched rows with which a source begins to send all its rows.
         expanded: A fetched row may be several clean ones, which stay or go together.
+        elsewhere: Fetched rows that other routes of the same `route_by` have.
+        found: Tables that rows name and that are not there yet.
     """
 
     batches: Sequence[SourceBatch]
@@ -50,6 +52,8 @@ class RowBatch:
     kinds: pa.Array | None = None
     begins: frozenset[int] = frozenset()
     expanded: bool = False
+    elsewhere: int = 0
+    found: tuple[str, ...] = ()
 
     @property
     def places(self) -> LateSplit:

@@ -264,8 +264,11 @@ class CountEventTimes:
         if times is not None and len(times):
             self._figures.happened(times)
             self._raise_newest(rows, times)
-        if rows.left_out is not None and rows.left_out.times.event is not None:
-            self._raise_newest(rows.left_out, rows.left_out.times.event)
+        left_out = rows.left_out
+        while left_out is not None:
+            if left_out.times.event is not None:
+                self._raise_newest(left_out, left_out.times.event)
+            left_out = left_out.left_out
 
     def _raise_newest(self, rows: RowBatch, times: pa.Array) -> None:
         for split, begin, end in rows.spans():

@@ -49,6 +49,7 @@ MORE = {
     ("compact",): ("--all-closed",),
     ("switch",): ("--to", "b"),
     ("drill",): ("--to", "b"),
+    ("adopt",): ("--dry-run",),
 }
 WITHOUT_JOB = {
     *(("version",), ("explain",), ("lab", "status"), ("dashboards", "export")),

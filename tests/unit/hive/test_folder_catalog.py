@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, MetastoreTable
-from sluiceway.errors import StorageUnavailableError, TableMismatchError
+from sluiceway.errors import LedgerMismatchError, StorageUnavailableError, TableMismatchError
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
+from sluiceway.sinks.hive.table import open_hive_table
+from sluiceway.sinks.table_options import FOLDER, TableOptions
 from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
+from sluiceway.types.schema import Field, IntegerType, Schema
 
 COLUMN = HiveColumn("id", "bigint")
 LAYOUT = HiveLayout("", "s", "i", "o", (COLUMN,))
@@ -180,3 +183,16 @@ def test_table_that_is_gone_is_told_by_every_change(catalog: FolderCatalog) -> N
         put(catalog, "k")
     with pytest.raises(TableMismatchError, match="the table is gone"):
         catalog.list_partition_names("ods", "orders")
+
+
+def test_property_of_a_copied_table_is_replaced_by_one_of_the_same_ledger(tmp_path: Path) -> None:
+    schema = Schema((Field("id", IntegerType(64)),))
+    sink = open_hive_table(TableOptions(f"{FOLDER}{tmp_path}", "ods", "new", schema, ()), {})
+    state = sink.open()
+    sink.mark_ledger(state, "one@/a/orders")
+    with pytest.raises(LedgerMismatchError):
+        sink.mark_ledger(state, "one@/b/orders")
+    sink.move_ledger(state, "one@/a/orders", "one@/b/orders")
+    with pytest.raises(LedgerMismatchError):
+        sink.move_ledger(state, "one@/c/orders", "one@/d/orders")
+    assert sink.open().ledger == "one@/b/orders"

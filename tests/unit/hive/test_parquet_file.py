@@ -19,6 +19,7 @@ from sluiceway.sinks.files.parquet_file import (
     ParquetStagedFile,
     dictionary_columns,
 )
+from sluiceway.storage.checksummed import ChecksummedStream
 from sluiceway.storage.local import LocalStorage
 
 SCHEMA = pa.schema(
@@ -125,6 +126,24 @@ def test_staged_file_column_bounds_are_of_simple_columns_only(tmp_path: Path) ->
         "day": ("2026-11-04", "2026-11-09"),
         "ratio": ("4.0", "4.0"),
     }
+
+
+def test_a_small_file_is_handed_on_in_few_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    write = ChecksummedStream.write
+
+    def counted(self: ChecksummedStream, data: bytes | memoryview) -> int:
+        sizes.append(len(data))
+        return write(self, data)
+
+    monkeypatch.setattr(ChecksummedStream, "write", counted)
+    file = new_file(tmp_path)
+    file.write(batch_of([row(number) for number in range(50)]))
+    written = file.close()
+    assert sum(sizes) == written.seal.size_bytes == Path(written.path).stat().st_size
+    assert len(sizes) <= 3
 
 
 def test_staged_file_row_groups_are_bounded_by_bytes(tmp_path: Path) -> None:

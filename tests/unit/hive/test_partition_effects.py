@@ -188,6 +188,16 @@ def test_partition_that_somebody_has_put_elsewhere_is_left_alone(
     assert (metastore.places(), metastore.writes) == ({"1": folder}, 0)
 
 
+def test_of_an_adopted_table_any_folder_below_it_is_put_right(metastore: Metastore) -> None:
+    wanted = replace(metastore.wanted("1"), moves=f"{metastore.root}/")
+    metastore.hold("1", f"file:{metastore.root}/_sluiceway-8-cut/dt=1")
+    assert metastore.apply(wanted) == ()
+    assert metastore.places() == {"1": "dt=1"}
+    metastore.hold("1", f"file:{metastore.root}-other/dt=1")
+    (parked,) = metastore.apply(wanted)
+    assert parked.reason.startswith("location is")
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -97,6 +97,29 @@ rooms:
     assert rule.mirror == MirrorRule(linked=True, exactly_once=True, origin=None, own_writers=True)
 
 
+def test_a_mirror_with_a_header_may_repeat_rows_and_keeps_no_tails() -> None:
+    mirrored = """\
+rooms:
+  home: a
+  queue: mirrored
+  mirror: {origin: sw-origin}
+  a: {}
+  b: {topics: {orders: a.orders}}
+"""
+    (home,), (other,) = (load(JOB + mirrored, room).spec.routes for room in ("a", "b"))
+    config = compile_route(home)
+    assert not config.keeps_tails
+    assert config.rooms is not None
+    assert config.rooms.mirror is not None
+    assert config.rooms.mirror.origin == "sw-origin"
+    # Seen from room a, copies of room b's rows name the topic as it is there.
+    assert config.rooms.mirror.origin_name("B2", "orders", 3) == "B2/a.orders/3"
+    back = compile_route(other).rooms
+    assert back is not None
+    assert back.mirror is not None
+    assert back.mirror.origin_name("A1", "orders", 3) == "A1/orders/3"
+
+
 def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
     login = 'properties: {sasl.password: "${env:P}"}'
     with_secret = JOB.replace('servers: "k:9092"', f'servers: "k:9092", {login}')
@@ -129,6 +152,15 @@ def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
             "expected a mirror that adds an origin header or copies exactly once",
         ),
         ("{home: a, a: {topics: {orders: x}}, b: {}}", "expected `topics` of a room with"),
+        (
+            "{home: a, queue: mirrored, mirror: {origin: 'a b'}, a: {}, b: {}}",
+            "12:52: expected 1 to 100 of a-z, A-Z, 0-9",
+        ),
+        (
+            "{home: a, queue: mirrored, mirror: {origin: o}, "
+            "a: {topics: {orders: x}}, b: {}, c: {}}",
+            "expected two rooms, where topics have other names",
+        ),
     ],
 )
 def test_wrong_rooms_are_refused_with_their_place(rooms: str, says: str) -> None:
@@ -183,7 +215,6 @@ def test_a_location_is_of_one_table() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "queue: mirrored, mirror: {origin: sw-origin}",
         "witness: {storage: s, path: p}",
         "mirrored_first: true",
         "after_loss: hold",

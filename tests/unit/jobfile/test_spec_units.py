@@ -1,12 +1,11 @@
 """A route that computes units of a table: its keys, and what it takes over from the file."""
 
 from pathlib import Path
-from textwrap import indent
 
 import pytest
 
 from sluiceway.chains.units import UNITS, UnitRule, UnitWhen
-from sluiceway.errors import JobFileError
+from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.loader import parse_job
@@ -135,9 +134,19 @@ def test_other_partition_columns_than_the_units_are_refused() -> None:
         parse_job((FILE + text).encode(), Path("job.yaml"), {})
 
 
-def test_route_of_the_guide_is_one() -> None:
+def test_job_of_the_guide_computes_units() -> None:
     guide = (Path(__file__).parents[3] / "docs/guides/chains.md").read_text("utf-8")
-    block = guide.partition("## Hours computed again")[2].partition("```yaml\n")[2]
-    text = indent(block.partition("```")[0].replace("ods.refined", "ods.raw"), "  ")
-    _, route = parse_job((FILE + text).encode(), Path("job.yaml"), {}).spec.routes
-    assert compile_route(route).units is not None
+    text = guide.partition("```yaml\nversion: 1")[2].partition("```")[0]
+    named = {"SLUICEWAY_METASTORE": "thrift://hms:9083"}
+    refined, hourly = parse_job(f"version: 1{text}".encode(), Path("chain.yaml"), named).spec.routes
+    assert (compile_route(refined).units, hourly.source.table) == (None, "shop.refined")
+    assert compile_route(hourly).units is not None
+
+
+def test_lake_table_as_a_source_is_refused_by_name() -> None:
+    lake = FILE.replace(
+        "connections:\n", 'connections:\n  ice: {iceberg: {rest: {uri: "http://r:1"}}}\n'
+    )
+    route = f"  - {{source: {{connection: ice, {SOURCE}}}, transform: {SQL}, table: dm.hourly}}\n"
+    with pytest.raises(NotInThisVersionError, match="an Iceberg table as a source"):
+        parse_job((lake + route).encode(), Path("job.yaml"), {})

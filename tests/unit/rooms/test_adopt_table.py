@@ -75,6 +75,14 @@ def test_plan_changes_nothing_and_says_all(table: RoomTable, room: RoomB) -> Non
     assert sorted((path, path.stat().st_mtime_ns) for path in room.root.rglob("*")) == before
 
 
+def test_slots_after_a_missing_one_go(table: RoomTable, room: RoomB) -> None:
+    last = table.fold.next_seq - 1
+    Path(room.place().layout.record(last - 3)).unlink()
+    plan = plan_adopt(room.place(), Queue(ends_of(table)))
+    assert plan.cut is not None
+    assert (plan.kept_slot, plan.cut.chained, plan.cut.slots) == (last - 4, last - 3, 3)
+
+
 def test_an_earlier_slot_can_be_named_and_no_later_one(table: RoomTable, room: RoomB) -> None:
     source, last = Queue(ends_of(table)), table.fold.next_seq - 1
     assert plan_adopt(room.place(), source, last - 3).kept_slot == last - 3

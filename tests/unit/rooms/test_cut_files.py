@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import FencedError
+from sluiceway.followers.desired import desired_partitions
 from sluiceway.ledger.follower import LogView
 from sluiceway.observe.log import stderr_log
 from sluiceway.rooms import cut_files
@@ -88,6 +89,13 @@ def test_all_folders_are_listed_from_time_to_time(
     assert follower.rest_s() == 0.0
     follower.follow(table.view())
     assert not late.exists()
+
+
+def test_any_folder_below_the_table_is_known_as_the_ledgers(table: Adopted) -> None:
+    desired = desired_partitions(table.b.fold, table.b.writer.log.layout, 0)
+    assert {each.moves for each in desired} == {f"{table.b.root}/"}
+    before = desired_partitions(table.a.fold, table.a.writer.log.layout, 0)
+    assert f"{table.a.root}/" not in {each.moves for each in before}
 
 
 def test_a_driver_that_was_fenced_moves_nothing(table: Adopted) -> None:

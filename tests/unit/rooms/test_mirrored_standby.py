@@ -9,14 +9,18 @@ from sluiceway.errors import NeedsConfirmationError, RoomNotReadyError
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.operator_records import ORIGIN_HEADER, ORIGIN_LOG, OriginLog
 from sluiceway.ledger.room_files import RoomReport, SwitchRequest, read_advice, write_advice
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.rooms import copy_reader
+from sluiceway.rooms.positions import CopiedLog, PositionMethod, ResumePosition
+from sluiceway.rooms.resume import OriginFinder
 from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.copies import CopyTraits
 from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, fence, sources, span
 from tools.made_logs import ACCESS, MadeLog, MadeLogs, tail_before
 
@@ -37,9 +41,11 @@ class Rooms:
     copies: MadeLogs
     writer: LedgerWriter
 
-    def standby(self, mirror: MirrorRule = MIRROR) -> StandbyRoom:
+    def standby(
+        self, mirror: MirrorRule = MIRROR, origin: OriginFinder | None = None
+    ) -> StandbyRoom:
         parts = StandbyParts(
-            lambda: self.copies, lambda: ("orders",), lambda: 2, "d2", stderr_log(), ACCESS
+            lambda: self.copies, lambda: ("orders",), lambda: 2, "d2", stderr_log(), ACCESS, origin
         )
         return StandbyRoom(replace(RULE, mirror=mirror), parts)
 
@@ -170,3 +176,30 @@ def test_a_standby_reports_how_many_positions_are_exact(rooms: Rooms) -> None:
     assert report is not None
     assert report.positions == {"inside, needs mirror_only": 1}
     assert (report.ready, report.waiting_rows) == (True, 90 - 58)
+
+
+NAMED = replace(MIRROR, origin="sw-origin", exactly_once=False, own_writers=False)
+
+
+def named_at(offset: int, unread: int = 0) -> OriginFinder:
+    """What the follower of copies says."""
+
+    def find(rule: MirrorRule, log: CopiedLog) -> ResumePosition:
+        evidence = {ORIGIN_HEADER: str(rule.origin), ORIGIN_LOG: "c1/orders/0"}
+        return ResumePosition(log, offset, PositionMethod.HEADER, evidence=evidence, unread=unread)
+
+    return find
+
+
+def test_a_switch_by_headers_needs_no_confirmation_and_keeps_the_origin_end(rooms: Rooms) -> None:
+    writer = rooms.switch(rooms.standby(NAMED, named_at(31, unread=5)))
+    known = writer.fold.sources["orders", 0]
+    assert known.end == 31
+    assert known.origin == OriginLog("sw-origin", "c1/orders/0", "t1", BigInt(20))
+    assert writer.fold.format == 2
+
+
+def test_a_room_takes_over_by_itself_only_once_it_has_read_the_copies_along(rooms: Rooms) -> None:
+    with pytest.raises(RoomNotReadyError, match="5 offsets of the copies are not read along yet"):
+        rooms.standby(NAMED, named_at(31, unread=5)).wait_until_ours(rooms.log, lambda _: None)
+    assert rooms.standby(NAMED, named_at(31)).wait_until_ours(rooms.log, lambda _: None) is None

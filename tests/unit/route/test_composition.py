@@ -22,7 +22,11 @@ class Named(Follower):
         return view.through
 
 
-def test_nobody_who_tells_of_rows_waits_for_upkeep(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("adoptions", "more"), [((), ()), (("one",), ("cut_files",))])
+def test_nobody_who_tells_of_rows_waits_for_upkeep(
+    monkeypatch: pytest.MonkeyPatch, adoptions: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    """Of an adopted table they wait until no file of a cut slot is in a folder of theirs."""
     table, upkeep = Named("table", publishes=True), LakeUpkeep("sql", None)
     teller, lineage, offsets = Named("tell-webhook"), Named("lineage"), Named("offsets")
     monkeypatch.setattr(composition, "feeders_of", lambda *_: ())
@@ -33,11 +37,17 @@ def test_nobody_who_tells_of_rows_waits_for_upkeep(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(composition, "_followed", lambda *_: None)
     sink = SimpleNamespace(followers=lambda _: (table, upkeep))
     config: Any = SimpleNamespace(lineage=object(), source=None, group="g", interval_s=1.0)
-    owned: Any = SimpleNamespace(log=SimpleNamespace(storage=None, layout=None))
+    owned: Any = SimpleNamespace(
+        storage=None,
+        layout=None,
+        tenure=SimpleNamespace(check=None),
+        log=SimpleNamespace(storage=None, layout=None),
+        fold=SimpleNamespace(adoptions=adoptions),
+    )
     parts: Any = SimpleNamespace(sink=sink, source=None)
     ready: Any = SimpleNamespace(announcers=(teller,))
     composed = composition.compose(config, owned, parts, ready, stderr_log(level="error"))
     names = [each.name for each in composed.runner.states()]
-    assert sorted(names) == ["lineage", "offsets", "table", "tell-webhook", "upkeep"]
-    assert teller.after == lineage.after == ("table",)
+    assert sorted(names) == [*more, "lineage", "offsets", "table", "tell-webhook", "upkeep"]
+    assert teller.after == lineage.after == ("table", *more)
     composed.runner.close()

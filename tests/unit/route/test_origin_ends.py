@@ -12,6 +12,7 @@ from sluiceway.ledger.operator_records import (
     ORIGIN_HEADER,
     ORIGIN_LOG,
     ChangedSource,
+    OriginLog,
     SourceChangeRecord,
 )
 from sluiceway.ledger.records import (
@@ -26,10 +27,15 @@ from sluiceway.ledger.records import (
 )
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.route.route_planner import fold_after, follows
-from sluiceway.schedule.planner import PlannedEpoch, plan_splits
-from sluiceway.sources.contract import LogBounds, SourcePartition, SplitEnd
+from sluiceway.schedule.planner import PlannedEpoch, plan_sources, plan_splits
+from sluiceway.sources.contract import (
+    DiscoveredPartition,
+    LogBounds,
+    SourceIdentity,
+    SourcePartition,
+    SplitEnd,
+)
 from sluiceway.storage.local import LocalStorage
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import TaskResult
 from tools.ledger_records import data, fence, fold_of, record, sources, span
@@ -141,6 +147,23 @@ def test_the_next_switch_leaves_the_log_before_it_for_good() -> None:
     assert fold.sources["orders", 0].origin is None
 
 
+def test_a_copied_topic_that_is_made_again_has_copies_of_the_same_log() -> None:
+    fold = switched()
+    put(fold, fence(driver="d3"))
+    again = replace(
+        change().partitions[0],
+        old_cluster_id="c2",
+        old_topic_id="t2",
+        new_topic_id="t9",
+        old_end=BigInt(100),
+        new_end=BigInt(0),
+        generation=2,
+        evidence={},
+    )
+    put(fold, replace(change(), partitions=(again,)))
+    assert fold.sources["orders", 0].origin == OriginLog("sw-origin", NAME, "t1", BigInt(7))
+
+
 def test_splits_have_the_log_and_an_epoch_ahead_its_returned_end() -> None:
     fold = switched()
     bounds = {SourcePartition("orders", 0): LogBounds(0, 500, 500)}
@@ -156,3 +179,24 @@ def test_splits_have_the_log_and_an_epoch_ahead_its_returned_end() -> None:
     other = fold_after(fold, [task_answer(fold.term, 100, 110, 8)])
     assert other is not None
     assert not follows(other, epoch)
+
+
+def test_a_partition_that_a_copied_topic_gets_later_begins_with_the_same_rule() -> None:
+    fold = switched()
+    identity = SourceIdentity("c2", "t2")
+    found = [DiscoveredPartition(SourcePartition("orders", n), identity, 0) for n in (0, 1)]
+    bounds = {each.partition: LogBounds(0, 9, 9) for each in found}
+    subscription = fold.subscription
+    assert subscription is not None
+    body = plan_sources(fold, subscription, found, bounds, {})
+    assert body is not None
+    (pin,) = body.partitions
+    assert pin.origin == OriginLog("sw-origin", "c1/orders/1", "t1", BigInt(0))
+    assert needed_format(body) == 2
+    put(fold, body)
+    assert fold.sources["orders", 1].origin == pin.origin
+    plain = fold_of(fence(), sources(0))
+    here = [replace(each, identity=SourceIdentity("c1", "t1")) for each in found]
+    body = plan_sources(plain, subscription, here, bounds, {})
+    assert body is not None
+    assert (body.partitions[0].origin, needed_format(body)) == (None, FORMAT)

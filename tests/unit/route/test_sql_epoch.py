@@ -10,7 +10,8 @@ from sluiceway.jobfile.blocks.transform import SqlPlaces
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route import sql_epoch
-from sluiceway.route.sql_epoch import MOST_PIECES, TRIES
+from sluiceway.route.sql_epoch import MOST_PIECES, TRIES, pinned_end
+from sluiceway.sources.contract import LogBounds
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from sluiceway.worker.plan import TaskResult
 from tools.landed_epoch import LandedEpoch, land_epoch
@@ -126,3 +127,19 @@ def test_route_halts_when_halving_takes_too_many_jobs(
     with pytest.raises(SqlFailedError, match=r"3 jobs did not find all of the rows.*17"):
         landed.transformed(RULE, engine)
     assert len(engine.jobs) == 2 + 3
+
+
+@pytest.mark.parametrize(
+    ("pin", "end"),
+    [
+        ("", 9),
+        ("u@7", 7),
+        ("u@9", 9),
+        # Created again, rows that are all gone, and a ledger that was put back.
+        ("other@7", 9),
+        ("u@4", 9),
+        ("u@12", 9),
+    ],
+)
+def test_state_of_a_table_that_is_gone_is_not_read(pin: str, end: int) -> None:
+    assert pinned_end(pin, "u", LogBounds(4, 9, 9)) == end

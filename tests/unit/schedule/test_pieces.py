@@ -1,5 +1,6 @@
 """Idle tasks read pieces of a long backlog; nothing behind a hole counts."""
 
+from dataclasses import replace
 from typing import Any, cast
 from uuid import uuid4
 
@@ -7,6 +8,7 @@ import pytest
 
 from sluiceway.errors import InvariantError, TaskFailedError
 from sluiceway.ledger.offset_sum import ZERO
+from sluiceway.ledger.operator_records import OriginLog
 from sluiceway.ledger.records import RowCounts
 from sluiceway.route.prepare import prepare_record
 from sluiceway.schedule import pieces
@@ -204,3 +206,15 @@ def test_record_over_a_hole_is_refused_even_if_nobody_left_it_out() -> None:
 
 def test_least_piece_is_worth_a_task() -> None:
     assert pieces.LEAST_PIECE >= 1_000
+
+
+def test_a_log_with_copies_of_another_is_read_whole() -> None:
+    found = SplitPieces()
+    _read_before(found, 40_000)
+    epoch = _epoch(LAG)
+    (only,) = epoch.splits
+    copied = replace(only.split, origin=OriginLog("sw-origin", "a/orders/0", "t", BigInt(0)))
+    epoch.splits = [replace(only, split=copied)]
+    epoch.by_task = {0: tuple(epoch.splits)}
+    found.cut({"r": epoch}, [1, 2])
+    assert _ranges(epoch) == {0: [(0, 0, None)]}

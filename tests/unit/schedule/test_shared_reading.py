@@ -93,10 +93,27 @@ def test_route_far_back_holds_nobody() -> None:
     assert [each.splits[0].split.stop_offset for each in met.values()] == [None, None]
 
 
-def test_ends_that_are_given_stay() -> None:
-    ahead, behind = epoch(planned("t", 0, 90, lag=10)), epoch(planned("t", 0, 40, lag=5, stop=45))
+def test_routes_with_a_backlog_meet_where_the_first_of_them_is() -> None:
+    lag = 10 * MEET_RECORDS
+    met = meet(
+        {"ahead": epoch(planned("t", 0, 90, lag=lag)), "behind": epoch(planned("t", 0, 0, lag=lag))}
+    )
+    assert {route: each.splits[0].split.stop_offset for route, each in met.items()} == {
+        "behind": 90
+    }
+
+
+def test_nobody_waits_for_a_route_with_a_rate() -> None:
+    ahead, behind = epoch(planned("t", 0, 90, lag=10)), epoch(planned("t", 0, 40, lag=60, stop=45))
     met = meet({"ahead": ahead, "behind": behind})
     assert [each.splits[0].split.stop_offset for each in met.values()] == [None, 45]
+
+
+def test_run_with_an_end_stops_no_later() -> None:
+    ahead = epoch(planned("t", 0, 90, lag=10, stop=100))
+    behind = epoch(planned("t", 0, 40, lag=40, stop=80))
+    met = meet({"ahead": ahead, "behind": behind})
+    assert [each.splits[0].split.stop_offset for each in met.values()] == [100, 80]
 
 
 def test_group_is_dealt_as_one_route_and_its_pieces_are_joined_for_each(

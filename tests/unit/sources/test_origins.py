@@ -3,6 +3,7 @@
 import pytest
 
 from sluiceway.errors import OffsetsLostError
+from sluiceway.ledger.operator_records import OriginLog
 from sluiceway.sources.contract import (
     Headers,
     SourceBatch,
@@ -11,7 +12,6 @@ from sluiceway.sources.contract import (
     SplitEnd,
 )
 from sluiceway.sources.origins import OriginHeaders, OriginReader
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 from tools.origin_rows import OriginBatch, SimpleReader
 

@@ -11,11 +11,11 @@ from sluiceway.ledger.operator_records import (
     ORIGIN_HEADER,
     ORIGIN_LOG,
     ChangedSource,
+    OriginLog,
     SourceChangeRecord,
 )
 from sluiceway.ledger.partition_records import ExpiredPartition, ExpireRecord
 from sluiceway.ledger.records import Body, DataRecord, Record
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange, history_of
 from tools.ledger_records import LEDGER, data, record, span, with_late

@@ -126,7 +126,7 @@ def _as_json(found: "tuple[AdoptPlan, int]") -> dict[str, Any]:
         "generation": plan.number,
         "done": plan.done or slot >= 0,
         "kept_slot": None if cut is None else plan.kept_slot,
-        "slots": None if cut is None else cut.chained,
+        "slots_cut": None if cut is None else cut.slots,
         "placed": [] if cut is None else [file.final for file in cut.to_place],
         "moved": [] if cut is None else cut.to_move,
         "ranges": [
@@ -149,9 +149,8 @@ def _text(route: str, found: "tuple[AdoptPlan, int] | SluicewayError", *, dry_ru
     cut = plan.cut
     if cut is None:
         return f"{route}: room {plan.place.rule.room} has adopted it, generation {plan.number}\n"
-    goes = cut.chained - cut.kept.next_seq
     lines = [
-        f"{route}: slots 0 to {plan.kept_slot} are kept, {goes} later slots go",
+        f"{route}: slots 0 to {plan.kept_slot} are kept, {cut.slots} later slots go",
         f"  {len(cut.to_place)} staged files get their final names, "
         f"{len(cut.to_move)} files are moved aside",
     ]

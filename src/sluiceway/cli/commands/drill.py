@@ -97,13 +97,13 @@ def _text(route: str, found: "Drilled | SluicewayError", *, dry_run: bool) -> st
 def mirror_jar(
     to: Annotated[
         Path,
-        typer.Option("--to", metavar="JAR", help="Where to; what is there is replaced."),
+        typer.Option("--to", metavar="JAR", help="Where to write it."),
     ] = Path("sluiceway-mirror.jar"),
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write the jar with which MirrorMaker 2 says of each row where it came from.
 
-    Copies are then told apart from rows of their own room, however often the mirror repeats them.
+    The driver then knows copies from rows of its own room, however often the mirror repeats them.
     Put the jar on the mirror's class path, and name its class in the mirror's file. Needs a JDK.
 
     $ sluiceway mirror-jar --to libs/sluiceway-mirror.jar

@@ -70,7 +70,7 @@ def describe(record: "Record") -> str:
 
     body: Any = record.body
     if isinstance(body, FenceRecord):
-        return f"{body.host} pid {body.pid} took over at {moment(body.started_at_ms * 1000)}"
+        return _describe_fence(body)
     if isinstance(body, DataRecord):
         return _describe_data(body)
     if isinstance(body, SnapshotRecord):
@@ -124,6 +124,16 @@ def _describe_lane_data(body: Any) -> str:
     from_ = f"slot {slots[0]}" if len(slots) == 1 else f"slots {slots[0]} to {slots[-1]}"
     read = counted(counts.read, "row")
     return f"epoch {body.epoch} of lane {body.lane[:8]}: {read} of {from_}, {became}"
+
+
+def _describe_fence(body: Any) -> str:
+    at, adopted = moment(body.started_at_ms * 1000), body.adopted
+    if adopted is None:
+        return f"{body.host} pid {body.pid} took over at {at}"
+    return (
+        f"room {body.site} adopted a copy at {at}: generation {adopted.generation}, "
+        f"{adopted.slots} slots cut; {adopted.operator}: {adopted.reason}"
+    )
 
 
 def _describe_data(body: Any) -> str:

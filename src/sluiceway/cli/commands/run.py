@@ -80,24 +80,30 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     0. A second one ends the process at once; no row is lost, the next start goes on.
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+
+    seconds, terms = _seconds(for_), _terms(takeover or [], standby=standby)
+    job = load_checked_job(job_file)
+    from sluiceway.driver.spark.early_start import begin_spark  # noqa: PLC0415
+
+    # While the JVM starts, the driver loads its modules.
+    starting = begin_spark(job.spec)
     from sluiceway.cli.views.run_view import open_view  # noqa: PLC0415
     from sluiceway.driver.run import RunOptions, run_job  # noqa: PLC0415
     from sluiceway.driver.run_outcome import check_outcome  # noqa: PLC0415
     from sluiceway.service.health import HttpAccess, health_served  # noqa: PLC0415
 
-    seconds, terms = _seconds(for_), _terms(takeover or [], standby=standby)
-    job = load_checked_job(job_file)
     fill = typed_fields(job_file)
     view = open_view(job.spec.name, fill, log_level, log_format, plain=plain)
     observers, stop = view.observers, context.obj
     if log_format is not None:
         stop.speak(as_json=log_format is LogFormat.JSON)
     options = RunOptions(
-        until_caught_up=until_caught_up,
-        for_s=seconds,
-        takeover=terms,
+        until_caught_up,
+        seconds,
         profile=profile,
         standby=standby,
+        takeover=terms,
+        starting=starting,
     )
     port, access = job.spec.run.health_port, HttpAccess.of(job.spec)
     port = port if health_port is None else health_port

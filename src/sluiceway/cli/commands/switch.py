@@ -50,10 +50,7 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
         ),
     ] = None,
     reason: Annotated[
-        str,
-        typer.Option(
-            "--reason", help="Why, for the log; --now and --confirm need it.", show_default=False
-        ),
+        str, typer.Option("--reason", help="Why; --now, --confirm need it.", show_default=False)
     ] = "",
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it; without it only the plan is printed.")
@@ -72,9 +69,8 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     from sluiceway.operate.switch import await_switch, request_switch  # noqa: PLC0415
 
     confirms = _confirmations(confirm or ())
-    if (now or confirms) and execute and not reason.strip():
-        what = "--now confirms that a room is lost" if now else "--confirm is kept in the log"
-        raise WrongUsageError(what, hint="say why with --reason")
+    if execute and (now or confirms):
+        _require(reason)
     terms = parsed_terms(term or [], "--term")
 
     def move(config: "RouteConfig") -> "tuple[SwitchPlan, bool]":
@@ -97,6 +93,12 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
         for config, one in zip(chosen, found, strict=True):
             sys.stdout.write(_text(config.route, one, execute=execute))
     raise_code(found, lambda one: 0 if one[1] or not execute else 1)
+
+
+def _require(reason: str) -> None:
+    if not reason.strip():
+        what = "--now and --confirm are kept in the log, with a reason"
+        raise WrongUsageError(what, hint="say why with --reason")
 
 
 def _confirmations(given: "Iterable[str]") -> tuple[str, ...]:

@@ -79,14 +79,14 @@ function chains(job) {
   const found = job.status.routes.filter((route) => route.upstream);
   if (!found.length) return null;
   const rows = found.map((route) => h("tr", { "data-key": route.route },
-    h("th", { scope: "row" }, `${route.upstream.table} → ${route.table}`), h("td", {}, howFar(route)), h("td", {}, waits(route) || "nothing")));
+    h("th", { scope: "row" }, h("span", { class: "name" }, `${route.upstream.table} → ${route.table}`)), h("td", {}, howFar(route)), h("td", {}, waits(route) || "nothing")));
   return h("section", { class: "card", "data-key": "chains", "aria-label": "Chains" }, h("h2", {}, "Tables that are read"),
     table("Tables that are read", [["Table"], ["How far"], ["Waits for"]], rows));
 }
 
-const howFar = ({ upstream }) => upstream.units ? `${count(upstream.units.computed)} units computed, ${count(upstream.units.due)} due` : `slot ${upstream.read_slot ?? "?"} of ${upstream.published_slot}`;
+const howFar = ({ upstream }) => upstream.units ? `units: ${count(upstream.units.computed)} computed, ${count(upstream.units.due)} due` : `slot ${upstream.read_slot ?? "?"} of ${upstream.published_slot}`;
 
-const waits = ({ units_wait_for: why, upstream: { units: seen } }) => [why, seen?.open ? `${count(seen.open)} units that are not complete yet` : null].filter(Boolean).join("; ");
+const waits = ({ units_wait_for: why, upstream: { units: seen } }) => [why, seen?.open ? `${count(seen.open)} ${seen.open === 1 ? "unit" : "units"} to be complete` : null].filter(Boolean).join("; ");
 
 function reports(routes) {
   return routes.filter((route) => route.message || route.left_out_count || route.attention?.length).slice(0, MOST_REPORTS).map((route) =>

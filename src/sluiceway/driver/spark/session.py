@@ -5,13 +5,13 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from sluiceway.driver.spark.class_archive import QUICK_START, archive_options
@@ -26,6 +26,7 @@ from sluiceway.jobfile.blocks.values import HIDDEN_KEYS, is_secret_key
 
 _LOCAL_RETRIES = 4
 _YARN = "yarn"
+_DAEMON = "spark.python.daemon.module"
 
 
 def spark_master(master: str) -> str:
@@ -118,10 +119,9 @@ def start_context(
         server.handle_error = _leave_it_to_the_runner
     settings = session_settings(url, conf, java, login)
     try:
-        with _stderr_into(descriptor):
-            _start_jvm(settings)
-            every = SparkConf().setMaster(url).setAppName(name).setAll(list(settings.items()))
-            context = SparkContext.getOrCreate(every)
+        _start_jvm(settings, descriptor)
+        every = SparkConf().setMaster(url).setAppName(name).setAll(list(settings.items()))
+        context = SparkContext.getOrCreate(every)
     except Exception as error:
         why = why_not_started(str(error), Path(log_name).read_text(errors="replace"))
         raise UnhealthyEnvironmentError(
@@ -134,16 +134,22 @@ def start_context(
     return context, Path(log_name)
 
 
-def _start_jvm(settings: Mapping[str, str]) -> None:
+def _start_jvm(settings: Mapping[str, str], descriptor: int) -> None:
     """Start the JVM without the secrets: every user can read its command line.
 
     PySpark would put all settings there. The context sets those left out afterwards.
+
+    Args:
+        settings: All settings of the session.
+        descriptor: Standard error of the JVM. Ours is left alone: other threads may write to it.
     """
     public = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         if not is_secret_key(key):
             public.set(key, value)
-    SparkContext._ensure_initialized(conf=public)  # noqa: SLF001 - the only way to do it first
+    if SparkContext._gateway is None:  # noqa: SLF001 - the only way to do it first
+        gateway = launch_gateway(public, {"stderr": descriptor})
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
 
 
 def leave_the_end_to_the_runner() -> None:
@@ -218,6 +224,8 @@ def session_settings(
         login: Login of the job; None without one.
     """
     settings = {**default_settings(), **pools(url), **conf}
+    if url.startswith("local"):
+        settings.setdefault(_DAEMON, "sluiceway.driver.spark.worker_daemon")
     archived = archive_options(java)
     if archived and DRIVER_OPTIONS not in conf:
         settings[DRIVER_OPTIONS] += f" {archived}"
@@ -237,17 +245,3 @@ def pools(url: str) -> dict[str, str]:
         return {}
     file = Path(__file__).with_name("pools.xml").as_uri()
     return {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": file}
-
-
-@contextmanager
-def _stderr_into(descriptor: int) -> Iterator[None]:
-    """Point our standard error to the log while the JVM starts, which inherits it."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    os.dup2(descriptor, 2)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(saved, 2)
-        os.close(saved)

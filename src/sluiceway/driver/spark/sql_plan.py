@@ -332,16 +332,19 @@ class SqlPlans:
     def _guard_join(self, plan: Any) -> _Guarded:
         children = _all(plan.children())
         index = self._preserved(plan)
-        condition = plan.condition()
-        if condition.isDefined() and not all(map(_is_comparison, _nodes(condition.get()))):
-            raise NoGuardError("the condition of a join")
-        used = filter(_is_column, _nodes(condition.get()) if condition.isDefined() else ())
-        below = self._computed(self._guard(children[index]), list(used))
+        below, condition = self._guard(children[index]), plan.condition()
+        if condition.isDefined():
+            used = list(filter(_is_column, _nodes(condition.get())))
+            ours = {_id(each) for each in _all(children[index].output())}
+            below, found = self._with_keys(self._computed(below, used), condition.get(), ours)
+            condition = self._jvm.scala.Option.apply(found)
         kind = str(plan.joinType().toString())
         children[index] = below.plan
         if below.failed is None or kind.endswith("Outer"):
-            rows = plan.withNewChildren(self._seq(children))
-            return _Guarded(rows, below.failed, below.deferred)
+            join = self._catalyst.plans.logical.Join(
+                *children, plan.joinType(), condition, plan.hint()
+            )
+            return _Guarded(join, below.failed, below.deferred)
         # A failed row has to stay, whatever it meets.
         plans, named = self._catalyst.plans, self._catalyst.expressions
         matched = self._alias(self._literal(True), f"{HIDDEN}matched")  # noqa: FBT003
@@ -356,6 +359,27 @@ class SqlPlans:
             met = named.IsNotNull(column)
         join = plans.logical.Join(*children, outer, condition, plan.hint())
         return self._kept(below, met, join)
+
+    def _with_keys(self, below: _Guarded, condition: Any, ours: set[int]) -> tuple[_Guarded, Any]:
+        """The condition of a join over columns; keys are computed of every row, and may fail."""
+        kind, children = _kind(condition), _all(condition.children())
+        if all(map(_is_comparison, _nodes(condition))):
+            return below, condition
+        if kind == "And":
+            below, left = self._with_keys(below, children[0], ours)
+            below, right = self._with_keys(below, children[1], ours)
+            return below, self._catalyst.expressions.And(left, right)
+        sides = [{_id(each) for each in _nodes(side) if _is_column(each)} for side in children]
+        if kind != "EqualTo" or any(len({n in ours for n in side}) != 1 for side in sides):
+            raise NoGuardError("the condition of a join")
+        for place, side in enumerate(children):
+            if not sides[place] <= ours or _is_column(side):
+                continue
+            tried = self._tried(self._inlined(side, below))
+            key = self._alias(self._part(tried.toAttribute(), 0), f"{HIDDEN}key")
+            below = self._with_failed(below, [tried], [*_all(below.plan.output()), key])
+            children[place] = key.toAttribute()
+        return below, condition.withNewChildren(self._seq(children))
 
     def _inlined(self, expression: Any, below: _Guarded) -> Any:
         """An expression over the plan's own columns."""

@@ -38,6 +38,7 @@ from sluiceway.jobfile.blocks.topic_pattern import compile_topic_pattern
 from sluiceway.jobfile.blocks.transform import SqlPlaces, TransformSpec
 from sluiceway.jobfile.blocks.values import (
     ColumnName,
+    DottedPath,
     ExpressionText,
     JobName,
     Line,
@@ -194,8 +195,8 @@ class SourceSpec(Block):
         on_correction: What becomes of rows that `sluiceway backfill` or a recompute has replaced in
             `table` before they were read. `follow` leaves them out and rebuilds their partition,
             `halt` ends the route, `ignore` leaves them out.
-        keep_tail: Whether records keep a fingerprint of the last rows before each committed end,
-            for `offsets reset --by-tail`. Rooms whose topics a mirror copies keep it anyway.
+        keep_tail: Whether records keep a fingerprint of the last rows, for
+            `offsets reset --by-tail`. Rooms with a cluster each keep it anyway.
     """
 
     connection: str
@@ -310,6 +311,9 @@ class JobBlocks(Block):
         metrics: Where metrics are served and how many series they have.
         lineage: Receiver of OpenLineage events; None sends none.
         rooms: Rooms between which the job moves; None has one place only.
+        route_by: Place of a text in the payload that names the row's table, as `$.type`; `{value}`
+            in the name of the table stands for it. None has one table for all rows.
+        max_tables: Most tables that `route_by` makes; a row that names one more is dirty.
     """
 
     version: Literal[1]
@@ -331,6 +335,8 @@ class JobBlocks(Block):
     metrics: MetricsSpec = Field(default_factory=MetricsSpec)
     lineage: LineageSpec | None = None
     rooms: RoomsSpec | None = None
+    route_by: DottedPath | None = None
+    max_tables: Annotated[int, Field(ge=1, le=1_000)] = 100
 
 
 class RouteEntry(Block):
@@ -343,6 +349,8 @@ class RouteEntry(Block):
         table: `database.table`, or the keys that differ from the file's block.
         where: Condition of the route, in place of the file's; None takes the file's.
         transform: SQL of the route, over that of the file; None takes the file's.
+        route_by: Place of a text in the payload that names the row's table; None takes the file's.
+        max_tables: Most tables that `route_by` makes; None takes the file's.
     """
 
     name: JobName | None = None
@@ -357,6 +365,8 @@ class RouteEntry(Block):
     dirty: DirtySpec | None = None
     ready: ReadySpec | None = None
     retention: RetentionSpec | None = None
+    route_by: DottedPath | None = None
+    max_tables: Annotated[int, Field(ge=1, le=1_000)] | None = None
 
 
 class JobFileBlocks(JobBlocks):

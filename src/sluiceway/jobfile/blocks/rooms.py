@@ -62,9 +62,8 @@ class RoomsSpec(Block):
         home: Room where the job normally runs.
         switch: Whether a standby takes over from another room by itself (`auto`), or after an
             operator's `switch --now` (`ask`).
-        queue: Where the queue is: `stretched` is one cluster that spans the rooms. Each room has
-            its own cluster with `linked`, whose copies keep their offsets, and with `mirrored`,
-            whose copies have others. `mirrored_first` and `after_loss` are not in this version.
+        queue: Where the queue is: `stretched` is one cluster that spans the rooms. With `linked`
+            and `mirrored` each room has its own, and copies with the same or with other offsets.
         storage: Where table and ledger are: `stretched` is one store that spans the rooms;
             `copied` has a copy in each room, which `adopt` takes over. The key `witness` is not in
             this version.

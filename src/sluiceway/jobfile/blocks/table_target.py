@@ -14,7 +14,8 @@ class TableTarget(Block):
 
     Attributes:
         connection: Name of the connection to the catalog.
-        name: `database.table`; may hold groups of the topic pattern, as `ods.app_{1}`.
+        name: `database.table`; may hold groups of the topic pattern, as `ods.app_{1}`, or with
+            `route_by` the value, as `ods.{value}`.
         create: Whether the driver creates a missing table.
         location: Root folder of a table that is created; None takes that of the database.
         create_location: Whether the driver creates missing folders above the table.

@@ -11,7 +11,8 @@ from sluiceway.jobfile.blocks.values import revealed
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.key_path import keys_below, path_keys
 from sluiceway.types.policy import NO_POLICY, Policy
-from sluiceway.types.schema import Field, Schema
+from sluiceway.types.schema import Field, Schema, StringType
+from sluiceway.worker.plan import VALUE_COLUMN
 from sluiceway.worker.row_rules import RowChoices, RowColumn, payload_fields
 
 # Keys for the source of a column's values, and keys that go with them.
@@ -51,6 +52,13 @@ def row_columns(spec: RouteSpec) -> tuple[RowColumn, ...] | None:
         place = ".".join(str(step) for step in problem.path)
         raise JobFileError(f"{place}: expected {problem.expected}; {problem.todo}")
     return columns
+
+
+def value_column(path: str) -> RowColumn:
+    """The column of a `route_by`, which no file holds."""
+    keys = path_keys(path)
+    field = Field(VALUE_COLUMN, StringType(), path=keys[1:] if keys[0] == "$" else keys)
+    return RowColumn(field, written=False)
 
 
 def row_choices(columns: tuple[RowColumn, ...] | None, where: str | None) -> RowChoices:

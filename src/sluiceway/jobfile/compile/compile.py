@@ -16,7 +16,7 @@ from sluiceway.jobfile.blocks.models import JobSpec, RouteSpec
 from sluiceway.jobfile.blocks.retention import duration_text
 from sluiceway.jobfile.blocks.table import PartitionSpec
 from sluiceway.jobfile.blocks.values import revealed
-from sluiceway.jobfile.compile.choices import row_choices, row_columns
+from sluiceway.jobfile.compile.choices import row_choices, row_columns, value_column
 from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.jobfile.compile.dirty_limits import DirtyLimits
 from sluiceway.jobfile.compile.lake_choices import key_rule, lake_access, lake_options
@@ -197,6 +197,13 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         JobFileError: A column type is not known, or a client property would break the protocol.
     """
     columns = row_columns(spec)
+    if spec.route_by is None:
+        return _compiled(spec, columns)
+    made = _compiled(spec, (*(columns or ()), value_column(spec.route_by)))
+    return made.rest_of(spec.route_by, spec.table.target.name, spec.max_tables)
+
+
+def _compiled(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> RouteConfig:
     rooms = room_rule(spec)
     source = source_access(spec)
     if rooms is not None and rooms.topics:

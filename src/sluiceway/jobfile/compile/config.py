@@ -18,6 +18,7 @@ from sluiceway.jobfile.compile.retention import RetentionRule
 from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.folding.fold_state import FoldState, Subscription
+from sluiceway.ledger.value_tables import ValueTable
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sinks.table_options import TableOptions
@@ -29,12 +30,16 @@ from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     IN_TIME_ALWAYS,
     PLAIN_FILES,
+    REST,
+    VALUE_COLUMN,
+    VALUE_IN_NAME,
     EventTimeRule,
     FileRules,
     KeyRule,
     LateRule,
     PartitionRule,
     PlannedMetaColumn,
+    RowShare,
 )
 from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
 
@@ -80,6 +85,8 @@ class RouteConfig:
         key: How changes find their rows; None appends all rows.
         rooms: The room of this process; None for a job that has one place only.
         keep_tail: Whether records keep tails in any case.
+        share: Which rows of the source are the route's; None for all.
+        max_tables: Most tables that values of the source may have; 0 but for the rest.
     """
 
     job: str
@@ -121,6 +128,8 @@ class RouteConfig:
     key: KeyRule | None = None
     rooms: RoomRule | None = None
     keep_tail: bool = False
+    share: RowShare | None = None
+    max_tables: int = 0
     awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
     awaits_key: RouteSpec | None = field(default=None, hash=False, repr=False)
     followed: "RouteConfig | None" = field(default=None, hash=False, repr=False)
@@ -136,6 +145,37 @@ class RouteConfig:
         known = [state for (topic, _), state in fold.sources.items() if topic in first.topics]
         handed_over = all(state.retired for state in known) and bool(fold.sources)
         return self if handed_over else first
+
+    def rest_of(self, path: str, pattern: str, max_tables: int) -> "RouteConfig":
+        """The route that finds the tables of a `route_by`, and has the rows without one.
+
+        Args:
+            path: Place of the value, as the job file has it.
+            pattern: Name of the tables.
+            max_tables: Most tables.
+        """
+        name = pattern.replace(VALUE_IN_NAME, REST).lower()
+        return replace(
+            self,
+            route=self.route or default_route_name(name),
+            table=self.table.named(name),
+            share=RowShare(VALUE_COLUMN, path, pattern),
+            max_tables=max_tables,
+        )
+
+    def of_value(self, named: ValueTable) -> "RouteConfig":
+        """The route that fills a table named by a value. Called for the route of the rest."""
+        if self.share is None:
+            return self
+        places = ((each.topic, each.partition, int(each.offset)) for each in named.starts)
+        return replace(
+            self,
+            route=default_route_name(named.table),
+            table=self.table.named(named.table),
+            start=StartAt("offsets", offsets=tuple(places)),
+            share=replace(self.share, table=named.table),
+            max_tables=0,
+        )
 
     @property
     def group(self) -> str:

@@ -85,6 +85,7 @@ def _pin(fold: FoldState, pin: PinnedPartition) -> None:
         int(pin.start),
         newest_slot=pin.newest_slot,
         tail=pin.tail,
+        origin=pin.origin,
     )
 
 
@@ -134,7 +135,9 @@ def apply_source_change(fold: FoldState, body: SourceChangeRecord, record: Recor
         _begin_generation(fold, each, "source_change", each.evidence.get(TAIL, NO_TAIL))
         known = fold.sources[each.topic, each.partition]
         known.cluster_id, known.topic_id = each.new_cluster_id, each.new_topic_id
-        known.origin = each.origin()
+        if each.origin() is not None or each.new_cluster_id != each.old_cluster_id:
+            # A topic that was made again gets copies of the same log.
+            known.origin = each.origin()
         known.retired = False
 
 

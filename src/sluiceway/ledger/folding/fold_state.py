@@ -8,6 +8,7 @@ from sluiceway.ledger.data_parts import NO_LATE_ROWS, HeldByRecord, LateRows
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.lane_state import ReplayLanes
 from sluiceway.ledger.log_tail import NO_TAIL, joined_tails
+from sluiceway.ledger.operator_records import OriginLog
 from sluiceway.ledger.partition_records import COMPACT, RemovedFile
 from sluiceway.ledger.places import add_sums, file_sum, is_below, overlaps, prefixes
 from sluiceway.ledger.records import (
@@ -20,7 +21,6 @@ from sluiceway.ledger.records import (
     TableIdentityRecord,
 )
 from sluiceway.types.log_key import SourceKey
-from sluiceway.types.origin_log import OriginLog
 from sluiceway.types.strict_json import BigInt
 
 PartitionKey = SourceKey

@@ -25,6 +25,7 @@ from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, with_field_ids
 from sluiceway.storage.contract import StagedWriter
 
 ROW_GROUP_BYTES = 64 << 20
+_GATHERED_BYTES = 32 << 10
 _ZSTD_LEVEL = 1
 _SAMPLE_ROWS = 2_000
 # Fewer rows say too little for later files.
@@ -109,6 +110,7 @@ class ParquetStagedFile(TableFile):
         self._batches: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
         self._parquet: Any = None
+        self._sink: Any = None
         self._footers: list[Any] = []
         self._time_bounds: dict[str, tuple[int, int]] = {}
 
@@ -147,6 +149,7 @@ class ParquetStagedFile(TableFile):
             table = pa.Table.from_batches(self._batches, schema=self._schema)
             stored = table if self._int96 else _cast(table, self._file_schema)
             self._opened(table).write_table(stored, row_group_size=max(table.num_rows, 1))
+            self._sink.flush()
             self._widen_time_bounds(table)
         except pa.ArrowException as error:
             raise self._failure(error) from error
@@ -165,6 +168,7 @@ class ParquetStagedFile(TableFile):
         self.flush()
         try:
             (self._parquet or self._opened(self._schema.empty_table())).close()
+            self._sink.close()
         except pa.ArrowException as error:
             raise self._failure(error) from error
         except OSError as error:
@@ -189,12 +193,16 @@ class ParquetStagedFile(TableFile):
             # Else its finaliser would write the footer later, into a handle that is gone.
             with suppress(pa.ArrowException, OSError, ValueError, StorageUnavailableError):
                 self._parquet.close()
+                self._sink.close()
         self._writer.abort()
 
     def _opened(self, sample: pa.Table) -> Any:
         if self._parquet is None:
+            # A file of a few rows has sixty pieces; each call of Python would cost as much as one.
+            handle = pa.PythonFile(self._writer.handle(), mode="w")
+            self._sink = pa.BufferedOutputStream(handle, _GATHERED_BYTES)
             self._parquet = pq.ParquetWriter(
-                self._writer.handle(),
+                self._sink,
                 self._file_schema,
                 compression=self._compression,
                 compression_level=_ZSTD_LEVEL if self._compression == "zstd" else None,

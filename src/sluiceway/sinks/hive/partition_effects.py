@@ -180,6 +180,9 @@ def _was_ours(found: HivePartition, desired: DesiredPartition) -> bool:
     places = (desired.location, desired.first or desired.location)
     location = found.layout.location
     moves = desired.moves and normalise_location(desired.moves)
+    if desired.moves.endswith("/"):
+        # A folder: its neighbours may have names that begin like its own.
+        moves = f"{moves}/"
     return any(same_location(location, place) for place in places) or bool(
         moves and normalise_location(location).startswith(moves)
     )

@@ -1,0 +1,74 @@
+"""The three tables on the page of chains: its commands work as written, on real servers."""
+
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from e2e.test_pages_for_new_users import PAGE as FIRST_PAGE
+from e2e.test_pages_for_new_users import as_tested, servers, with_todays_hours
+from sluiceway.lab.lab import LabEndpoints
+from sluiceway.ledger.partition_records import ReadyRecord, SwapRecord
+from tools.job_files import JobFile
+from tools.page_commands import PageShell, Step, blocks_of, steps_of
+from tools.route_runs import RouteRun
+
+PAGE = "guides/chains.md"
+TOPIC = "chain_orders"
+BodyT = TypeVar("BodyT", ReadyRecord, SwapRecord)
+
+
+def named(text: str) -> str:
+    """With a topic and tables of its own: other tests follow the first page too."""
+    return text.replace("shop_orders", TOPIC).replace("shop.orders", "chain.orders")
+
+
+@pytest.mark.slow
+def test_chain_of_three_tables_works_as_written(
+    lab_endpoints: LabEndpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, _ = blocks_of(FIRST_PAGE, "python")
+    (first,) = blocks_of(FIRST_PAGE, "yaml")
+    chain = next(each for each in blocks_of(PAGE, "yaml") if each.startswith("version: 1"))
+    for name, text in (("orders.py", program), ("shop.yaml", first), ("chain.yaml", chain)):
+        (tmp_path / name).write_text(named(text))
+    shell = PageShell(tmp_path, servers(lab_endpoints), as_tested)
+
+    def run(command: str) -> str:
+        return shell.run(with_todays_hours(Step(command, "")))
+
+    run("python orders.py")
+    run("sluiceway run shop.yaml")
+    steps = [step for step in steps_of(PAGE) if "chain.yaml" in step.command]
+    answers = {step.command: run(step.command) for step in steps}
+    assert len(steps) == 5
+    shown = answers["sluiceway preview chain.yaml --route hourly"]
+    assert shown.splitlines()[0].split() == ["kind", "orders"]
+    assert answers["sluiceway verify chain.yaml"].endswith("\n2 of 2 routes verified\n")
+
+    for name, value in servers(lab_endpoints).items():
+        monkeypatch.setenv(name, value)
+    first_run = RouteRun(JobFile(tmp_path / "shop.yaml", "chain.orders"))
+    chain_run = RouteRun(JobFile(tmp_path / "chain.yaml", ""))
+    announced = {each.prefix: int(each.rows) for each in bodies(first_run, ReadyRecord)}
+    swaps = bodies(chain_run.of("hourly"), SwapRecord)
+    assert announced
+    # Row 0 is left out by `where`.
+    read = {each.prefix: int(each.counts.read) for each in swaps}
+    assert (read.keys(), sum(read.values())) == (announced.keys(), sum(announced.values()) - 1)
+    ready = bodies(chain_run.of("hourly"), ReadyRecord)
+    assert {each.prefix: each.version for each in ready} == dict.fromkeys(announced, 1)
+    assert all(each.because is not None for each in ready)
+
+    path = tmp_path / "chain.yaml"
+    path.write_text(path.read_text().replace("count(*)", "count(DISTINCT id)"))
+    run("sluiceway run chain.yaml")
+    swaps = bodies(chain_run.of("hourly"), SwapRecord)
+    reasons = [each.reason.partition(":")[0] for each in swaps]
+    assert reasons == ["new"] * len(announced) + ["SQL changed"] * len(announced)
+    chain_run.of("hourly").assert_verified()
+
+
+def bodies(run: RouteRun, kind: type[BodyT]) -> list[BodyT]:
+    """The records of one kind in a route's ledger."""
+    return [each.body for each in run.records() if isinstance(each.body, kind)]
