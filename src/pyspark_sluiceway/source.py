@@ -16,7 +16,7 @@ from sluiceway.jobfile.compile.config import RouteConfig
 
 _MOST_KNOWN = 4
 Offset = dict[str, str | int]
-"""`{"ledger": uuid, "slot": n}`: all rows up to slot n, with it."""
+"""`{"ledger": uuid, "slot": n}`: all rows up to slot n, with it; `generation` of adopted tables."""
 
 
 class SluicewaySource(DataSource):  # type: ignore[misc]  # Spark's class has no types

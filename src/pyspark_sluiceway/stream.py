@@ -174,7 +174,9 @@ class RowStream:
             self._book.apply(record)
 
     def _offset(self, slot: int) -> dict[str, str | int]:
-        return {"ledger": self._uuid, "slot": slot}
+        generation = len(self.ledger.fold.adoptions)
+        offset: dict[str, str | int] = {"ledger": self._uuid, "slot": slot}
+        return {**offset, "generation": generation} if generation else offset
 
     def _slot(self, offset: Mapping[str, str | int]) -> int:
         if offset.get("ledger") != self._uuid:
@@ -185,4 +187,14 @@ class RowStream:
                 hint="the table was made again: start the query with a new checkpoint and a name "
                 "of its own",
             )
-        return int(offset["slot"])
+        slot, generation = int(offset["slot"]), int(offset.get("generation", 0))
+        for each in self.ledger.fold.adoptions[generation:]:
+            if slot >= each.seq:
+                raise LedgerMismatchError(
+                    f"the checkpoint is of slot {slot}, which the adopt of the table by room "
+                    f"{each.room} has cut: its rows have come again in other slots",
+                    where=self.ledger.log.layout.log,
+                    hint="start the query with a new checkpoint and a name of its own, from slot "
+                    f"{each.seq - 1} and what it had until then",
+                )
+        return slot

@@ -7,11 +7,12 @@ import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord, SwapRecord
-from tools.job_files import JobFile
+from tools.job_files import JobFile, event
+from tools.lab_fixture import TopicFactory
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
-from tools.unit_jobs import SQL, TIMES, computed_hours, fill_hour
+from tools.unit_jobs import FIRST_MS, HOUR_MS, SQL, TIMES, computed_hours, fill_hour
 
 pytestmark = pytest.mark.slow
 
@@ -102,3 +103,61 @@ def test_hours_of_a_chain_are_computed_when_the_queue_is_past_them(
         code = run_command(command)
         printed = capsys.readouterr()
         assert (code, "Traceback" in printed.err) == (0, False), (command, printed)
+
+
+def test_late_row_goes_through_the_chain_of_one_job(
+    bootstrap_servers: str,
+    metastore_uri: str,
+    new_topic: TopicFactory,
+    writer: TopicWriter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = new_topic(1)
+    name = f"ods.{topic.replace('-', '_')}"
+    path = tmp_path / "chain.yaml"
+    path.write_text(f"""\
+version: 1
+name: chain
+connections:
+  main: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
+  hms: {{metastore: {{uri: "{metastore_uri}"}}}}
+source: {{connection: main, start: earliest}}
+format: {{json: {{}}}}
+table:
+  hive: {{connection: hms}}
+  columns: [{{name: id, type: bigint}}, {{name: ts, type: bigint}}, {{name: city, type: string}}]
+  partition_by: [{{name: dt, event_time: "yyyyMMdd"}}, {{name: hr, event_time: "HH"}}]
+event_time: {TIMES.replace("}", ", late: reopen, reopen_every: 1m}")}
+ready: {{visible: on_commit}}
+run: {{interval: 0.5s, master: "local[2]"}}
+routes:
+- name: hourly
+  source: {{table: {name}_refined, mode: recompute, unit: [dt, hr]}}
+  transform: {{sql: "{SQL}"}}
+  table: {{hive: {{connection: hms, name: {name}_hourly}}, columns: from_sql}}
+- {{name: refined, source: {{table: {name}}}, table: {name}_refined, where: "id > 0"}}
+- {{name: raw, topics: [{topic}], table: {name}}}
+""")
+    job = RouteRun(JobFile(path, name))
+    hours = job.of("hourly")
+    # An hour with late rows is announced again at once, not after a minute.
+    monkeypatch.setattr("sluiceway.route.route_readiness._US_PER_S", 0)
+    writer.write(topic, [row(n) for n in range(10)])
+    writer.write(topic, [row(10, hour=1)])
+    job.catch_up()
+    assert hours.rows("city, n, newest") == [("Berlin", 4, 8), ("Paris", 5, 9)]
+    writer.write(topic, [row(12)])
+    job.catch_up()
+    assert hours.rows("city, n, newest") == [("Berlin", 5, 12), ("Paris", 5, 9)]
+    bodies = [each.body for each in hours.records()]
+    ready = [each for each in bodies if isinstance(each, ReadyRecord)]
+    assert [(each.prefix, each.version) for each in ready] == [(EIGHT, 1), (EIGHT, 2)]
+    assert [each.because.version for each in ready if each.because is not None] == [1, 2]
+    for route in ("raw", "refined", "hourly"):
+        job.of(route).assert_verified()
+
+
+def row(number: int, hour: int = 0) -> bytes:
+    """A row of an hour, counted from the first one."""
+    return event(number, ts_ms=FIRST_MS + hour * HOUR_MS, city=("Berlin", "Paris")[number % 2])

@@ -279,6 +279,7 @@ def main() -> None:
         rows = [random_row(rng, number) for number in range(options.rows)]
         for name, count in check(engine, text, rows).items():
             total[name] = total.get(name, 0) + count
+        sys.stderr.write(f"{json.dumps(total)}\n")
     context.stop()
     log.unlink(missing_ok=True)
     sys.stdout.write(json.dumps(total) + "\n")

@@ -83,6 +83,12 @@ class ObservedRooms:
         ]
         standby = f"; standby: {', '.join(others)}" if others else ""
         lines = [f"{holder}; home {self.home}, here {self.here}{standby}"]
+        for name in self.names:
+            counts = self.reports[name].positions if name in self.reports else {}
+            if counts and name != self.holder:
+                found = ", ".join(f"{count} {method}" for method, count in counts.items())
+                of = sum(counts.values())
+                lines.append(f"room {name} continues in copies: of {of} positions {found}")
         if self.drill is not None:
             made = self.drill
             how = f"{made.seconds:.1f} s" if made.ok else "failed"

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeVar
 
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.storage.contract import Storage
+from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
 REPORT_EVERY_S = 10.0
@@ -63,6 +64,20 @@ class RoomReport:
 
 
 @dataclass(frozen=True, slots=True)
+class HandPosition:
+    """Where an operator has a source partition continue in another room's log.
+
+    Attributes:
+        accepted: `gap` or `twice`: what the operator accepts to be possible.
+    """
+
+    topic: str
+    partition: LogKey
+    offset: int
+    accepted: str
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchRequest:
     """What an operator asks for, in `rooms/_switch.json`.
 
@@ -74,9 +89,10 @@ class SwitchRequest:
         force: Whether it may although it is not ready.
         requested_ms: When, by the operator's clock; for people.
         confirms: What the operator confirms of the mirror (`rooms.positions.CONFIRMATIONS`).
+        by_hand: Positions that the operator decides.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"confirms"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"confirms", "by_hand"})
     id: str
     to: str
     term: int
@@ -86,6 +102,7 @@ class SwitchRequest:
     force: bool
     requested_ms: int
     confirms: tuple[str, ...] = ()
+    by_hand: tuple[HandPosition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _by_tail(
         # A log that was truncated begins to differ where rows of the tail end.
         if position.offset is None or position.method is PositionMethod.MIRROR_END:
             raise ResetRefusedError(
-                position.why or f"{one} has none of the rows that were read last",
+                f"{one} has not the rows that were read last, or not once",
                 where=str(one),
                 hint="name an offset with --to; `source.keep_tail` has a route keep such rows",
             )

@@ -22,6 +22,7 @@ from sluiceway.ledger.records import RecordType
 from sluiceway.ledger.room_files import (
     REPORT_EVERY_S,
     DrillResult,
+    HandPosition,
     Liveness,
     RoomReport,
     SwitchRequest,
@@ -29,6 +30,7 @@ from sluiceway.ledger.room_files import (
     write_advice,
 )
 from sluiceway.operate.short_driver import Heartbeat
+from sluiceway.rooms.origin import origin_follower
 from sluiceway.rooms.positions import CONFIRMATIONS
 from sluiceway.rooms.resume import Resume, find_resume, proof_of
 from sluiceway.schedule.source_view import SourceView, read_source_view
@@ -110,12 +112,19 @@ class SwitchPlan:
         )
 
     def refuse(
-        self, *, now: bool, term: int | None, force: bool, confirms: tuple[str, ...] = ()
+        self,
+        *,
+        now: bool,
+        term: int | None,
+        force: bool,
+        confirms: tuple[str, ...] = (),
+        by_hand: tuple[HandPosition, ...] = (),
     ) -> None:
         """Pass when the switch can be asked for as the operator says.
 
         Args:
             confirms: What the operator confirms of the mirror.
+            by_hand: Positions that the operator decides.
             now: Whether the room is to fence although the other one has not released its lease.
             term: The term that the operator names.
             force: Whether the room is to fence although it is not ready.
@@ -142,15 +151,22 @@ class SwitchPlan:
         if now and term != latest:
             said = "no term is named" if term is None else f"term {term} is not the latest"
             raise self._refused(f"{said}; the latest is {latest}", f"run `{named}`")
-        self._refuse_inexact(named, confirms)
-        if self.standby.reasons and not force:
+        self._refuse_inexact(named, confirms, by_hand)
+        if self.standby.reasons and not force and not by_hand:
             raise self._refused(
                 f"room {self.to} is not ready: {'; '.join(self.standby.reasons)}",
                 "remove the cause, or add --force",
             )
 
-    def _refuse_inexact(self, named: str, confirms: tuple[str, ...]) -> None:
-        resume = self.resume or Resume()
+    def _refuse_inexact(
+        self, named: str, confirms: tuple[str, ...], by_hand: tuple[HandPosition, ...]
+    ) -> None:
+        resume = (self.resume or Resume()).with_hand(by_hand)
+        for each in by_hand:
+            if SourcePartition(each.topic, each.partition) not in resume.moved:
+                raise self._refused(
+                    f"{each.topic}:{each.partition} moves to no copy", "leave it out"
+                )
         if resume.problems:
             raise self._refused("; ".join(resume.problems), "nothing was changed")
         missing = resume.missing(confirms)
@@ -211,7 +227,14 @@ def plan_switch(place: RoutePlace, to: str, source: SourceClient) -> SwitchPlan:
         view = SourceView({}, {}, {})
     resume, rule = None, place.rule
     if rule.mirror is not None and rule.room == to:
-        resume = find_resume(rule.mirror, place.config.source, source, place.fold, view)
+        access = place.config.source
+        origins = origin_follower(rule.mirror, access, "switch")
+        try:
+            find = None if origins is None else origins.find
+            resume = find_resume(rule.mirror, access, source, place.fold, view, find)
+        finally:
+            if origins is not None:
+                origins.close()
     positions = tuple(_positions(place, to, view, resume))
     return SwitchPlan(place, to, holder, standby, positions, resume)
 
@@ -267,9 +290,17 @@ def request_switch(
     *,
     now: bool,
     force: bool,
-    confirms: tuple[str, ...] = (),
+    mirror: tuple[tuple[str, ...], tuple[HandPosition, ...]] = ((), ()),
 ) -> SwitchRequest:
     """Put the request, which the driver of either room carries out.
+
+    Args:
+        plan: What the switch will do.
+        operator: `user@host`.
+        reason: In the operator's words.
+        now: See `SwitchRequest`.
+        force: See `SwitchRequest`.
+        mirror: What the operator confirms of the mirror, and the positions that it decides.
 
     Raises:
         StorageUnavailableError: The store failed.
@@ -277,7 +308,16 @@ def request_switch(
     place = plan.place
     requested_ms = time.time_ns() // 1_000_000
     asked = SwitchRequest(
-        uuid4().hex, plan.to, place.fold.term, operator, reason, now, force, requested_ms, confirms
+        id=uuid4().hex,
+        to=plan.to,
+        term=place.fold.term,
+        operator=operator,
+        reason=reason,
+        now=now,
+        force=force,
+        requested_ms=requested_ms,
+        confirms=mirror[0],
+        by_hand=mirror[1],
     )
     write_advice(place.storage, place.layout, place.layout.switch, asked)
     return asked

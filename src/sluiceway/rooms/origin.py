@@ -22,6 +22,7 @@ from sluiceway.rooms.positions import (
     refused_position,
 )
 from sluiceway.sources.contract import SourceBatch, SourcePartition, Split, SplitReader
+from sluiceway.sources.registry import SourceAccess, open_reader
 from sluiceway.types.strict_json import BigInt
 
 _READ_S: Final = 0.5
@@ -180,6 +181,21 @@ class OriginFollower:
             self._changed.notify_all()
 
 
+def origin_follower(
+    rule: MirrorRule | None, access: SourceAccess, reader: str
+) -> OriginFollower | None:
+    """What reads a room's copies along; None where they have no header.
+
+    Args:
+        rule: What copies the logs.
+        access: Access to this room's queue.
+        reader: Who reads; its connections are its own.
+    """
+    if rule is None or rule.origin is None:
+        return None
+    return OriginFollower(lambda splits: open_reader(access, splits, owner=f"origins-{reader}"))
+
+
 def _is_judged(copy: FollowedCopy, log: CopiedLog) -> bool:
     """Whether it is known if rows of the copy name their log."""
     return copy.first_origin is not None or bool(copy.broken) or _unread(copy, log) == 0
@@ -193,14 +209,17 @@ def _unread(copy: FollowedCopy, log: CopiedLog) -> int:
 def _position(log: CopiedLog, copy: FollowedCopy, evidence: dict[str, str]) -> ResumePosition:
     first = 0 if log.bounds is None else log.bounds.start_offset
     if copy.broken:
-        return refused_position(log, copy.broken, "find out what has written this header")
+        return refused_position(log, copy.broken, "find out what has written this header", evidence)
     if copy.first_origin is None and log.known.has_data:
         if _unread(copy, log):
-            return refused_position(log, f"its copy is read up to {copy.next} only", "wait")
+            return refused_position(
+                log, f"its copy is read up to {copy.next} only", "wait", evidence
+            )
         return refused_position(
             log,
             f"no row of its copy has the header `{copy.origin.header}` of {copy.origin.name}",
             "see that the mirror has the transform, with that cluster's id",
+            evidence,
         )
     if copy.own_first and copy.first_origin is not None and copy.first_origin > log.known.start:
         return refused_position(
@@ -208,13 +227,14 @@ def _position(log: CopiedLog, copy: FollowedCopy, evidence: dict[str, str]) -> R
             f"rows without a header come before the first copy, which is of {copy.first_origin}: "
             "the mirror may have copied them before it had the transform",
             "have the topic copied again, from its beginning",
+            evidence,
         )
     begins = not log.known.has_data and log.known.how in BEGINNINGS
     if not begins and (not copy.whole or copy.place < first):
         return refused_position(
             log,
             f"its copy begins at {first}, and rows before that may be missing in the table",
-            "raise the copied topic's retention; `sluiceway offsets reset` moves it by hand",
+            evidence=evidence,
         )
     found = {
         **evidence,

@@ -234,7 +234,9 @@ def refused_position(
         evidence: What was found.
     """
     one = log.partition
-    helps = helps or "`sluiceway offsets reset` moves it by hand"
+    helps = helps or (
+        f"`switch --accept-gap {one.topic}:{one.partition}=OFFSET` or --accept-doubles sets one"
+    )
     why = f"{one.topic}/{one.partition} has no resume position: {why}; {helps}"
     return ResumePosition(log, None, None, why=why, evidence=evidence or {})
 

@@ -1,16 +1,19 @@
 """Positions of all source partitions of a route in this room's copies, at one moment."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from sluiceway.jobfile.compile.room_rule import MirrorRule
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.operator_records import ORIGIN_HEADER, ORIGIN_LOG
+from sluiceway.ledger.room_files import HandPosition
 from sluiceway.rooms.copy_reader import CopyReader
 from sluiceway.rooms.positions import (
     CopiedLog,
+    PositionMethod,
     ResumePosition,
     copied_logs,
     resume_positions,
@@ -21,6 +24,9 @@ from sluiceway.sources.registry import SourceAccess
 
 REFUSED: Final = "refused"
 """Key of `Resume.counts` of source partitions without a position."""
+
+ORIGIN: Final = (ORIGIN_HEADER, ORIGIN_LOG)
+"""Evidence that the ledger goes by."""
 
 OriginFinder = Callable[[MirrorRule, CopiedLog], ResumePosition | None]
 
@@ -36,6 +42,15 @@ class Resume:
 
     positions: tuple[ResumePosition, ...] = ()
     lacking: tuple[str, ...] = ()
+
+    def with_hand(self, by_hand: Sequence[HandPosition]) -> "Resume":
+        """The same, where an operator decides some of the positions."""
+        given = {SourcePartition(each.topic, each.partition): each for each in by_hand}
+        positions = tuple(
+            _by_hand(each, given[each.log.partition]) if each.log.partition in given else each
+            for each in self.positions
+        )
+        return replace(self, positions=positions)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -73,6 +88,19 @@ class Resume:
     def moved(self) -> frozenset[SourcePartition]:
         """Source partitions that this room's own logs say nothing of."""
         return frozenset(each.log.partition for each in self.positions)
+
+
+def _by_hand(position: ResumePosition, given: HandPosition) -> ResumePosition:
+    log, offset = position.log, given.offset
+    bounds = log.bounds
+    if bounds is not None and not bounds.start_offset <= offset <= bounds.high_watermark:
+        span = f"{bounds.start_offset} to {bounds.high_watermark}"
+        why = f"{log.partition}: offset {offset} is outside of its log, which runs from {span}"
+        return replace(position, offset=None, method=None, needs=(), why=why)
+    # Copies that name their rows are known from others all the same.
+    origin = {key: position.evidence[key] for key in ORIGIN if key in position.evidence}
+    evidence = {"accepted": given.accepted, **origin}
+    return ResumePosition(log, offset, PositionMethod.BY_HAND, evidence=evidence)
 
 
 def proof_of(position: ResumePosition) -> str:

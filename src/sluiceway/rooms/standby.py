@@ -258,6 +258,7 @@ class StandbyRoom:
         self, ledger: LedgerLog, lease: Lease | None, *, force: bool, auto: bool
     ) -> Lease | None:
         """Refuse while this room is not ready; else say in its report what the fence will mean."""
+        self._read_request(ledger, self._advanced(ledger))
         reasons, waiting = self._reasons(ledger, fresh=True)
         if auto and self._resume.unread:
             reasons += (f"{self._resume.unread} offsets of the copies are not read along yet",)
@@ -268,9 +269,7 @@ class StandbyRoom:
                 hint="it takes over as soon as it is ready; `sluiceway switch JOB --to "
                 f"{self.rule.room} --now --force` has it take over at once",
             )
-        fold = self._advanced(ledger)
-        self._read_request(ledger, fold)
-        self._refuse_inexact(fold.term)
+        self._refuse_inexact(self._advanced(ledger).term)
         self._write(ledger, reasons, waiting, auto=auto)
         return lease
 
@@ -351,7 +350,9 @@ class StandbyRoom:
         mirror, access = self.rule.mirror, self._parts.access
         if mirror is None or access is None:
             return
-        self._resume = find_resume(mirror, access, self._client(), fold, view, self._parts.origin)
+        found = find_resume(mirror, access, self._client(), fold, view, self._parts.origin)
+        given = () if self._request is None else self._request.by_hand
+        self._resume = found.with_hand(given)
         self._resume_at = time.monotonic()
 
     def _refuse_inexact(self, term: int) -> None:

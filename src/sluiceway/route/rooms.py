@@ -23,12 +23,11 @@ from sluiceway.ledger.room_files import (
 )
 from sluiceway.observe import metrics
 from sluiceway.observe.log import Log
-from sluiceway.rooms.origin import OriginFollower
+from sluiceway.rooms.origin import OriginFollower, origin_follower
 from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.route.clients import open_source
 from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_context import RouteContext
-from sluiceway.sources.registry import open_reader
 
 LOOK_EVERY_S: Final = 1.0
 CHECK_EVERY_S: Final = 300.0
@@ -230,10 +229,7 @@ class RouteRooms:
         slots, config = context.parts.slots, context.config
         if config.rooms is None or slots is None:
             return cls(context)
-        mirror, origins = config.rooms.mirror, None
-        if mirror is not None and mirror.origin is not None:
-            owner = f"origins-{driver}"
-            origins = OriginFollower(lambda splits: open_reader(config.source, splits, owner=owner))
+        origins = origin_follower(config.rooms.mirror, config.source, driver)
         asks = StandbyParts(
             open_source=lambda: open_source(context.config),
             topics=lambda: context.config.topics,

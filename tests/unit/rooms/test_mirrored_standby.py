@@ -10,7 +10,13 @@ from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import ORIGIN_HEADER, ORIGIN_LOG, OriginLog
-from sluiceway.ledger.room_files import RoomReport, SwitchRequest, read_advice, write_advice
+from sluiceway.ledger.room_files import (
+    HandPosition,
+    RoomReport,
+    SwitchRequest,
+    read_advice,
+    write_advice,
+)
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.rooms import copy_reader
@@ -56,6 +62,10 @@ class Rooms:
 
     def confirm(self, *confirms: str, term: int = 1) -> None:
         asked = SwitchRequest("i", "b", term, "ann", "lost", True, False, 1, confirms)  # noqa: FBT003
+        write_advice(self.log.storage, self.log.layout, self.log.layout.switch, asked)
+
+    def decide(self, *by_hand: HandPosition) -> None:
+        asked = SwitchRequest("i", "b", 1, "ann", "lost", True, False, 1, (), by_hand)  # noqa: FBT003
         write_advice(self.log.storage, self.log.layout, self.log.layout.switch, asked)
 
     def take_over(self, room: StandbyRoom) -> LedgerWriter:
@@ -167,6 +177,20 @@ def test_a_short_copy_needs_a_confirmation_for_the_latest_term(rooms: Rooms) -> 
     assert writer.fold.sources["orders", 0].end == 16 * 3 + 1
 
 
+def test_an_operator_decides_a_position_that_is_refused(rooms: Rooms) -> None:
+    rooms.copies.logs[ONE] = MadeLog.of([*range(20), *range(10, 20)])
+    rooms.decide(HandPosition("orders", 0, 99, "gap"))
+    with pytest.raises(RoomNotReadyError, match="offset 99 is outside of its log"):
+        rooms.take_over(rooms.standby())
+    rooms.decide(HandPosition("orders", 0, 30, "gap"))
+    room = rooms.standby()
+    writer = rooms.take_over(room)
+    change = room.source_change(writer.fold)
+    assert change is not None
+    (moved,) = change.partitions
+    assert (int(moved.new_end), moved.evidence) == (30, {"method": "by_hand", "accepted": "gap"})
+
+
 def test_a_standby_reports_how_many_positions_are_exact(rooms: Rooms) -> None:
     room = rooms.standby(replace(MIRROR, own_writers=False))
     rooms.copies.logs[SourcePartition("orders", 1)] = MadeLog.of(range(3))
@@ -203,3 +227,16 @@ def test_a_room_takes_over_by_itself_only_once_it_has_read_the_copies_along(room
     with pytest.raises(RoomNotReadyError, match="5 offsets of the copies are not read along yet"):
         rooms.standby(NAMED, named_at(31, unread=5)).wait_until_ours(rooms.log, lambda _: None)
     assert rooms.standby(NAMED, named_at(31)).wait_until_ours(rooms.log, lambda _: None) is None
+
+
+def test_a_position_by_hand_still_knows_copies_by_their_headers(rooms: Rooms) -> None:
+    def refuse(rule: MirrorRule, log: CopiedLog) -> ResumePosition:
+        evidence = {ORIGIN_HEADER: str(rule.origin), ORIGIN_LOG: "c1/orders/0", "log_end": "9"}
+        return ResumePosition(log, None, None, why="its copy begins late", evidence=evidence)
+
+    with pytest.raises(RoomNotReadyError, match="begins late"):
+        rooms.take_over(rooms.standby(NAMED, refuse))
+    rooms.decide(HandPosition("orders", 0, 30, "gap"))
+    known = rooms.switch(rooms.standby(NAMED, refuse)).fold.sources["orders", 0]
+    assert known.end == 30
+    assert known.origin == OriginLog("sw-origin", "c1/orders/0", "t1", BigInt(20))

@@ -34,12 +34,14 @@ from sluiceway.errors import (
     WrongUsageError,
 )
 from sluiceway.ledger.driver_term import Owner
+from sluiceway.ledger.generations import Generation, claim_generation
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.reader_leases import read_reader_lease
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import AdoptedRecord, DataRecord, record_hash
+from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.types.strict_json import encode
-from tools.ledger_records import LEDGER
+from tools.ledger_records import LEDGER, fence
 from tools.reader_lease_files import lease
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
 
@@ -233,7 +235,7 @@ def test_ledger_of_a_newer_version_is_refused(table: RowsOnDisk, opened: Streams
     slot = table.add(EIGHT)
     reader = stream(table, opened)
     reader.latestOffset()
-    Path(table.table.log.layout.record(slot + 1)).write_bytes(b'{"format":3}\n')
+    Path(table.table.log.layout.record(slot + 1)).write_bytes(b'{"format":4}\n')
     for fails in (lambda: read(table), reader.latestOffset):
         with pytest.raises(LedgerCorruptError, match="run the newer version"):
             fails()
@@ -438,6 +440,30 @@ def test_checkpoint_of_another_ledger_is_refused(table: RowsOnDisk, opened: Stre
     begin, beyond = offset(-1), offset(slot + 9)
     with pytest.raises(LedgerMismatchError, match=f"ends with slot {slot}"):
         stream(table, opened, query="b").partitions(begin, beyond)
+
+
+def test_checkpoint_of_a_slot_that_an_adopt_has_cut_is_refused(
+    table: RowsOnDisk, opened: Streams
+) -> None:
+    first, second = table.add(EIGHT), table.add(EIGHT)
+    old = table.table.log
+    kept = next(raw for record, raw in old.records(first) if record.seq == first)
+    claim = Generation(1, first, record_hash(kept), "b", "ann@host", "a is lost", ())
+    claim_generation(old.storage, old.layout, claim)
+    log = LedgerLog(old.storage, old.layout)
+    fold = log.fold()
+    log.storage.make_folders(log.layout.log_of(1))
+    adopted = AdoptedRecord(
+        1, fence().table, fold.term, fold.last_epoch, 1, 0, 0, "ann@host", "a is lost", ()
+    )
+    body = replace(fence(), site="b", format=3, min_reader=3, adopted=adopted)
+    LedgerWriter(log, fold, lambda *_: None).fence(body, lambda: None)
+    with pytest.raises(LedgerMismatchError, match=f"slot {second}, which the adopt .* room b"):
+        stream(table, opened, query="a").partitions(offset(first), offset(second))
+    reader = stream(table, opened, query="b")
+    end = reader.latestOffset()
+    assert (end["slot"], end["generation"]) == (second, 1)
+    assert batch(reader, offset(first), end) == []
 
 
 def test_rows_that_are_not_published_are_not_read_yet(table: RowsOnDisk, opened: Streams) -> None:

@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +19,10 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger.partition_records import ReadyCause
 from sluiceway.ledger.records import DataRecord, RecordType
+from sluiceway.route.route_planner import RoutePlanner
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.storage.access import NO_STORES
+from sluiceway.upkeep.recomputing import Recomputer
 from tools.duck_units import DuckUnits
 from tools.lake_jobs import LakeJob
 from tools.ledger_records import LEDGER
@@ -393,3 +397,21 @@ def test_commands_name_the_table_that_is_missing(
     printed = capsys.readouterr().err
     assert "table:ods.orders: the table that is read does not exist" in printed
     assert "hint: run the job that fills it" in printed
+
+
+def test_run_is_not_over_before_another_look_after_the_table_above_is_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Recomputer, "_run", lambda _: None)
+    nothing: Any = None
+    units = Recomputer(nothing, nothing, nothing)
+    units._found_nothing = True
+    background = SimpleNamespace(units=units)
+    planner: Any = SimpleNamespace(
+        _context=SimpleNamespace(held=SimpleNamespace(background=background))
+    )
+    RoutePlanner.aim_again(planner)
+    assert units.idle
+    RoutePlanner.aim_again(planner, at_end=True)
+    assert not units.idle
+    units.close()

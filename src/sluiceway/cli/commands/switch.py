@@ -1,5 +1,6 @@
 """`sluiceway switch`: move a job to another room."""
 
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +16,38 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sluiceway.jobfile.compile.config import RouteConfig
+    from sluiceway.ledger.room_files import HandPosition
     from sluiceway.operate.switch import SwitchPlan
 
 app = typer.Typer()
 
 ToRoom = Annotated[str, typer.Option("--to", metavar="ROOM", help="Room that is to have the job.")]
+
+
+_Confirm = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--confirm",
+        metavar="WHAT",
+        help="What holds of the mirror: mirror_only, mirror_end or mirror_closed; repeatable.",
+    ),
+]
+_AcceptGap = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept-gap",
+        metavar="TOPIC:N=OFFSET",
+        help="Continue there, though rows may be left out; repeatable.",
+    ),
+]
+_AcceptDoubles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept-doubles",
+        metavar="TOPIC:N=OFFSET",
+        help="Continue there, though rows may be in the table twice; repeatable.",
+    ),
+]
 
 
 @app.command()
@@ -41,14 +69,9 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     force: Annotated[
         bool, typer.Option("--force", help="Also to a room that is not ready.")
     ] = False,
-    confirm: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--confirm",
-            metavar="WHAT",
-            help="What holds of the mirror: mirror_only, mirror_end or mirror_closed; repeatable.",
-        ),
-    ] = None,
+    confirm: _Confirm = None,
+    accept_gap: _AcceptGap = None,
+    accept_doubles: _AcceptDoubles = None,
     reason: Annotated[
         str, typer.Option("--reason", help="Why; --now, --confirm need it.", show_default=False)
     ] = "",
@@ -69,7 +92,8 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     from sluiceway.operate.switch import await_switch, request_switch  # noqa: PLC0415
 
     confirms = _confirmations(confirm or ())
-    if execute and (now or confirms):
+    by_hand = (*_by_hand(accept_gap, "gap"), *_by_hand(accept_doubles, "twice"))
+    if execute and (now or confirms or by_hand):
         _require(reason)
     terms = parsed_terms(term or [], "--term")
 
@@ -80,9 +104,9 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
         named = terms.get(config.route, terms.get(""))
         if not execute:
             return plan, False
-        plan.refuse(now=now, term=named, force=force, confirms=confirms)
-        who, why = this_operator(), reason.strip()
-        request_switch(plan, who, why, now=now, force=force, confirms=confirms)
+        plan.refuse(now=now, term=named, force=force, confirms=confirms, by_hand=by_hand)
+        who, why, mirror = this_operator(), reason.strip(), (confirms, by_hand)
+        request_switch(plan, who, why, now=now, force=force, mirror=mirror)
         return plan, await_switch(plan, rows=False)
 
     chosen = chosen_routes(job_file, route)
@@ -95,9 +119,24 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     raise_code(found, lambda one: 0 if one[1] or not execute else 1)
 
 
+def _by_hand(given: "Iterable[str] | None", accepted: str) -> "tuple[HandPosition, ...]":
+    """Positions that an operator decides, `TOPIC:PARTITION=OFFSET` each."""
+    from sluiceway.ledger.room_files import HandPosition  # noqa: PLC0415
+    from sluiceway.types.log_key import read_log_key  # noqa: PLC0415
+
+    found = []
+    for text in given or ():
+        matched = re.fullmatch(r"([^:=]+):([^=]+)=([0-9]{1,18})", text)
+        key = None if matched is None else read_log_key(matched[2])
+        if matched is None or key is None:
+            raise WrongUsageError(f"expected TOPIC:PARTITION=OFFSET, got `{text}`")
+        found.append(HandPosition(matched[1], key, int(matched[3]), accepted))
+    return tuple(found)
+
+
 def _require(reason: str) -> None:
     if not reason.strip():
-        what = "--now and --confirm are kept in the log, with a reason"
+        what = "--now, --confirm and --accept-... are kept in the log, with a reason"
         raise WrongUsageError(what, hint="say why with --reason")
 
 

@@ -64,6 +64,7 @@ class RoomsSpec(Block):
             operator's `switch --now` (`ask`).
         queue: Where the queue is: `stretched` is one cluster that spans the rooms. With `linked`
             and `mirrored` each room has its own, and copies with the same or with other offsets.
+            `mirrored_first` and `after_loss` are not in this version.
         storage: Where table and ledger are: `stretched` is one store that spans the rooms;
             `copied` has a copy in each room, which `adopt` takes over. The key `witness` is not in
             this version.

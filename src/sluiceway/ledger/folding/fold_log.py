@@ -51,7 +51,10 @@ def apply_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
     fold.fence = body
     fold.first_fence = fold.first_fence or body
     if body.adopted is not None:
-        fold.adoptions = (*fold.adoptions, Adoption(record.seq, body.table, body.adopted))
+        fold.adoptions = (
+            *fold.adoptions,
+            Adoption(record.seq, body.site, body.table, body.adopted),
+        )
     fold.fence_seq = record.seq
     fold.last_epoch = -1
     fold.data_seq = -1

@@ -42,11 +42,13 @@ class Adoption:
 
     Attributes:
         seq: Slot of its first record.
+        room: Room that has begun it.
         table: The table since then.
         record: What was kept.
     """
 
     seq: int
+    room: str
     table: TableIdentityRecord
     record: AdoptedRecord
 
