@@ -37,7 +37,7 @@ from sluiceway.lab.lab import Lab
 TOPIC = "many_values"
 LOGS = 2
 _SAMPLE_S = 0.2
-_WORKERS = b"pyspark.daemon"
+_WORKERS = b"pyspark.worker"
 _TAIL_CHARACTERS = 2000
 
 

@@ -31,7 +31,7 @@ def test_protocol_within_small_bounds_breaks_no_invariant(case: Case) -> None:
 
     assert verdict.violation is None, "; ".join(verdict.trace)
     assert verdict.complete
-    assert verdict.live
+    assert verdict.live == case.live
     assert verdict.states >= case.least_states
 
 

@@ -126,8 +126,8 @@ def test_seed_that_breaks_a_promise_without_the_mutant_catches_none() -> None:
 
 
 def test_world_that_has_something_often_is_another_and_replays() -> None:
-    crowd = ("--seed", "4", "--often", "creep_clock")
-    plain, crowded, again = (_simulate(*told) for told in (("--seed", "4"), crowd, crowd))
+    crowd = ("--seed", "11", "--often", "creep_clock")
+    plain, crowded, again = (_simulate(*told) for told in (("--seed", "11"), crowd, crowd))
     assert plain.stdout != crowded.stdout == again.stdout
     creeps = [world.stdout.count("s ahead from now on") for world in (plain, crowded)]
     assert creeps[0] < creeps[1] > 2

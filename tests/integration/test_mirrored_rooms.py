@@ -104,8 +104,11 @@ def test_a_mirror_is_killed_and_repeats_and_the_other_room_reads_each_row_once(
 ) -> None:
     here, there = (TopicWriter(each) for each in rooms.servers)
     here.write(TOPIC, [event(n) for n in range(300)])
-    with rooms.mirror() as mirror, _driver(rooms, "a") as home, _driver(rooms, "b") as standby:
+    with ExitStack() as stack:
+        mirror, home = stack.enter_context(rooms.mirror()), stack.enter_context(_driver(rooms, "a"))
+        # The database's first table: its folder is made by one driver.
         home.wait_for_event("committed")
+        standby = stack.enter_context(_driver(rooms, "b"))
         wait_until(lambda: rooms.copied() >= 300)
         # Room b's own producers write before the switch, and the mirror copies all once more.
         there.write(TOPIC, [event(n) for n in range(1000, 1050)])

@@ -9,7 +9,6 @@ import pytest
 
 from sluiceway.audit.pick_route import job_routes
 from sluiceway.observe.log import stderr_log
-from tools.driver_process import DriverProcess
 from tools.job_files import JobFile
 from tools.lab_fixture import TopicFactory
 from tools.route_runs import RouteRun
@@ -118,30 +117,3 @@ def test_value_beyond_the_most_tables_is_dirty_and_ends_nothing(job: Job) -> Non
     (beyond,) = kinds.keys() - tables
     assert len(run.dirty()) == 30 * len(kinds[beyond])
     run.assert_verified()
-
-
-def test_driver_that_is_killed_while_tables_are_named_and_read_together(
-    job: Job, tmp_path: Path
-) -> None:
-    run = job.run()
-    kinds = ["a", "b", "c"]
-    rows = 0
-    # It dies as soon as the rest, then a table, then several routes have committed something.
-    for number, commits in enumerate((1, 2, 4)):
-        kinds.append(f"late{number}")
-        for partition in range(2):
-            job.write([kinds[n % len(kinds)] for n in range(60)], rows, partition=partition)
-        rows += 60
-        with DriverProcess(run.job, tmp_path, module="tools.inline_driver") as driver:
-            driver.wait_for_event("committed", commits)
-            driver.kill_group()
-    run.catch_up()
-    found = {kind: job.ids(run, kind) for kind in kinds}
-    # Each row once, in the table that its value names.
-    assert sorted(n for ids in found.values() for n in ids) == sorted([*range(rows)] * 2)
-    for number in range(3):
-        first, count = 60 * number, 4 + number
-        own = [first + n for n in range(60) if n % count == count - 1]
-        assert [n for n in found[f"late{number}"] if first <= n < first + 60] == sorted([*own] * 2)
-    for config in job_routes(run.job.spec, stderr_log()):
-        run.of(config.route).assert_verified()

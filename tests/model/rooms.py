@@ -88,6 +88,7 @@ class _Rules:
         closes: A mirror of which the copy was short never continues.
         drain: `closed` when the mirror is closed, `always` or `never`.
         one_origin_end: Copies and drain share the committed end of room a's log.
+        trusts_repeats: The driver finds a position by a tail though the mirror repeats rows.
     """
 
     match: str = "last"
@@ -96,9 +97,10 @@ class _Rules:
     closes: bool = True
     drain: str = "closed"
     one_origin_end: bool = True
+    trusts_repeats: bool = False
 
 
-_TRUSTED = _Rules(drain="never", before="confirmed")
+_TRUSTED = _Rules(drain="never", before="confirmed", trusts_repeats=True)
 _RULES = {
     Mutation.ROOM_MIRROR_REPEATS: _TRUSTED,
     Mutation.ROOM_PARTIAL_COPY: replace(_TRUSTED, match="blind"),
@@ -202,6 +204,9 @@ class RoomModel:
     def _switched(self, state: State) -> State:
         if self._bounds.header:
             return state._replace(switched=True, place=0, origin_end=state.end)
+        if self._bounds.restarts and not self._rules.trusts_repeats:
+            # No position may be right: an old row of the repeated pass may follow the last one.
+            return state._replace(refused=True)
         if state.end == 0:
             return state._replace(switched=True, place=0)
         if self._rules.match == "sync":

@@ -50,9 +50,12 @@ def commit_at_once(loop: JobLoop) -> None:
         route_slot.work = loop._pool.submit(finish)
 
 
+_FOLD_AFTER = route_planner.fold_after
+
+
 def fold_too_far(fold: Fold, answers: Sequence[Any]) -> Fold | None:
     """Plan from the offset behind what the tasks have read."""
-    found = route_planner.fold_after(fold, answers)
+    found = _FOLD_AFTER(fold, answers)
     if found is None:
         return None
     moved = {(split.topic, split.partition) for answer in answers for split in answer.splits}
@@ -65,7 +68,7 @@ def fold_too_far(fold: Fold, answers: Sequence[Any]) -> Fold | None:
 
 def fold_before(fold: Fold, answers: Sequence[Any]) -> Fold | None:
     """Plan from the ends before the epoch whose commit is under way."""
-    found = route_planner.fold_after(fold, answers)
+    found = _FOLD_AFTER(fold, answers)
     return None if found is None else replace(found, sources=_copies(fold))
 
 

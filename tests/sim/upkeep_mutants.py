@@ -243,9 +243,9 @@ def _is_operators() -> bool:
     return scheduler().alive().process.name.startswith(("reset", "change"))
 
 
-def change_at_the_old_end(fold: Fold, wish: Any, moves: Any) -> Any:
+def change_at_the_old_end(fold: Fold, wish: Any, moves: Any, tails: Any) -> Any:
     """The new log is read on from where the old one was left."""
-    record = _RECORD_OF(fold, wish, moves)
+    record = _RECORD_OF(fold, wish, moves, tails)
     if not isinstance(record, SourceChangeRecord):
         return record
     changed = tuple(replace(each, new_end=each.old_end) for each in record.partitions)

@@ -167,7 +167,7 @@ class DriverProcess:
 
     def workers(self) -> list[int]:
         """Of the Python workers, without the process that forks them."""
-        daemons = [pid for pid, line in self.family().items() if "pyspark.daemon" in line]
+        daemons = [pid for pid, line in self.family().items() if "pyspark.worker" in line]
         return [pid for pid in daemons if _parent(pid) in daemons]
 
     def orphans_after(self, seconds: float) -> dict[int, str]:

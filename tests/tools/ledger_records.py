@@ -7,6 +7,7 @@ from sluiceway.ledger.data_parts import LateRows
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.places import intent_folder
+from sluiceway.ledger.record_formats import needed_format
 from sluiceway.ledger.records import (
     FORMAT,
     NO_ROWS,
@@ -20,7 +21,6 @@ from sluiceway.ledger.records import (
     SourcesRecord,
     TableIdentityRecord,
     encode_record,
-    needed_format,
 )
 from sluiceway.types.strict_json import BigInt
 

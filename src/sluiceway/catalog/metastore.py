@@ -464,9 +464,7 @@ class MetastoreClient:
         with suppress(NoSuchObject):
             self._connection.call(
                 f"alter partitions of {database}.{table}: drop one",
-                lambda client: client.drop_partition(
-                    database, table, list(values), deleteData=False
-                ),
+                lambda client: client.drop_partition(database, table, list(values), False),  # noqa: FBT003
                 expected=(NoSuchObject,),
             )
 

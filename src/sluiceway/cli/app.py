@@ -26,7 +26,6 @@ from sluiceway.cli.views.error_text import (
 )
 from sluiceway.cli.views.typed_commands import JOB_FILE, OWN_ROOM
 from sluiceway.errors import WrongUsageError
-from sluiceway.host.late_methods import compile_methods_late
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -129,7 +128,6 @@ def main() -> NoReturn:
     if sys.stdout is None:
         # The caller closed it and wants no output.
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
-    compile_methods_late()
     code = [EXIT_FAILED]
     # The first that is registered is the last that is called.
     atexit.register(_end, code)

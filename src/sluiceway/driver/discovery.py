@@ -46,13 +46,13 @@ class _Rest:
     """The rest of a `route_by`, and the routes of tables that values have named.
 
     Attributes:
-        seen: Number of tables that were looked at.
+        known: Number of named tables that are known.
         current: Whether all tables that were named are known.
     """
 
     config: RouteConfig
     routes: list[RouteConfig] = field(default_factory=list)
-    seen: int = 0
+    known: int = 0
     current: bool = False
 
 
@@ -136,7 +136,7 @@ class Discovery:
             self.failure = error
             self._log.warning("discovery_failed", code=error.code, error=str(error))
             return
-        for named in found[rest.seen :]:
+        for named in found[rest.known :]:
             config = rest.config.of_value(named)
             reason = self._claim_names(config)
             if reason:
@@ -144,7 +144,7 @@ class Discovery:
                 self._log.error("route_refused", route=config.route, code="", error=reason)
             else:
                 rest.routes.append(config)
-        rest.seen, rest.current = len(found), True
+        rest.known, rest.current = len(found), True
 
     @property
     def refused(self) -> tuple[RefusedTopic, ...]:

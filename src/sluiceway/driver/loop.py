@@ -443,7 +443,7 @@ class JobLoop:
             planned, answers = staged.planned, staged.answers
             route_slot.ahead = route_slot.session.planner.ahead_of(answers)
             route_slot.work = self._pool.submit(
-                partial(route_slot.session.commit_epoch, planned, answers, view)
+                partial(route_slot.session.committer.commit_epoch, planned, answers, view)
             )
 
     def _read_sources(self, route_slots: Iterable[RouteSlot]) -> dict[SourceAccess, SourceView]:

@@ -99,7 +99,7 @@ class RouteSlot:
         if self.state not in (RouteState.HALTED, RouteState.CAUGHT_UP):
             return False
         # A halted route that is just starting again may be the one that is left.
-        return self.work is None and not self.session.has_new_tables
+        return self.work is None and not self.session.committer.has_new_tables
 
     def free(self) -> bool:
         """Whether work may begin for the route now."""
@@ -227,9 +227,10 @@ def knows_start(
 
 def pop_new_tables(route_slots: Sequence[RouteSlot]) -> bool:
     """Whether rows have named tables since this was last asked."""
-    found = [each.session for each in route_slots if each.session.has_new_tables]
-    for session in found:
-        session.has_new_tables = False
+    committers = [each.session.committer for each in route_slots]
+    found = [each for each in committers if each.has_new_tables]
+    for committer in found:
+        committer.has_new_tables = False
     return bool(found)
 
 
@@ -241,7 +242,7 @@ def awaits_tables(route_slot: RouteSlot, others: Sequence[RouteSlot]) -> bool:
     share = route_slot.session.config.share
     if share is None or share.table is not None:
         return False
-    if route_slot.session.has_new_tables:
+    if route_slot.session.committer.has_new_tables:
         return True
     return any(
         other.state is RouteState.STARTING

@@ -112,7 +112,8 @@ class Owner:
     """Content of OWNER.
 
     Attributes:
-        generation: Of the log; left out at 0. Versions that do not know it refuse such a table.
+        generation: Number of the log that continues a copy; left out at 0. Versions that do not
+            know it refuse such a table.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset({"generation"})

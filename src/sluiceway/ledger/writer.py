@@ -18,6 +18,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.generations import TERMS
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.record_formats import needed_format
 from sluiceway.ledger.records import (
     FORMAT,
     Body,
@@ -25,7 +26,6 @@ from sluiceway.ledger.records import (
     Record,
     decode_record,
     encode_record,
-    needed_format,
     record_hash,
 )
 from sluiceway.storage.contract import PutResult, Storage

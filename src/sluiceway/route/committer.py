@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sluiceway.errors import MetastoreUnavailableError
+from sluiceway.errors import MetastoreUnavailableError, TaskFailedError
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import FilesRecord, MovingRecord, SourcesRecord
 from sluiceway.observe.steps import Step
@@ -55,6 +55,7 @@ class EpochCommitter:
 
     Attributes:
         sql: Runs the SQL of the route; None without one, and before START.
+        has_new_tables: Whether values have named tables since the routes were last listed.
     """
 
     def __init__(self, context: RouteContext, planner: RoutePlanner) -> None:
@@ -64,6 +65,7 @@ class EpochCommitter:
         self._figures = context.figures
         self._row_log = RowLog(context.log, context.config.route)
         self.sql: SqlEpochs | None = None
+        self.has_new_tables = False
 
     # SOURCES
 
@@ -112,6 +114,7 @@ class EpochCommitter:
         Raises:
             SluicewayError: The class says what the loop does next; what landed stays.
         """
+        self._keep_named(answers)
         self._figures.finishing()
         ran = planned.answered or time.monotonic()  # The commit may have waited since.
         context, held = self._context, self._context.state
@@ -142,8 +145,7 @@ class EpochCommitter:
             context.meter.commit(owned.fold, record.counts, record.dirty_reasons)
             context.meter.update(owned.fold, view.bounds, at=ran)
             observe(Step.COMMITTED)
-            # The names that it has got in its slot.
-            landed = owned.fold.unpublished[committed.seq]
+            landed = owned.fold.unpublished[committed.seq]  # With the names of its slot.
             log_sealed(self._log, record, landed)
             # PUBLISH: staged files get their final names.
             if held.wait_published(PUBLISH_MOMENT_S):
@@ -166,6 +168,24 @@ class EpochCommitter:
             held.background.housekeeper.tidy(owned.fold)
             held.background.lanes.read_requests()
         self._judge(planned, answers, view, landed=record is not None)
+
+    def _keep_named(self, answers: Sequence[TaskResult]) -> None:
+        """Keep the tables that rows have named, before a record goes beyond these rows."""
+        held = self._context.state
+        named = dict.fromkeys(table for answer in answers for table in answer.tables)
+        known = held.owned.value_tables
+        if not named or known is None:
+            return
+        fold, most = held.owned.fold, self._context.config.max_tables
+        ends = {key: each.end for key, each in fold.sources.items() if not each.retired}
+        before = len(known.tables)
+        beyond = known.add(tuple(named), ends, most)
+        self.has_new_tables = self.has_new_tables or len(known.tables) > before
+        if beyond:
+            raise TaskFailedError(
+                f"rows name more tables than route_by.max_tables, which is {most}; the epoch is "
+                "read again, with these rows dirty"
+            )
 
     def _transformed(self, planned: PlannedEpoch, results: list[TaskResult]) -> TransformedEpoch:
         """Answers whose landed rows the SQL has made staged files; without SQL they are already."""

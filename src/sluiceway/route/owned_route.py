@@ -18,7 +18,6 @@ from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import EpochRecord, FilesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
-from sluiceway.ledger.value_tables import ValueTableLog
 from sluiceway.observe.log import Log
 from sluiceway.route.inherited_readiness import InheritedReadiness
 from sluiceway.route.route_readiness import RouteReadiness
@@ -85,7 +84,6 @@ class OwnedRoute:
         catalog: One of them; None for a table that follows the log by itself.
         unshown: First slot that the catalog has not got yet; None when it has all.
         max_unpublished: See `RouteConfig`.
-        value_tables: Tables that values of the source have; None but for the rest of a `route_by`.
     """
 
     owned: OwnedTable
@@ -102,7 +100,6 @@ class OwnedRoute:
     told_closed: ClosedHint = field(default_factory=ClosedHint)
     unshown: int | None = None
     max_unpublished: int = 100
-    value_tables: ValueTableLog | None = None
 
     def begin_readiness(self, rule: ReadyRule | None, log: Log, source: SourceClient) -> None:
         """Go on closing and announcing where the ledger is. Called once, at START."""

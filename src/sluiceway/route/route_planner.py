@@ -351,9 +351,9 @@ class RoutePlanner:
         epoch = self._context.next_epoch()
         source = reader_access(route.source, self._context.source)
         route = route if source is route.source else replace(route, source=source)
-        if held.value_tables is not None:
+        if held.owned.value_tables is not None:
             splits, route = with_value_tables(
-                held.value_tables, splits, route, self._context.config.max_tables
+                held.owned.value_tables, splits, route, self._context.config.max_tables
             )
         planned = PlannedEpoch(epoch, splits, route, ahead=ahead is not None)
         held.mark_planned(planned, fold)

@@ -1,6 +1,5 @@
 """One route while its driver lives: who owns what, from START to the end."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from uuid import uuid4
 
@@ -9,7 +8,6 @@ from sluiceway.errors import (
     SluicewayError,
     StorageRefusedError,
     StorageUnavailableError,
-    TaskFailedError,
     UnhealthyEnvironmentError,
 )
 from sluiceway.jobfile.compile.config import RouteConfig
@@ -24,11 +22,8 @@ from sluiceway.route.route_meter import RouteMeter
 from sluiceway.route.route_planner import RoutePlanner
 from sluiceway.route.route_start import begin_following, fence_route, start_route
 from sluiceway.route.takeover import ReleasedLedger, TakeoverHooks
-from sluiceway.schedule.planner import PlannedEpoch
-from sluiceway.schedule.source_view import SourceView
 from sluiceway.storage.contract import Storage
 from sluiceway.upkeep.lanes import Lanes
-from sluiceway.worker.plan import TaskResult
 
 _SETTLE_S = 20.0
 
@@ -37,7 +32,7 @@ class RouteSession:
     """One route while its driver lives. `JobLoop` decides which step comes when.
 
     Used by one thread at a time, except that the next epoch may be planned and its tasks may get
-    their plans while `commit_epoch` runs.
+    their plans while `committer.commit_epoch` runs.
 
     Args:
         config: What to do.
@@ -50,7 +45,6 @@ class RouteSession:
         meter: What its status says of it, for any thread.
         read_before: Pattern of topics in the ledger at the first START; None without sources.
         rooms: What it has of its job's rooms.
-        has_new_tables: Whether values have named tables since the routes were last listed.
     """
 
     def __init__(self, config: RouteConfig, parts: RouteParts) -> None:
@@ -70,7 +64,6 @@ class RouteSession:
         self._left: ReleasedLedger | None = None
         self._status_place: tuple[Storage, str] | None = None
         self.read_before: str | None = None
-        self.has_new_tables = False
         self.rooms = RouteRooms.of(self._context, self._driver)
 
     @property
@@ -176,30 +169,6 @@ class RouteSession:
         self.trouble = error
         self.figures.put_repeated()
         self._context.log.warning("commit_unknown", attempts=attempts, error=str(error))
-
-    def commit_epoch(
-        self, planned: PlannedEpoch, answers: Sequence[TaskResult], view: SourceView
-    ) -> None:
-        """As `EpochCommitter.commit_epoch`; tables that rows have named are kept before.
-
-        Raises:
-            TaskFailedError: There is no room for them; the next epoch knows that.
-            SluicewayError: As there.
-        """
-        named = dict.fromkeys(table for answer in answers for table in answer.tables)
-        known = self.state.value_tables
-        if named and known is not None:
-            fold = self.state.owned.fold
-            ends = {key: each.end for key, each in fold.sources.items() if not each.retired}
-            before = len(known.tables)
-            beyond = known.add(tuple(named), ends, self.config.max_tables)
-            self.has_new_tables = self.has_new_tables or len(known.tables) > before
-            if beyond:
-                raise TaskFailedError(
-                    f"rows name more tables than route_by.max_tables, which is "
-                    f"{self.config.max_tables}; the epoch is read again, with these rows dirty"
-                )
-        self.committer.commit_epoch(planned, answers, view)
 
     def end_following(self) -> None:
         """A table has handed over to its topics: the session has to start again, with them."""

@@ -203,6 +203,8 @@ def _owned_route(
         **({} if committer.sql is None else {"transformed": committer.sql.replayed}),
     )
     lanes = Lanes(owned, schema.current, hooks, log, tasks=parts.work)
+    if config.max_tables:
+        owned.value_tables = ValueTableLog(owned.storage, owned.layout)
     return OwnedRoute(
         owned=owned,
         followers=composed.runner,
@@ -214,7 +216,6 @@ def _owned_route(
         dirty=DirtyWatch.recalled(config.dirty, owned.log, owned.fold.next_seq),
         background=RouteBackground(housekeeper, lanes),
         max_unpublished=config.max_unpublished,
-        value_tables=ValueTableLog(owned.storage, owned.layout) if config.max_tables else None,
     )
 
 

@@ -25,6 +25,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import FORMAT, FenceRecord
+from sluiceway.ledger.value_tables import ValueTableLog
 from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by, fenced_by_room
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.rooms.standby import StandbyRoom
@@ -156,9 +157,14 @@ _LOST_FENCE_PAUSE_S = 1.0
 
 @dataclass(slots=True)
 class OwnedTable(OwnedLedger):
-    """The ledger, and the table as it was read."""
+    """The ledger, and the table as it was read.
+
+    Attributes:
+        value_tables: Tables that values of the source have; None but for the rest of a `route_by`.
+    """
 
     state: TableState
+    value_tables: ValueTableLog | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What every source provides.
+"""What every source provides; one file because a plug-in implements it as a whole.
 
 A source is a set of ordered logs (source partitions). `Source` opens both sides of it:
 `SourceClient` runs on the driver and knows what there is; `SplitReader` runs inside a task and

@@ -236,12 +236,6 @@ class KeyRule:
     fills: bool = False
 
 
-VALUE_COLUMN = "_route_by"
-VALUE_IN_NAME = "{value}"
-REST = "unrouted"
-"""Stands for the value in the name of the table that no row goes to: its ledger has the values."""
-
-
 @dataclass(frozen=True, slots=True)
 class RowShare:
     """The rows of a shared source that a route writes, where a value of theirs names the table.

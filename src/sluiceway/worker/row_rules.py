@@ -44,6 +44,11 @@ class RowChoices:
 NO_CHOICES = RowChoices()
 """Rows are as the payload has them."""
 
+VALUE_COLUMN = "_route_by"
+VALUE_IN_NAME = "{value}"
+REST = "unrouted"
+"""Stands for the value in the name of the table that no row goes to: its ledger has the values."""
+
 
 def payload_fields(columns: Sequence[RowColumn]) -> tuple[Field, ...]:
     """The columns that are decoded; a default takes the place of a null, which is no fault then."""

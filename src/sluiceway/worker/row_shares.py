@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from sluiceway.eventtime.partition_values import RowTimes
 from sluiceway.types.dirty import DirtyReason, DirtyRow, shown
-from sluiceway.worker.plan import REST, VALUE_IN_NAME, RowShare
+from sluiceway.worker.plan import RowShare
 from sluiceway.worker.row_batch import RowBatch
+from sluiceway.worker.row_rules import REST, VALUE_IN_NAME
 
 _PART = re.compile("[a-z0-9_]{1,100}")
 _ELSEWHERE, _UNNAMED, _BEYOND = -1, -2, -3

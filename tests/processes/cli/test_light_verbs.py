@@ -59,7 +59,7 @@ def test_verb_imports_nothing_that_it_does_not_need(
 @pytest.mark.parametrize(
     ("args", "most"),
     [
-        (("validate", EXAMPLE), 205),
+        (("validate", EXAMPLE), 206),
         (("status", EXAMPLE), 368),
         (("explain", "SW455"), 110),
         (("run", "--help"), 210),

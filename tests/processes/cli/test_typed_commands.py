@@ -34,6 +34,8 @@ PUT_IN = {
     "place": "--partition orders:0",
     "reset": "--to earliest --accept-gap",
     "to": "b",
+    "room": "b",
+    "given": "",
     "self.to": "b",
     "self.rule.room": "b",
     "term": "7",
@@ -44,7 +46,7 @@ PUT_IN = {
 """What the names in such texts stand for."""
 NO_JOB = (
     *("lab", "demo", "infer", "init", "explain", "completion", "schema", "dashboards"),
-    *("list", "pack", "stop"),
+    *("list", "mirror-jar", "pack", "stop"),
 )
 """Verbs whose texts name no job file."""
 

@@ -36,7 +36,7 @@ class Session:
     """
 
     trouble = None
-    has_new_tables = False
+    committer = SimpleNamespace(has_new_tables=False)
 
     def __init__(self, route: str, done: list[str], *, started: bool = True) -> None:
         self.config = SimpleNamespace(

@@ -16,6 +16,7 @@ from sluiceway.ledger.garbage import Decided
 from sluiceway.ledger.lane_records import NO_LANE_ROWS, LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import SwapCounts, SwapInput, SwapRecord
+from sluiceway.ledger.record_formats import needed_format
 from sluiceway.ledger.records import (
     FORMAT,
     Body,
@@ -23,7 +24,6 @@ from sluiceway.ledger.records import (
     Record,
     decode_record,
     encode_record,
-    needed_format,
 )
 from sluiceway.ledger.row_places import RowBook
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file

@@ -15,6 +15,7 @@ from sluiceway.ledger.operator_records import (
     ResetRecord,
     SourceChangeRecord,
 )
+from sluiceway.ledger.record_formats import needed_format
 from sluiceway.ledger.records import (
     FORMAT,
     Body,
@@ -22,7 +23,6 @@ from sluiceway.ledger.records import (
     RangeRecord,
     decode_record,
     encode_record,
-    needed_format,
 )
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.storage.local import LocalStorage

@@ -15,6 +15,7 @@ from sluiceway.ledger.operator_records import (
     OriginLog,
     SourceChangeRecord,
 )
+from sluiceway.ledger.record_formats import needed_format
 from sluiceway.ledger.records import (
     FORMAT,
     Body,
@@ -23,7 +24,6 @@ from sluiceway.ledger.records import (
     RangeRecord,
     decode_record,
     encode_record,
-    needed_format,
 )
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.route.route_planner import fold_after, follows

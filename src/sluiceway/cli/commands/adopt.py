@@ -99,7 +99,7 @@ def _adopt(config: "RouteConfig", at: int | None, order: "Any | None") -> "tuple
         raise RequestRefusedError(
             "the rooms of this job share one table",
             where=config.route,
-            hint="`sluiceway switch` moves it; `adopt` is for `rooms: {storage: copied}`",
+            hint="`sluiceway switch JOB --to ROOM` moves it; `adopt` is for `storage: copied`",
         )
     refuse_lakes((config,), "adopt", "register the copied table, and read its topics from there")
     sink, source = open_sink(config), open_source(config)

@@ -12,6 +12,9 @@ from sluiceway.observe.log import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from sluiceway.driver.run import Observers
+    from sluiceway.driver.spark.early_start import Starting
+    from sluiceway.driver.stop import StopSignal
+    from sluiceway.jobfile.loader import LoadedJob
 
 app = typer.Typer()
 
@@ -79,14 +82,8 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     A first SIGINT or SIGTERM (or `q` on the screen) ends the epoch early, commits it and exits with
     0. A second one ends the process at once; no row is lost, the next start goes on.
     """
-    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-
     seconds, terms = _seconds(for_), _terms(takeover or [], standby=standby)
-    job = load_checked_job(job_file)
-    from sluiceway.driver.spark.early_start import begin_spark  # noqa: PLC0415
-
-    # While the JVM starts, the driver loads its modules.
-    starting = begin_spark(job.spec)
+    job, port, starting = _begun(job_file, context.obj, health_port)
     from sluiceway.cli.views.run_view import open_view  # noqa: PLC0415
     from sluiceway.driver.run import RunOptions, run_job  # noqa: PLC0415
     from sluiceway.driver.run_outcome import check_outcome  # noqa: PLC0415
@@ -105,8 +102,7 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
         takeover=terms,
         starting=starting,
     )
-    port, access = job.spec.run.health_port, HttpAccess.of(job.spec)
-    port = port if health_port is None else health_port
+    access = HttpAccess.of(job.spec)
     with (
         health_served(port, observers.board, observers.log, access) as served,
         view.shown(stop, f"{access.url(served)}/metrics" if served is not None else ""),
@@ -114,6 +110,22 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
         run_job(job.spec, options, observers, stop)
     _print_end(observers, job_file, until_caught_up=until_caught_up)
     check_outcome(options, observers.board, stop)
+
+
+def _begun(
+    job_file: Path, stop: "StopSignal", health_port: int | None
+) -> "tuple[LoadedJob, int | None, Starting | None]":
+    """The job, its port, and a start of Spark that goes on while the driver loads its modules."""
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+
+    job = load_checked_job(job_file)
+    port = job.spec.run.health_port if health_port is None else health_port
+    if stop.requested() or port is not None:
+        # A port may be taken; Spark starts once it is not.
+        return job, port, None
+    from sluiceway.driver.spark.early_start import begin_spark  # noqa: PLC0415
+
+    return job, port, begin_spark(job.spec)
 
 
 def _print_end(observers: "Observers", job_file: Path, *, until_caught_up: bool) -> None:

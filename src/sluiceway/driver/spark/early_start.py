@@ -35,7 +35,7 @@ class SparkStart:
         """Those of a job.
 
         Args:
-            name: Of the application.
+            name: Name of the Spark application.
             spec: The job.
 
         Raises:

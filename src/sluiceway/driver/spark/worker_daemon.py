@@ -7,8 +7,6 @@ of an archive are compiled again in each process. That cost a run 0.4 s before i
 import sys
 from pathlib import Path
 
-from sluiceway.host.late_methods import compile_methods_late
-
 _ARCHIVE = ("python", "lib", "pyspark.zip")
 
 
@@ -26,7 +24,6 @@ def archives_last(path: list[str]) -> list[str]:
 
 if __name__ == "__main__":
     sys.path[:] = archives_last(sys.path)
-    compile_methods_late()
     from pyspark.daemon import manager
 
     manager()

@@ -12,8 +12,7 @@ from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.key_path import keys_below, path_keys
 from sluiceway.types.policy import NO_POLICY, Policy
 from sluiceway.types.schema import Field, Schema, StringType
-from sluiceway.worker.plan import VALUE_COLUMN
-from sluiceway.worker.row_rules import RowChoices, RowColumn, payload_fields
+from sluiceway.worker.row_rules import VALUE_COLUMN, RowChoices, RowColumn, payload_fields
 
 # Keys for the source of a column's values, and keys that go with them.
 _ORIGINS = ("path", "constant", "expression")

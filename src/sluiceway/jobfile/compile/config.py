@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sluiceway.chains.units import UnitRule
 from sluiceway.formats.registry import FormatChoice
@@ -18,7 +19,6 @@ from sluiceway.jobfile.compile.retention import RetentionRule
 from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.folding.fold_state import FoldState, Subscription
-from sluiceway.ledger.value_tables import ValueTable
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sinks.table_options import TableOptions
@@ -30,9 +30,6 @@ from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     IN_TIME_ALWAYS,
     PLAIN_FILES,
-    REST,
-    VALUE_COLUMN,
-    VALUE_IN_NAME,
     EventTimeRule,
     FileRules,
     KeyRule,
@@ -41,7 +38,10 @@ from sluiceway.worker.plan import (
     PlannedMetaColumn,
     RowShare,
 )
-from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
+from sluiceway.worker.row_rules import NO_CHOICES, REST, VALUE_COLUMN, VALUE_IN_NAME, RowChoices
+
+if TYPE_CHECKING:
+    from sluiceway.ledger.value_tables import ValueTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class RouteConfig:
             max_tables=max_tables,
         )
 
-    def of_value(self, named: ValueTable) -> "RouteConfig":
+    def of_value(self, named: "ValueTable") -> "RouteConfig":
         """The route that fills a table named by a value. Called for the route of the rest."""
         if self.share is None:
             return self

@@ -29,13 +29,13 @@ from sluiceway.ledger.partition_records import (
     ReplaceRecord,
     SwapRecord,
 )
+from sluiceway.ledger.record_formats import needed_format
 from sluiceway.ledger.records import (
     DataRecord,
     FenceRecord,
     Record,
     SnapshotRecord,
     SourcesRecord,
-    needed_format,
     record_hash,
 )
 

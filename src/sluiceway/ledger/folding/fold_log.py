@@ -3,12 +3,12 @@
 from sluiceway.ledger.folding.fold_state import Adoption, FoldState, is_contained, require
 from sluiceway.ledger.generations import TERMS
 from sluiceway.ledger.kept_partitions import forget
+from sluiceway.ledger.record_formats import needed_format
 from sluiceway.ledger.records import (
     NEWEST_FORMAT,
     FenceRecord,
     Record,
     SnapshotRecord,
-    needed_format,
 )
 from sluiceway.ledger.sealing import check_sealed, seal
 
