@@ -102,7 +102,8 @@ class StretchedCluster:
         """Create a topic with a replica in every place."""
         new = NewTopic(topic, partitions, len(self.places))
         wait_for(lambda: len(self.admin().list_topics(timeout=5).brokers) == 3, "three brokers")
-        self.admin().create_topics([new])[topic].result()
+        admin = self.admin()  # It has to live as long as the request.
+        admin.create_topics([new])[topic].result()
         self.wait_in_sync(topic)
 
 
