@@ -1,6 +1,5 @@
 """Whole jobs whose tables lie on S3 and on HDFS: kills, merged files, replayed rows, readers."""
 
-import json
 import os
 import signal
 import subprocess
@@ -21,7 +20,6 @@ from tools.independent_reader import Report, TableView, broker_records, check, t
 from tools.job_files import COLUMNS, JobFile, event, write_job
 from tools.lab_fixture import TopicFactory
 from tools.row_oracle import Expectation
-from tools.sql_runs import write_sql_job
 from tools.stores_under_test import StoreUnderTest
 from tools.table_proofs import assert_verified, spark_sql
 from tools.topic_writer import TopicWriter
@@ -172,33 +170,6 @@ def test_job_killed_on_a_store_has_every_row_once(story: Story, lab: Lab) -> Non
         settings=story.store.spark_settings(lab),
     )[0]
     assert count == report.written
-
-
-def test_sql_lands_rows_on_a_store_and_has_every_row_once(story: Story, lab: Lab) -> None:
-    settings = story.store.spark_settings(lab)
-    secrets = {value: f"${{env:{name}}}" for name, value in story.store.environment().items()}
-    named = {name: secrets.get(value, value) for name, value in settings.items()}
-    story.job = write_sql_job(
-        story.folder,
-        "SELECT id, upper(city) AS shout, CAST(id / (id - 7) AS INT) AS n\nFROM input",
-        bootstrap_servers=story.endpoints.bootstrap_servers,
-        metastore_uri=story.endpoints.metastore_uri,
-        topic=story.job.route.topics[0],
-        connections=story.store.connection(),
-        hive=f', storage: lake, location: "{story.location}"',
-        run=f", spark_conf: {json.dumps(named)}",
-    )
-    story.produce(400)
-    story.catch_up(spark=True)
-    found, _ = spark_sql(
-        story.endpoints.metastore_uri,
-        f"select count(*), count(shout), sum(id) from {story.job.table}",  # noqa: S608 - our own
-        settings=settings,
-    )
-    # Of each hundred rows one is no JSON; at one the SQL fails, which has no city.
-    ids = [n for n in range(400) if n % 100 and n != 7]
-    assert found == [[len(ids), len([n for n in ids if n % 50 != 7]), sum(ids)]]
-    assert_verified(story.job, environment=story.store.environment())
 
 
 def test_many_files_of_a_store_are_merged_and_what_is_left_over_goes(story: Story) -> None:
