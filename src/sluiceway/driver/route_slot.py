@@ -98,7 +98,7 @@ class RouteSlot:
         """Whether nothing is left to do for it."""
         if self.state not in (RouteState.HALTED, RouteState.CAUGHT_UP):
             return False
-        # A halted route that is just starting again may be the one that is left.
+        # A halted route may be starting again, and be the last of them.
         return self.work is None and not self.session.committer.has_new_tables
 
     def free(self) -> bool:

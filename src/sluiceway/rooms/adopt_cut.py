@@ -161,7 +161,7 @@ def find_cut(log: LedgerLog, sizes: Sizes, at: int | None = None) -> LedgerCut |
     """Find the last slot whose live files are all there.
 
     Args:
-        log: The copied log, of the generations before the one that begins.
+        log: The copied log, of the generations before the new one.
         sizes: What `list_copy` has found.
         at: The slot that is to be kept last; None for the last whole slot.
 

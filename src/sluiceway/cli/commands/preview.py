@@ -69,7 +69,7 @@ def preview(
 
     Writes nothing: no file, no ledger, no table, no offset. The table need not exist yet. The code
     of a run makes the rows; lateness of a row for its hour is not shown. With --file no broker is
-    asked, and the table is the one that the job file would create. A route with `mode: recompute`
+    asked, and the table is as the job file would create it. A route with `mode: recompute`
     shows its newest or oldest unit, and --records is how many rows to show.
 
     $ sluiceway preview orders.yaml -n 100

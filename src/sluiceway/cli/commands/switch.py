@@ -32,22 +32,19 @@ _Confirm = Annotated[
         help="What holds of the mirror: mirror_only, mirror_end or mirror_closed; repeatable.",
     ),
 ]
-_AcceptGap = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--accept-gap",
+
+
+def _position(option: str, risk: str) -> Any:
+    """An option for positions that an operator decides."""
+    return typer.Option(
+        option,
         metavar="TOPIC:N=OFFSET",
-        help="Continue there, though rows may be left out; repeatable.",
-    ),
-]
-_AcceptDoubles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--accept-doubles",
-        metavar="TOPIC:N=OFFSET",
-        help="Continue there, though rows may be in the table twice; repeatable.",
-    ),
-]
+        help=f"Continue there, though rows may {risk}; repeatable.",
+    )
+
+
+_AcceptGap = Annotated[list[str] | None, _position("--accept-gap", "be left out")]
+_AcceptDoubles = Annotated[list[str] | None, _position("--accept-doubles", "be in the table twice")]
 
 
 @app.command()
