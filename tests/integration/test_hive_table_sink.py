@@ -3,8 +3,10 @@
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 from uuid import uuid4
 
@@ -97,6 +99,32 @@ def desired(state: TableState, *values: str) -> DesiredPartition:
     folder = partition_folder(state.partition_columns, values)
     root = state.identity.location.removeprefix("file:")
     return DesiredPartition(values, resolve_within(root, folder))
+
+
+@pytest.mark.parametrize("case", ["database_is_new", "table_is_new"])
+def test_first_starts_at_once_keep_all_files_that_each_has_put(
+    options: TableOptions, new_sink: SinkFactory, raw: Any, case: str
+) -> None:
+    if case == "table_is_new":
+        raw.create_database(ttypes.Database(name=options.database, parameters={}))
+    for attempt in range(4):
+        again = replace(options, table=f"events_{attempt}")
+        if case == "database_is_new":
+            again = replace(options, database=f"{options.database}_{attempt}")
+        sinks = [new_sink(again) for _ in range(3)]
+        begin = Barrier(len(sinks))
+
+        def first_start(sink: HiveTableSink, begin: Barrier = begin) -> Path:
+            begin.wait()
+            location = sink.open().identity.location.removeprefix("file:")
+            put = Path(location) / "_sluiceway" / f"{id(sink)}.json"
+            put.parent.mkdir(parents=True, exist_ok=True)
+            put.write_text("{}")
+            return put
+
+        with ThreadPoolExecutor(len(sinks)) as drivers:
+            files = list(drivers.map(first_start, sinks))
+        assert [each for each in files if not each.exists()] == []
 
 
 def test_open_missing_table_is_created_and_reopened_unchanged(

@@ -1,7 +1,6 @@
 """Thin client of the Hive Metastore (2.3 to 4.0), idempotent and in batches."""
 
 import re
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -37,9 +36,12 @@ from sluiceway.catalog.thrift_values import (
 )
 from sluiceway.errors import (
     MetastoreUnavailableError,
+    StorageRefusedError,
     TableMismatchError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.storage.access import NO_STORES, Stores
+from sluiceway.storage.registry import ensure_folder
 
 # Words of the metastore and of the file systems below it. A full disk or an absent name node has
 # other words, and is waited for.
@@ -82,9 +84,6 @@ _READ_BATCH = 500
 # A server creates and checks each partition's folder: smaller batches end in time.
 _WRITE_BATCH = 200
 _KEEP_STATS = {"DO_NOT_UPDATE_STATS": "true"}
-# When one database is created several times at once, a server lets one creation through. For the
-# others it removes the folder that they tried to create, with all tables in it by then.
-_creating_database = threading.Lock()
 
 
 def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
@@ -113,20 +112,30 @@ class MetastoreClient:
 
     Used on the driver only. Reconnects by itself; safe for several threads.
 
+    The folder of a database or table exists before the metastore is asked to create either. Of two
+    creations at once a server lets one through. For the other it removes the folder, if it made it,
+    with all files in it by then.
+
     Args:
         uris: `thrift://host:port`, several separated by commas, tried in turn.
         timeout_s: Longest wait for an answer. A server whose database fails may try ten times
             within 20 s before it answers: below 30 s its reason is never seen.
         options: How to connect, see `tls_context`; None for no encryption.
+        stores: How the stores are reached in which it makes folders.
 
     Raises:
         JobFileError: `uris` is not such a list.
     """
 
     def __init__(
-        self, uris: str, timeout_s: float = 60.0, options: Mapping[str, str] | None = None
+        self,
+        uris: str,
+        timeout_s: float = 60.0,
+        options: Mapping[str, str] | None = None,
+        stores: Stores = NO_STORES,
     ) -> None:
         self.uris = uris
+        self._stores = stores
         self._connection = MetastoreCalls(uris, timeout_s, options or {})
         self._reader: Callable[[Any, str, str], Any] = _read_by_request
 
@@ -168,11 +177,11 @@ class MetastoreClient:
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
+            StorageUnavailableError: The store of its folder failed.
             UnhealthyEnvironmentError: It cannot make the database's folder.
             TableMismatchError: It refuses.
         """
-        with _creating_database:
-            found = self._database(database) or self._create_database(database)
+        found = self._database(database) or self._create_database(database)
         if found is None:
             raise TableMismatchError(f"database {database} was created and is gone again")
         location: str = found.locationUri or ""
@@ -180,6 +189,7 @@ class MetastoreClient:
 
     def _create_database(self, database: str) -> Any:
         wanted = ttypes.Database(name=database, description="", parameters={})
+        self._make_folder(self.default_location(database))
         # Another process may have been faster.
         with location_refusals(f"database {database}", ""), suppress(AlreadyExists):
             self._connection.call(
@@ -189,6 +199,23 @@ class MetastoreClient:
             )
         return self._database(database)
 
+    def default_location(self, database: str, table: str = "") -> str:
+        """Where the metastore puts a database, or a table of it, unless it is said.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        folder = self.database_location(database)
+        if folder is None:
+            root = self.database_location("default") or "/"
+            folder = f"{root.rstrip('/')}/{database.lower()}.db"
+        return f"{folder.rstrip('/')}/{table.lower()}" if table else folder
+
+    def _make_folder(self, location: str) -> None:
+        # A driver that may not write there leaves it to the metastore, which may.
+        with suppress(StorageRefusedError):
+            ensure_folder(location, self._stores)
+
     def create_table(self, table: MetastoreTable) -> MetastoreTable:
         """Create the table; an existing one must be the same.
 
@@ -197,12 +224,14 @@ class MetastoreClient:
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
+            StorageUnavailableError: The store of its folder failed.
             UnhealthyEnvironmentError: It cannot make the table's folder.
             TableMismatchError: It refuses, or holds another table of this name; says which
                 parts differ.
         """
-        # An existing table is read back and compared below, as after every creation.
         wanted = table.layout.location
+        self._make_folder(wanted or self.default_location(table.database, table.name))
+        # An existing table is read back and compared below, as after every creation.
         with location_refusals(f"table {table}", wanted), suppress(AlreadyExists):
             self._connection.call(
                 f"create table {table}",

@@ -9,6 +9,7 @@ from sluiceway.plugins import PluginGroup, find_implementation, opened, plugin_n
 from sluiceway.storage.access import HDFS, LOCAL, NO_STORES, S3, StoreAccess, Stores, store_kind
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.local import LocalStorage, local_path
+from sluiceway.storage.locations import normalise_location
 
 OpenStorage = Callable[[str, Mapping[str, str]], tuple[Storage, str]]
 """What an entry point of `sluiceway.storage` names: a callable. It takes a location and the options
@@ -64,6 +65,24 @@ def open_storage(location: str, stores: Stores = NO_STORES) -> tuple[Storage, st
             hint="a fault of the plug-in; tell its author",
         )
     return storage, named
+
+
+def ensure_folder(location: str, stores: Stores = NO_STORES) -> None:
+    """Make a folder that is missing, so that a metastore does not. Safe to repeat.
+
+    Args:
+        location: Path or URI as a metastore holds it.
+        stores: How stores are reached.
+
+    Raises:
+        StorageUnavailableError: The store failed, or refuses.
+        UnhealthyEnvironmentError: Nothing installed here serves the scheme.
+        JobFileError: The store's connection has options that cannot be.
+    """
+    # Normalised, a file: URI is a plain path, in which a % is part of a name.
+    storage, path = open_storage(normalise_location(location), stores)
+    if storage.status(path) is None:
+        storage.make_folders(path)
 
 
 def _open_built_in(kind: str, location: str, stores: Stores) -> tuple[Storage, str]:

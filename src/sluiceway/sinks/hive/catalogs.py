@@ -26,7 +26,7 @@ def open_catalog(
     Args:
         uris: `thrift://host:port`, several separated by commas; or `folder:` and a place.
         timeout_s: Longest wait for an answer of a metastore.
-        stores: How the store of a folder is reached.
+        stores: How the stores of tables are reached.
         options: How a metastore is reached, in addition to its address.
 
     Raises:
@@ -37,7 +37,7 @@ def open_catalog(
         from sluiceway.sinks.hive.folder_catalog import FolderCatalog  # noqa: PLC0415
 
         return FolderCatalog(uris.removeprefix(FOLDER), stores)
-    return MetastoreClient(uris, timeout_s, dict(options))
+    return MetastoreClient(uris, timeout_s, dict(options), stores)
 
 
 def find_hive_table(options: TableOptions) -> TableIdentity:

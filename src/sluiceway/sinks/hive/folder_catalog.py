@@ -100,17 +100,18 @@ class FolderCatalog:
         """Version of a metastore whose readers understand all that we write."""
         return _READS_LIKE
 
-    def database_location(self, database: str) -> str | None:
-        """See `MetastoreClient.database_location`; each database is there."""
-        return f"{self._folder}/{database}.db"
+    def default_location(self, database: str, table: str = "") -> str:
+        """See `MetastoreClient.default_location`."""
+        folder = f"{self._folder}/{database}.db"
+        return f"{folder}/{table}" if table else folder
 
     def create_database_if_missing(self, database: str) -> str:
-        """See `MetastoreClient.create_database_if_missing`."""
-        return f"{self._folder}/{database}.db"
+        """See `MetastoreClient.create_database_if_missing`; each database is there."""
+        return self.default_location(database)
 
     def create_table(self, table: MetastoreTable) -> MetastoreTable:
         """See `MetastoreClient.create_table`."""
-        location = table.layout.location or f"{self._folder}/{table.database}.db/{table.name}"
+        location = table.layout.location or self.default_location(table.database, table.name)
         storage, root = open_storage(normalise_location(location), self._stores)
         storage.make_folders(root)
         made = _TableEntry(

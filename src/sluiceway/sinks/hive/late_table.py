@@ -11,7 +11,7 @@ from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError, LedgerMismatchError, TableMismatchError
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
 from sluiceway.sinks.hive.catalogs import TableCatalog, open_catalog
-from sluiceway.sinks.hive.partition_effects import apply_partitions, ensure_folder
+from sluiceway.sinks.hive.partition_effects import apply_partitions
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import check_writable
 from sluiceway.sinks.hive.table_format import file_settings, settings_of
@@ -86,7 +86,6 @@ class LateTable(LateRowsTable):
     def make(self) -> None:
         """See `LateRowsTable.make`."""
         wanted = self._desired()
-        ensure_folder(self._place, self._stores)
         self._client.create_database_if_missing(wanted.database)
         self._client.create_table(wanted)
         if not self.find():

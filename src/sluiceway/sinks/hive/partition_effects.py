@@ -21,7 +21,7 @@ from sluiceway.sinks.partition_path import (
 )
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.locations import normalise_location, qualify_location, same_location
-from sluiceway.storage.registry import open_storage
+from sluiceway.storage.registry import ensure_folder
 
 _EMPTY = "empty"
 
@@ -186,11 +186,3 @@ def _was_ours(found: HivePartition, desired: DesiredPartition) -> bool:
     return any(same_location(location, place) for place in places) or bool(
         moves and normalise_location(location).startswith(moves)
     )
-
-
-def ensure_folder(location: str, stores: Stores = NO_STORES) -> None:
-    """Make a folder that is missing, so that the metastore does not."""
-    # Normalised, a file: URI is a plain path, in which a % is part of a name.
-    storage, path = open_storage(normalise_location(location), stores)
-    if storage.status(path) is None:
-        storage.make_folders(path)

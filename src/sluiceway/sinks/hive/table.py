@@ -262,11 +262,7 @@ class HiveTableSink(TableSink):
         wanted = self._to_create()
         location = options.location
         if location is None:
-            folder = self._client.database_location(options.database)
-            if folder is None:
-                root = self._client.database_location("default") or "/"
-                folder = f"{root.rstrip('/')}/{options.database}.db"
-            location = f"{folder.rstrip('/')}/{options.table}"
+            location = self._client.default_location(options.database, options.table)
         wanted = replace(wanted, layout=replace(wanted.layout, location=location))
         state, statement = self._state_of(wanted), create_statement(wanted)
         return PlannedTable(str(wanted), location, state, exists=False, statement=statement)

@@ -33,7 +33,7 @@ from sluiceway.sinks.iceberg.catalog.catalogs import (
 )
 from sluiceway.sinks.iceberg.column_types import from_iceberg
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.lake_options import METASTORE_PREFIX
+from sluiceway.sinks.lake_options import METASTORE_PREFIX, STORES_PROPERTY, parse_stores
 from sluiceway.types.hive_types import format_hive_type
 
 LOCATION = "metadata_location"
@@ -62,7 +62,8 @@ class HiveLakeCatalog(LakeCatalog):
             for name, value in settings.items()
             if name.startswith(METASTORE_PREFIX)
         }
-        self._client = MetastoreClient(self.place, timeout_s, options)
+        stores = parse_stores(settings.get(STORES_PROPERTY))
+        self._client = MetastoreClient(self.place, timeout_s, options, stores)
         # A table object wants a catalog; this one holds nothing and is never asked.
         self._nobody: Catalog = load_catalog("lake", type="in-memory")
 
