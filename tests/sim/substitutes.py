@@ -12,6 +12,7 @@ import types
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sim.scheduler import Scheduler
@@ -198,7 +199,10 @@ class Thread:
 
 
 class Future(Generic[Value]):
+    _numbers = count()
+
     def __init__(self) -> None:
+        self.number = next(self._numbers)
         self._event = Event()
         self._value: Any = None
         self._error: BaseException | None = None
@@ -268,7 +272,8 @@ def _wait(
     futures: Iterable[Future[Any]], timeout: float | None = None, return_when: str = "ALL_COMPLETED"
 ) -> "DoneAndNotDone":
     """As `concurrent.futures.wait`."""
-    waiting = list(futures)
+    # A set of them has another order in each process.
+    waiting = sorted(futures, key=lambda future: future.number)
     end = None if timeout is None else scheduler().now + timeout
     enough = 1 if return_when == "FIRST_COMPLETED" else len(waiting)
     while sum(future.done() for future in waiting) < enough:

@@ -1,12 +1,10 @@
 """A world of one seed, with who looks at it: one file because each part acts on the others."""
 
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from sim.announcing import ready_rule, timed
@@ -23,6 +21,7 @@ from sim.operators import Command
 from sim.outside import READERS_GRACE_S, Outside
 from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
+from sim.process_parts import part_processes
 from sim.readiness import minute_of
 from sim.remote import Objects, RemoteStorage
 from sim.rooms import RoomSource, SimRooms
@@ -596,29 +595,7 @@ def join_product() -> None:
     for module, name, stand_in in _REPLACED:
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, stand_in)
-    _part_processes()
-
-
-def _part_processes() -> None:
-    """What a function `process_...` gives is there once in each process, also in simulated ones."""
-    product = [module for name, module in sys.modules.items() if name.startswith("sluiceway.")]
-    for module in product:
-        for name, found in list(vars(module).items()):
-            is_one = isinstance(found, FunctionType) and not found.__code__.co_argcount
-            if is_one and name.startswith("process_"):
-                setattr(module, name, _one_a_process(found))
-
-
-def _one_a_process(function: Callable[[], object]) -> Callable[[], object]:
-    kind = type(function())
-
-    def own() -> object:
-        process = _world().scheduler.alive().process
-        if kind not in process.own:
-            process.own[kind] = kind()
-        return process.own[kind]
-
-    return own
+    part_processes(lambda: _world().scheduler.alive().process)
 
 
 def enter(world: World) -> None:

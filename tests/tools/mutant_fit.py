@@ -18,7 +18,7 @@ Patch = tuple[Any, str, Any]
 """Owner, name, and the replacement."""
 
 _TESTS = Path(__file__).resolve().parents[1]
-_PROOFS = ("sim", "lake_sim", "chain_sim", "readiness_oracle")
+_PROOFS = ("sim", "lake_sim", "chain_sim", "shared_sim", "readiness_oracle")
 _CALLERS = (_TESTS.parent / "src/sluiceway", *(_TESTS / name for name in _PROOFS))
 _BY_ITSELF = (TypeError, AttributeError, NameError)
 _BROKEN_BY_ITSELF = (*(error.__name__ for error in _BY_ITSELF), "AssertionError")

@@ -350,6 +350,12 @@ class StandbyRoom:
         mirror, access = self.rule.mirror, self._parts.access
         if mirror is None or access is None:
             return
+        home = self.rule.home
+        if not fold.sources and self.rule.room != home:
+            # Pinned here, copies would be rows of this room's own, also where the mirror repeats.
+            why = f"room {home} has read nothing yet; name this room as `home` if that one is lost"
+            self._resume, self._resume_at = Resume(lacking=(why,)), time.monotonic()
+            return
         found = find_resume(mirror, access, self._client(), fold, view, self._parts.origin)
         given = () if self._request is None else self._request.by_hand
         self._resume = found.with_hand(given)

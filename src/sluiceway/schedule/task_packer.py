@@ -47,6 +47,9 @@ class TaskPacker:
         shared = slots - len(dealt.apart)
         if dealt.together:
             self._deal_together({route: epochs[route] for route in dealt.together}, shared)
+        else:
+            # Pieces of the epoch before are none of this one.
+            self._pieces.cut({}, ())
         for task, group in enumerate(dealt.apart, start=shared):
             for route in group:
                 epochs[route].by_task = {task: tuple(epochs[route].splits)}

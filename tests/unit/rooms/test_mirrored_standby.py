@@ -109,6 +109,18 @@ def test_the_source_moves_right_after_the_fence(rooms: Rooms) -> None:
     assert rooms.copies.ended == ["mm"]
 
 
+def test_no_other_room_begins_where_the_home_has_only_fenced(rooms: Rooms, tmp_path: Path) -> None:
+    log = LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path / "new"), "orders"))
+    for each in (log.layout.stage, log.layout.log):
+        log.storage.make_folders(each)
+    LedgerWriter(log, log.fold(), lambda *_: None).fence(replace(fence(), site="a"), lambda: None)
+    with pytest.raises(RoomNotReadyError, match="room a has read nothing yet"):
+        rooms.standby().check_positions(log, log.fold())
+    home = StandbyRoom(replace(RULE, room="a", mirror=MIRROR), rooms.standby()._parts)
+    home.check_positions(log, log.fold())
+    assert home.source_change(log.fold()) is None
+
+
 def test_a_room_that_reads_its_own_logs_changes_nothing(rooms: Rooms) -> None:
     rooms.switch(rooms.standby())
     again = rooms.standby()

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import pytest
 
+from sluiceway.errors import TaskDiedError
 from sluiceway.observe.log import stderr_log
 from sluiceway.schedule import pieces
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
@@ -12,6 +13,7 @@ from sluiceway.schedule.spread import SplitAssigner
 from sluiceway.schedule.task_packer import TaskPacker
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.worker.plan import TaskFailure
 from tools.small_task import route_plan
 
 KAFKA = SourceAccess("kafka", ())
@@ -143,10 +145,27 @@ def test_group_is_dealt_as_one_route_and_its_pieces_are_joined_for_each(
     }
 
 
+def test_pieces_of_an_epoch_are_none_of_the_next_in_which_all_routes_are_kept_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pieces.SplitPieces, "_piece", lambda *_: pieces.LEAST_PIECE)
+    packer, ledgers = TaskPacker(SplitAssigner(), stderr_log()), {"a": "a"}
+    lag = 3 * pieces.LEAST_PIECE
+    dealt = packer.deal({"a": epoch(planned("t", 0, 0, lag=lag))}, 2)
+    assert len(dealt["a"].by_task) == 2
+    died = Answer(0, "a", 0, 0)
+    died.failure = TaskFailure.of(TaskDiedError("out of memory"))
+    packer.add_answers(ledgers, dealt, cast("Any", [died]))
+    apart = packer.deal({"a": epoch(planned("t", 0, 0, lag=lag))}, 2)
+    (task,) = apart["a"].by_task
+    kept = packer.add_answers(ledgers, apart, cast("Any", [Answer(task, "a", 0, 9_000)]))
+    assert [each.task for each in kept["a"]] == [task]
+
+
 class Answer:
     """What a task has read of one source partition."""
 
-    failure = None
+    failure: TaskFailure | None = None
 
     def __init__(self, task: int, ledger: str, start: int, end: int) -> None:
         self.task, self.ledger = task, ledger

@@ -1,0 +1,1 @@
+"""Drivers whose routes share the reading of a topic, under everything that may happen."""
