@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
 
 use crate::arrays::{ArrowArray, Offsets, Present, Texts, Values};
 use crate::columns::{Column, Unit};
-use crate::objects::Fields;
+use crate::objects::{DoubtedValue, Fields};
 use crate::records::Records;
 use crate::rows::Sorted;
 use crate::scan::{Doubt, PADDING, Reader, Vouched};
@@ -27,6 +27,8 @@ pub struct JsonReader {
     block: Vec<u8>,
     starts: Vec<usize>,
     scratch: Vec<u8>,
+    /// For each suspect of the last read, see `doubts`.
+    doubts: Vec<i64>,
 }
 
 #[pymethods]
@@ -47,7 +49,9 @@ impl JsonReader {
             }
             fields.add(&path, column(&kind)?, number, required);
         }
-        Ok(Self { columns: fields, prefix, block: vec![], starts: vec![], scratch: vec![] })
+        fields.step_over_doubts();
+        let (block, starts, scratch, doubts) = (vec![], vec![], vec![], vec![]);
+        Ok(Self { columns: fields, prefix, block, starts, scratch, doubts })
     }
 
     /// Read payloads from number `start` on, as many as make a block.
@@ -77,6 +81,7 @@ impl JsonReader {
             return Err(PyValueError::new_err("too many bytes for one block"));
         }
         let mut found = Sorted::default();
+        self.doubts.clear();
         py.detach(|| {
             for (block, starts) in &blocks {
                 self.decode_block(block, starts, &mut found);
@@ -86,6 +91,14 @@ impl JsonReader {
         let capsule = PyCapsule::new_with_value(py, array, ARRAY_CAPSULE)?;
         let (suspects, empty) = (&found.suspects, &found.empty);
         Ok((capsule, PyBytes::new(py, suspects), PyBytes::new(py, empty)))
+    }
+
+    /// Of the last read, three int64 for each suspect: the only column that does not vouch for it,
+    /// and where that column's value begins and ends in the payload; the column is -1 where the
+    /// doubt is about the payload or about several columns.
+    fn doubts<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes: Vec<u8> = self.doubts.iter().flat_map(|one| one.to_ne_bytes()).collect();
+        PyBytes::new(py, &bytes)
     }
 }
 
@@ -114,6 +127,7 @@ impl JsonReader {
     fn decode(&mut self) -> (ArrowArray, Vec<u8>) {
         let (block, starts) = (std::mem::take(&mut self.block), std::mem::take(&mut self.starts));
         let mut found = Sorted::default();
+        self.doubts.clear();
         self.decode_block(&block, &starts, &mut found);
         (self.block, self.starts) = (block, starts);
         (Present::of(found.clean).take(self.columns.take()), found.suspects)
@@ -139,13 +153,19 @@ impl JsonReader {
             } else {
                 Err(Doubt)
             };
-            match read {
-                Ok(()) => found.clean += 1,
-                Err(Doubt) => {
-                    self.columns.truncate(found.clean);
-                    found.suspects.extend_from_slice(&row);
-                }
+            let doubted = read.map(|()| self.columns.doubted());
+            if doubted.is_ok_and(<[_]>::is_empty) {
+                found.clean += 1;
+                continue;
             }
+            self.doubts.extend(match doubted {
+                Ok(&[DoubtedValue { column, begin, end }]) => {
+                    [column, begin - bounds[0], end - bounds[0]].map(|number| number as i64)
+                }
+                _ => [-1, 0, 0],
+            });
+            self.columns.truncate(found.clean);
+            found.suspects.extend_from_slice(&row);
         }
         self.scratch = reader.scratch;
     }

@@ -27,7 +27,7 @@ mod time;
 use pyo3::prelude::*;
 
 /// Raised with every change of what Python may call or expect.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 
 #[pymodule]
 fn sluiceway_native(module: &Bound<'_, PyModule>) -> PyResult<()> {

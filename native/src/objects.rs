@@ -52,12 +52,23 @@ struct Key {
     takers: Vec<Taker>,
 }
 
+/// A value that its column leaves to the slow path, in a payload that is JSON.
+#[derive(Clone, Copy)]
+pub struct DoubtedValue {
+    pub column: usize,
+    /// Where the value is in the reader's block.
+    pub begin: usize,
+    pub end: usize,
+}
+
 /// Readers for the keys of one kind of object.
 #[derive(Default)]
 pub struct Fields {
     keys: Vec<Key>,
     by_name: HashMap<Box<[u8]>, usize>,
     objects: u64,
+    /// Values of the last object that were stepped over; None where a doubt ends the reading.
+    doubted: Option<Vec<DoubtedValue>>,
 }
 
 impl Fields {
@@ -93,6 +104,16 @@ impl Fields {
         &mut self.keys[index]
     }
 
+    /// Step over values in doubt from now on. Such an object is read, but is not vouched for.
+    pub fn step_over_doubts(&mut self) {
+        self.doubted = Some(vec![]);
+    }
+
+    /// The values that the last object was stepped over at.
+    pub fn doubted(&self) -> &[DoubtedValue] {
+        self.doubted.as_deref().unwrap_or_default()
+    }
+
     /// Read the object that the reader stands on.
     pub fn read(&mut self, reader: &mut Reader) -> Vouched<()> {
         if reader.peek() != b'{' {
@@ -100,6 +121,9 @@ impl Fields {
         }
         reader.enter()?;
         self.objects += 1;
+        if let Some(doubted) = &mut self.doubted {
+            doubted.clear();
+        }
         let (mut met, mut next) = (0, 0);
         if reader.peek() != b'}' {
             loop {
@@ -155,10 +179,17 @@ impl Fields {
             return Err(Doubt);
         }
         key.met = self.objects;
-        if let [taker] = &mut *key.takers {
-            return taker.read(reader);
-        }
         let mark = reader.mark();
+        if let [taker] = &mut *key.takers {
+            let depth = reader.depth();
+            return match (taker.read(reader), taker, &mut self.doubted) {
+                (Err(Doubt), Taker::Column { number, .. }, Some(doubted)) => {
+                    reader.rewind(mark);
+                    step_over(*number, depth, reader, doubted)
+                }
+                (read, ..) => read,
+            };
+        }
         for taker in &mut key.takers {
             reader.rewind(mark);
             taker.read(reader)?;
@@ -211,4 +242,20 @@ impl Fields {
             }
         }
     }
+}
+
+/// Step over a value in doubt; the place of it is kept.
+#[cold]
+#[inline(never)]
+fn step_over(
+    column: usize,
+    depth: u32,
+    reader: &mut Reader,
+    doubted: &mut Vec<DoubtedValue>,
+) -> Vouched<()> {
+    let begin = reader.position();
+    reader.restore_depth(depth);
+    reader.skip_value()?;
+    doubted.push(DoubtedValue { column, begin, end: reader.position() });
+    Ok(())
 }

@@ -61,6 +61,17 @@ impl<'a> Reader<'a> {
         self.depth = 1;
     }
 
+    /// Levels of arrays and objects around this place.
+    #[inline(always)]
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Called after `rewind`, with the depth at the mark.
+    pub fn restore_depth(&mut self, depth: u32) {
+        self.depth = depth;
+    }
+
     /// The place in the block.
     pub fn position(&self) -> usize {
         self.at as usize - self.block.as_ptr() as usize

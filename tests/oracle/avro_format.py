@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from itertools import count
 from typing import Any
 
 from sluiceway.formats.avro.decoder import AvroDecoder
@@ -16,13 +15,12 @@ from tools import avro_bytes as avro
 
 from . import typed_vectors as vectors
 from .model import ABSENT, Column, Num, Obj
-from .typed_judge import Sample, TypedFormat
+from .typed_judge import EXACT, LIBRARY, Sample, TypedFormat
 from .vectors import Vectors
 
 _K = AvroKind
 Made = tuple[Any, bytes, Any]
 """Type of the field, its bytes, and the value as the oracle has it."""
-_TURNS = count()
 _TEXTS: dict[int, str] = {}
 _WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 300, "scale": 30}
 _STEPS = {"millis": 10**6, "micros": 1000, "nanos": 1}
@@ -46,17 +44,16 @@ def _id_of(text: str) -> int:
     return len(_TEXTS)
 
 
-def open_avro_under_test(schema: Schema) -> AvroDecoder:
+def open_avro_under_test(schema: Schema, path: str) -> AvroDecoder:
     """The decoder, with the schemas of all samples made so far."""
     # Each sample has a schema of its own, so the fast path has to take single rows.
-    turn = next(_TURNS) % 3
     return AvroDecoder(
         schema,
         confluent_frame,
         _Registry(),
         skips_tombstones=False,
-        fast_rows=1 if turn else None,
-        native=turn > 1,
+        fast_rows=None if path == EXACT else 1,
+        native=path != LIBRARY,
     )
 
 

@@ -22,6 +22,7 @@ from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.matrix import MATRIX, Cell, CellOutcome, ColumnKind, JsonKind
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
+from tools.fetched_payloads import joined
 
 from .model import ABSENT, Column, NonFinite, Num, Obj, field_text, line, payload
 from .rules import column_rule, outcome
@@ -135,8 +136,10 @@ def judge(column: Column, values: Sequence[Any], made: Vectors, *, files: str = 
     schema = schema_of(column)
     wanted = pa.array([value for value, reason, _ in expected if not reason], rule.arrow)
     for engine in ENGINES:
-        decoded = JsonDecoder(schema, engine=engine).decode(payloads)
-        _judge_decoded(decoded, expected, wanted, (column, payloads), verdict)
+        decoder = JsonDecoder(schema, engine=engine)
+        for given in (payloads, joined(payloads)) if engine == "native" else (payloads,):
+            decoded = decoder.decode(given)
+            _judge_decoded(decoded, expected, wanted, (column, payloads), verdict)
     _judge_lines(column, values, made, verdict)
     if files and decoded.rows.num_rows:
         _judge_files(decoded.rows, wanted, column, verdict, duck=files == "both")
@@ -181,7 +184,8 @@ def _judge_lines(column: Column, values: Sequence[Any], made: Vectors, verdict: 
             exact_only=path == "exact",
             native=path == "native",
         )
-        _judge_decoded(decoder.decode(lines), expected, wanted, (column, lines), verdict)
+        for given in (lines, joined(lines)) if path == "native" else (lines,):
+            _judge_decoded(decoder.decode(given), expected, wanted, (column, lines), verdict)
     verdict.lines += len(lines)
 
 

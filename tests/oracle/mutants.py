@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,6 +18,7 @@ from sluiceway.convert import (
     exact_numbers,
     exact_rows,
     exact_values,
+    native_blocks,
     number_policy,
     text_values,
     time_values,
@@ -25,9 +26,11 @@ from sluiceway.convert import (
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.json_values import KINDS, NonFiniteText, NumberText, object_of_pairs
 from sluiceway.formats.csv import lines, text_columns
+from sluiceway.formats.native_rows import NativeRowReader
+from sluiceway.host.native_module import native_module
 from sluiceway.sinks.files import parquet_file
 from sluiceway.types import iso_time, policy
-from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.matrix import JsonKind
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -49,6 +52,11 @@ class Mutant:
 
 
 MUTANTS: list[Mutant] = []
+
+
+def native_mutant(*kinds: str) -> Callable[[Plant], Plant]:
+    """As `mutant`, of the native module's paths; none where it is not installed."""
+    return mutant(*kinds) if native_module() else lambda plant: plant
 
 
 def mutant(*kinds: str) -> Callable[[Plant], Plant]:
@@ -368,3 +376,58 @@ def _writer_loses_empty_texts(patch: pytest.MonkeyPatch) -> None:
 
     real = parquet_file.ParquetStagedFile.write
     patch.setattr(parquet_file.ParquetStagedFile, "write", write)
+
+
+@native_mutant("timestamp", "timestamp with local time zone")
+def _native_milliseconds_are_taken_for_microseconds(patch: pytest.MonkeyPatch) -> None:
+    places = {**exact_numbers.TIME_UNIT_PLACES, "ms": exact_numbers.TIME_UNIT_PLACES["us"]}
+    patch.setattr(native_blocks, "TIME_UNIT_PLACES", places)
+
+
+@native_mutant("bigint", "string")
+def _native_rows_that_were_fetched_lose_their_values(patch: pytest.MonkeyPatch) -> None:
+    real = native_blocks.NativeReader.read_fetched
+
+    def read(self: Any, payloads: Any) -> Any:
+        found, empty = real(self, payloads)
+        return replace(found, batches=[_without_values(one) for one in found.batches]), empty
+
+    patch.setattr(native_blocks.NativeReader, "read_fetched", read)
+
+
+@native_mutant("bigint", "double")
+def _native_lines_lose_their_values(patch: pytest.MonkeyPatch) -> None:
+    real = NativeRowReader.read
+
+    def read(self: Any, payloads: Any, begins: Any) -> Any:
+        batch, *rest = real(self, payloads, begins)
+        return _without_values(batch), *rest
+
+    patch.setattr(NativeRowReader, "read", read)
+
+
+@native_mutant("bigint", "double")
+def _native_lines_that_were_fetched_lose_their_values(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NativeRowReader, "read_fetched", without_values)
+
+
+@native_mutant("int", "decimal")
+def _value_that_the_native_module_doubts_is_dirty(patch: pytest.MonkeyPatch) -> None:
+    def dirt(self: Any, number: int, value: bytes) -> DirtyRow:
+        return DirtyRow(0, "convert", DirtyReason.BAD_TEXT, "v", "doubted")
+
+    patch.setattr(exact_rows.ExactReader, "dirt", dirt)
+
+
+_REAL_READ_FETCHED = NativeRowReader.read_fetched
+
+
+def without_values(self: NativeRowReader, payloads: Any, prefix: bytes) -> Any:
+    """As `NativeRowReader.read_fetched`, with nulls for all values."""
+    batch, *rest = _REAL_READ_FETCHED(self, payloads, prefix)
+    return _without_values(batch), *rest
+
+
+def _without_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [pa.nulls(len(batch), of.type) for of in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
-from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.types.matrix import CellOutcome
 from sluiceway.types.schema import Schema
 from sluiceway.types.typed_matrix import FormatCell
+from tools.fetched_payloads import joined
 
 from .columns import column_of, variants
 from .judge import Verdict, _judge_files, differences, schema_of
@@ -20,6 +22,10 @@ from .typed_model import typed_outcome
 from .vectors import Vectors
 
 Cells = dict[tuple[str, str, str], FormatCell]
+EXACT, LIBRARY, NATIVE, FETCHED = PATHS = ("exact", "library", "native", "fetched")
+"""Ways to decode payloads; a format without a library's way has the native one for it."""
+
+_TURNS = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +50,13 @@ class TypedFormat:
     Attributes:
         name: For the report and the cells.
         matrix: The product's.
-        open: A decoder for columns; called after `samples`.
+        open: A decoder for columns and a path of `PATHS`; called after `samples`.
         samples: Column, values, how many of each kind, share of odd ones -> payloads.
     """
 
     name: str
     matrix: Sequence[FormatCell]
-    open: Callable[[Schema], RowDecoder]
+    open: Callable[[Schema, str], RowDecoder]
     samples: Callable[[Column, Vectors, int, float], list[Sample]]
 
     @property
@@ -107,11 +113,14 @@ def _judge(
     expected = [_expected(rule, column, sample) for sample in samples]
     for sample, (_, reason, _) in zip(samples, expected, strict=True):
         _judge_cell(of, cells, column, sample, reason, verdict)
-    decoded = of.open(schema_of(column)).decode([sample.payload for sample in samples])
+    path = PATHS[next(_TURNS) % len(PATHS)]
+    decoder = of.open(schema_of(column), path)
+    payloads = [sample.payload for sample in samples]
+    decoded = _decode_fetched(decoder, payloads) if path == FETCHED else decoder.decode(payloads)
     dirty = {row.index: row for row in decoded.dirty}
     for index, (value, reason, path) in enumerate(expected):
         row, sample = dirty.get(index), samples[index]
-        shown = f"{of.name} {column} {sample.kind} {sample.value!r:.200}"
+        shown = f"{of.name} {path} {column} {sample.kind} {sample.value!r:.200}"
         if (row is not None) != bool(reason):
             came = f"{row.reason}: {row.message}" if row else "a row"
             verdict.silent(f"{shown}: expected {reason or repr(value)[:80]}, got {came}")
@@ -122,10 +131,21 @@ def _judge(
         for place in differences(decoded.rows.column(0), wanted):
             sample = samples[decoded.indices[place].as_py()]
             came = f"{decoded.rows.column(0)[place]} for {wanted[place]}"
-            verdict.silent(f"{of.name} {column} {sample.kind} {sample.value!r:.200}: {came}")
+            verdict.silent(f"{of.name} {path} {column} {sample.kind} {sample.value!r:.200}: {came}")
     if files and decoded.rows.num_rows:
         _judge_files(decoded.rows, wanted, column, verdict, duck=False)
     return verdict
+
+
+def _decode_fetched(decoder: RowDecoder, payloads: Sequence[bytes]) -> Decoded:
+    """Decode payloads one by one where they were fetched to: each has a schema of its own."""
+    found = [decoder.decode(joined([payload])) for payload in payloads]
+    return Decoded(
+        pa.concat_batches([one.rows for one in found]),
+        pa.array([at for at, one in enumerate(found) for _ in range(len(one.rows))], pa.int64()),
+        tuple(replace(row, index=at) for at, one in enumerate(found) for row in one.dirty),
+        sum(one.skipped for one in found),
+    )
 
 
 def _binary_rule(column: Column) -> Rule:

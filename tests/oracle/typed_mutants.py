@@ -9,10 +9,14 @@ import pytest
 
 from sluiceway.convert import exact_numbers, exact_values, text_values, typed_readers, typed_values
 from sluiceway.convert.typed_values import Float32
+from sluiceway.formats import native_rows
 from sluiceway.formats.avro import column_scan, fast_columns, reader
+from sluiceway.formats.avro import native_columns as avro_plans
+from sluiceway.formats.protobuf import native_columns as protobuf_plans
+from sluiceway.host.native_module import native_module
 from sluiceway.types.typed_matrix import TypedKind
 
-from .mutants import Mutant, Plant
+from .mutants import Mutant, Plant, without_values
 
 TYPED_MUTANTS: list[Mutant] = []
 
@@ -20,6 +24,11 @@ TYPED_MUTANTS: list[Mutant] = []
 def _near(number: int) -> int:
     """A number that Arrow takes: mutants change values, they do not raise."""
     return min(max(number, -(10**16)), 10**16)
+
+
+def native_mutant(*kinds: str) -> Callable[[Plant], Plant]:
+    """As `mutant`, of the native module's paths; none where it is not installed."""
+    return mutant(*kinds) if native_module() else lambda plant: plant
 
 
 def mutant(*kinds: str) -> Callable[[Plant], Plant]:
@@ -185,3 +194,27 @@ def _fast_path_keeps_nan_unasked(patch: pytest.MonkeyPatch) -> None:
             lambda scan, found, count: fast_columns._spread(found, found.values, count, target)
         ),
     )
+
+
+@native_mutant("timestamp", "timestamp with local time zone")
+def _native_avro_takes_milliseconds_for_microseconds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(avro_plans, "unit_of", lambda ns: native_rows.unit_of(min(ns, 1000)))
+
+
+@native_mutant("timestamp", "timestamp with local time zone")
+def _native_protobuf_takes_milliseconds_for_microseconds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(protobuf_plans, "unit_of", lambda ns: native_rows.unit_of(min(ns, 1000)))
+
+
+@native_mutant("int", "bigint")
+def _native_protobuf_does_not_undo_zigzag(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        protobuf_plans,
+        "whole",
+        lambda name, place: native_rows.whole(name.replace("sint", "int"), place),
+    )
+
+
+@native_mutant("boolean", "string")
+def _native_rows_that_were_fetched_lose_their_values(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(native_rows.NativeRowReader, "read_fetched", without_values)

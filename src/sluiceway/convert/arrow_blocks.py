@@ -52,13 +52,13 @@ _ROW_IN_MESSAGE = re.compile(r" in row (\d+)$")
 # For numbers with so many places Arrow reads a power of ten beyond its table's end: some become 0,
 # and 1e-10000000 ends the process. Digits may hide in escapes of a string.
 _TINY_NUMBER = r"[:,\[ \t\r\n\"][+-]?(?:[0-9.]{20,}[eE]-|[0-9.]+[eE]-0*[1-9][0-9])"
-_ESCAPED_NUMBER = re.compile(rb"\\u00(?:[46]5|2[bBdDeE]|3[0-9])")
+_ESCAPED_NUMBER = re.compile(rb"\\u00(?:[46]5|[57]8|2[bBdDeE]|3[0-9])")
 # Without such an exponent a number needs this many zeros to read as zero in 32 bits.
 _UNDERFLOW = b"0" * 40
 _NUL, _OPEN, _CLOSE = 0x00, 0x7B, 0x7D
 # `[` and `{` differ in this one bit, and so do `E` and `e`.
 _CASE_BIT, _BRACKET, _EXPONENT, _MINUS, _POINT = 0xDF, 0x5B, 0x45, 0x2D, 0x2E
-_DIGITS = (0x30, 0x39)
+_DIGITS, _HEX, _PLUS = (0x30, 0x39), 0x58, 0x2B
 
 
 class _Block:
@@ -309,15 +309,16 @@ def _unreadable_rows(block: _Block) -> Rows:
 
     It crashes on the payload `null` and on numbers with millions of places. It stops at a NUL as if
     there were no more rows, and takes a second object in a payload for a row. It accepts bad UTF-8
-    in values that no column reads.
+    in values that no column reads. It reads the text `1e0x10` as the decimal 1e16.
     """
     first, last = block.bytes[block.starts], block.bytes[block.ends - 2]
-    brackets, minuses = _scan(block.bytes)
+    brackets, minuses, hexes = _scan(block.bytes)
     doubted = [
         np.flatnonzero((first != _OPEN) | (last != _CLOSE)),
         _rows_not_utf8(block),
         _rows_too_deep(block, brackets),
         _rows_with_tiny_numbers(block, minuses),
+        _rows_with_hex_exponents(block, hexes),
     ]
     if b"\0" in block.data:
         doubted.append(block.rows_at(np.flatnonzero(block.bytes == _NUL)))
@@ -365,6 +366,15 @@ def _rows_with_tiny_numbers(block: _Block, minuses: Rows) -> Rows:
     return np.compress(tiny.to_numpy(zero_copy_only=False), rows)
 
 
+def _rows_with_hex_exponents(block: _Block, hexes: Rows) -> Rows:
+    data = block.bytes
+    # Before a byte at the start of the block come the block's last ones: braces.
+    signs = data[hexes - 2]
+    signed = (signs == _PLUS) | (signs == _MINUS)
+    exponents = np.where(signed, data[hexes - 3], signs) & _CASE_BIT
+    return block.rows_at(hexes[(data[hexes - 1] == _DIGITS[0]) & (exponents == _EXPONENT)])
+
+
 def _rows_with_escaped_numbers(block: _Block) -> Rows:
     found = [row for row, text in enumerate(block.payloads) if _ESCAPED_NUMBER.search(text)]
     return np.array(found, np.int64)
@@ -375,13 +385,14 @@ def _is_digit(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _scan(data: npt.NDArray[np.uint8]) -> tuple[Rows, Rows]:
-    """Positions of opening brackets and of minuses, found in pieces that fit into the cache."""
+def _scan(data: npt.NDArray[np.uint8]) -> tuple[Rows, Rows, Rows]:
+    """Positions of opening brackets, minuses and each x, in pieces that fit into the cache."""
     scratch = np.empty(SCAN_BYTES, np.uint8)
-    brackets, minuses = [], []
+    brackets, minuses, hexes = [], [], []
     for start in range(0, len(data), SCAN_BYTES):
         piece = data[start : start + SCAN_BYTES]
         folded = np.bitwise_and(piece, _CASE_BIT, out=scratch[: len(piece)])
         brackets.append(np.flatnonzero(folded == _BRACKET) + start)
+        hexes.append(np.flatnonzero(folded == _HEX) + start)
         minuses.append(np.flatnonzero(piece == _MINUS) + start)
-    return np.concatenate(brackets), np.concatenate(minuses)
+    return np.concatenate(brackets), np.concatenate(minuses), np.concatenate(hexes)

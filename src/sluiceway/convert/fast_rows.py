@@ -19,11 +19,15 @@ class FastRows:
         batches: Columns of the rows that it vouches for.
         rows: Positions of these rows among the payloads, batch after batch.
         suspects: All other positions of the block, ascending.
+        doubts: A row of three for each suspect: the only column that does not vouch for it, and
+            where its value begins and ends in the payload; column -1 is a doubt of another kind.
+            None where the path does not say.
     """
 
     batches: list[pa.RecordBatch]
     rows: list[Rows]
     suspects: Rows
+    doubts: Rows | None = None
 
 
 class FastPath(ABC):

@@ -55,6 +55,9 @@ class _JsonReader(Protocol):
     def read_fetched(self, fetched: Sequence[Any]) -> tuple[object, bytes, bytes]:
         """Read `Records`: columns, and suspects and rows without bytes as int64."""
 
+    def doubts(self) -> bytes:
+        """`FastRows.doubts` of the last read."""
+
 
 class NativeColumns:
     """Columns from the module, in a form that pyarrow imports."""
@@ -149,7 +152,7 @@ class NativeReader(FetchedPath):
             doubted = np.frombuffer(suspects, np.int64)
             if len(doubted):
                 rows = np.delete(rows, doubted)
-            yield FastRows([batch], [rows], doubted + start)
+            yield FastRows([batch], [rows], doubted + start, self._doubts())
             start = end
 
     def read_fetched(self, payloads: JoinedPayloads) -> tuple[FastRows, Rows]:
@@ -160,7 +163,10 @@ class NativeReader(FetchedPath):
         rows = np.arange(len(payloads))
         if len(suspects) or len(empty):
             rows = np.delete(rows, np.concatenate((suspects, empty)))
-        return FastRows([batch], [rows], suspects), empty
+        return FastRows([batch], [rows], suspects, self._doubts()), empty
+
+    def _doubts(self) -> Rows:
+        return np.frombuffer(self._reader.doubts(), np.int64).reshape(-1, 3)
 
 
 def native_column(

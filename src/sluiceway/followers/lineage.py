@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from sluiceway.errors import Retriable
 from sluiceway.followers.lineage_events import LineageRoute, RunState, Totals, run_event
-from sluiceway.host.http import HttpReceiver, post_json
+from sluiceway.host.http import post_json
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.ready_rule import LineageRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.follower import PIECE_S, Follower, LogView

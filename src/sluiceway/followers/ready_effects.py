@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from sluiceway.errors import Retriable
 from sluiceway.followers.announcements import Announcement, Announcer, Receiver
-from sluiceway.host.http import HttpReceiver, post_json
+from sluiceway.host.http import post_json
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.blocks.http_receiver import fill_body
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.folding.fold import Fold

@@ -11,10 +11,10 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from sluiceway.errors import Retriable
+from sluiceway.host.http_receiver import HttpReceiver
 
 OK = range(200, 300)
 """Status codes of success."""
@@ -25,24 +25,6 @@ _LOOK_S = 0.5
 
 class HttpStatusError(OSError):
     """An answer that is no success."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpReceiver:
-    """A URL that receives events by POST.
-
-    Attributes:
-        url: May hold a secret; never shown. `host` may be shown.
-        headers: Headers to send; values may be secrets.
-        timeout_s: Longest time of a whole call, in seconds.
-        accept: Status codes other than 2xx that confirm the event.
-    """
-
-    url: str
-    host: str
-    headers: tuple[tuple[str, str], ...] = ()
-    timeout_s: float = 10.0
-    accept: tuple[int, ...] = ()
 
 
 class HttpClient:

@@ -4,7 +4,7 @@ from typing import BinaryIO, cast
 
 import google_crc32c
 
-from sluiceway.errors import StorageUnavailableError
+from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.storage.contract import FileSeal, Storage
 
 _BLOCK_BYTES = 1 << 20
@@ -48,3 +48,19 @@ def stream_crc32c(stream: BinaryIO) -> str:
     while chunk := stream.read(_READ_CHUNK_BYTES):
         checksum.update(chunk)
     return cast("bytes", checksum.hexdigest()).decode()
+
+
+def check_content(storage: Storage, path: str, seal: FileSeal) -> None:
+    """Read all bytes of a closed file through a fresh handle. Called by the task that wrote it.
+
+    Raises:
+        TaskFailedError: The file is not as it was written; discard the attempt.
+        StorageUnavailableError: The store failed.
+    """
+    try:
+        with storage.open_read(path) as handle:
+            found = stream_crc32c(handle)
+    except OSError as error:
+        raise StorageUnavailableError(f"cannot read {path}: {error}") from error
+    if found != seal.crc32c:
+        raise TaskFailedError(f"{path}: expected the checksum {seal.crc32c}, found {found}")

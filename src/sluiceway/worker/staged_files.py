@@ -14,6 +14,7 @@ from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.copying import check_content
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_schema
 from sluiceway.worker.open_files import LateWriter, OpenFile, OpenFiles, SharedRows
@@ -27,6 +28,8 @@ EARLY_FILES = 32
 CLOSERS = 8
 # When files close to free memory, so many are closed before it is measured again.
 CLOSED_AT_ONCE = 64
+# To read such a file as a whole costs less than to open its footer.
+SMALL_BYTES = 128 << 10
 # So often within the shorter of both times, old or idle files are searched for.
 DUE_LOOKS = 8
 
@@ -284,7 +287,9 @@ class StagedFiles:
             of.file.abort()
             raise
         size = written.seal.size_bytes
-        if not written.seal.attested:
+        if not written.seal.attested and size <= SMALL_BYTES:
+            check_content(self._storage, written.path, written.seal)
+        elif not written.seal.attested:
             table_format.check(self._storage, written.path, size_bytes=size, rows=written.rows)
         name = written.path.rpartition("/")[2]
         return FileRecord(

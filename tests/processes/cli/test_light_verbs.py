@@ -10,7 +10,7 @@ EXAMPLE = str(Path(__file__).parents[3] / "examples" / "orders.yaml")
 CLIENTS = {
     *("pyspark", "py4j", "pandas", "confluent_kafka", "botocore", "hdfs_native", "thrift"),
     *("pymetastore", "fastavro", "duckdb", "prometheus_client", "starlette", "uvicorn"),
-    "structlog",
+    *("structlog", "http.client"),
 }
 ARROW = {"pyarrow", "numpy"}
 # Of a Hive table on this machine: neither engine, broker, other stores nor data files.
@@ -31,10 +31,10 @@ sys.exit(code)
 @pytest.mark.parametrize(
     ("args", "heavy"),
     [
-        (("validate", EXAMPLE), CLIENTS | PARTS | ARROW),
+        (("validate", EXAMPLE), CLIENTS | PARTS | ARROW | {"ssl"}),
         (
             ("status", EXAMPLE),
-            ARROW | {"pyspark", "pandas", "botocore", "hdfs_native", "structlog"},
+            ARROW | {"pyspark", "pandas", "botocore", "hdfs_native", "structlog", "http.client"},
         ),
         (("partitions", "why", EXAMPLE, "dt=20261120/hr=08"), FOR_A_LEDGER),
         (("ledger", "show", EXAMPLE), FOR_A_LEDGER),

@@ -11,7 +11,7 @@ from sluiceway.audit import partition_wait
 from sluiceway.audit.partition_wait import PartitionWatch
 from sluiceway.errors import RequestRefusedError, StorageUnavailableError, WrongUsageError
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.host.http import HttpReceiver
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.ready_rule import ReadyRule

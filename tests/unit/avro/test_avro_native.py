@@ -2,13 +2,18 @@
 
 import json
 import random
+from collections.abc import Collection, Mapping
 from io import BytesIO
+from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 
+from sluiceway.formats.avro.decoder import AvroDecoder
 from sluiceway.formats.avro.native_columns import NativeAvro
 from sluiceway.formats.avro.schema import parse_schema
+from sluiceway.formats.avro.writer_schemas import WriterSchema
 from sluiceway.host.native_module import native_module
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
@@ -82,12 +87,30 @@ def test_nested_rows_are_vouched_for_and_equal_what_fastavro_reads() -> None:
         expected.append(fastavro.schemaless_reader(BytesIO(payloads[-1]), parsed, None))
     batch, kept, left = reader.read(payloads, [0] * len(payloads))
     assert (len(kept), len(left)) == (200, 0)
-    found = batch.to_pylist()
-    for got, row in zip(found, expected, strict=True):
-        got["by"] = dict(got["by"])
+    for row in expected:
         for item in row["items"]:
             item["at"] = item["at"].replace(tzinfo=None)
-    assert found == expected
+    assert _plain(batch) == expected
+    for fast_rows, native in ((None, False), (1, False), (1, True)):
+        decoder = AvroDecoder(
+            schema,
+            lambda _: (1, 0),
+            _OneSchema(),
+            skips_tombstones=False,
+            fast_rows=fast_rows,
+            native=native,
+        )
+        for given in (payloads, joined(payloads)):
+            assert _plain(decoder.decode(given).rows) == expected, (fast_rows, native)
+
+
+class _OneSchema:
+    def of(self, keys: Collection[int]) -> Mapping[int, WriterSchema]:
+        return dict.fromkeys(keys, WriterSchema(parse_schema(json.dumps(_DEEP))))
+
+
+def _plain(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    return [{**row, "by": dict(row["by"])} for row in rows.to_pylist()]
 
 
 @needs_native

@@ -18,6 +18,7 @@ from pyarrow import orc
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.sinks.files.avro_schema import SCHEMA_LITERAL
 from sluiceway.sinks.files.contract import FileChoice, FileFormat, WrittenFile
+from sluiceway.sinks.files.parquet_file import FileColumns, ParquetStagedFile
 from sluiceway.sinks.files.reading import count_rows, has_footer, read_columns
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.storage.local import LocalStorage
@@ -364,3 +365,33 @@ def test_parquet_timestamps_are_instants_of_either_kind(tmp_path: Path) -> None:
     read = pq.read_table(micros.path).cast(batch.schema)
     assert read.to_batches()[0].equals(batch)
     assert micros.column_bounds["t"] == ("0001-01-01T00:00:00.000001Z",) * 2
+
+
+def test_small_parquet_files_compress_the_columns_for_which_it_pays(tmp_path: Path) -> None:
+    schema = pa.schema([("same", pa.string()), ("text", pa.string()), ("n", pa.int64())])
+    columns = FileColumns(schema)
+
+    def codecs(name: str, *parts: int) -> dict[str, str]:
+        writer = LocalStorage().create_staged(str(tmp_path / name))
+        file = ParquetStagedFile(writer, schema, columns=columns)
+        for rows in parts:
+            texts = [f"a text that comes again and again {number}" for number in range(rows)]
+            values = {"same": ["x"] * rows, "text": texts, "n": list(range(rows))}
+            file.write(pa.RecordBatch.from_pydict(values, schema))
+            if rows != parts[-1]:
+                file.flush()
+        file.close()
+        assert pq.read_table(tmp_path / name)["text"].to_pylist()[-1:] == texts[-1:]
+        found = pq.read_metadata(tmp_path / name).row_group(0)
+        chunks = [found.column(number) for number in range(found.num_columns)]
+        return {of.path_in_schema: of.compression for of in chunks}
+
+    every = dict.fromkeys(schema.names, "ZSTD")
+    assert codecs("few-rows", 10) == every
+    # Nothing is known before a file of some rows was closed.
+    assert codecs("first", 100) == every
+    assert codecs("small", 100) == {"same": "UNCOMPRESSED", "text": "ZSTD", "n": "ZSTD"}
+    assert codecs("tiny", 2) == dict.fromkeys(schema.names, "UNCOMPRESSED")
+    # Of a file that goes on, and of a large one, these rows say too little.
+    assert codecs("two-groups", 100, 101) == every
+    assert codecs("large", 2000) == every

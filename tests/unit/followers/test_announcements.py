@@ -17,7 +17,7 @@ from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.followers import runner
 from sluiceway.followers.announcements import Announcement, Announcer, Receiver, announcement_of
 from sluiceway.followers.ready_effects import ReadyEffects, WebhookReceiver
-from sluiceway.host.http import HttpReceiver
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import JobFileError
-from sluiceway.host.http import HttpReceiver
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.compile.ready_rule import LineageRule
 from sluiceway.jobfile.loader import parse_job

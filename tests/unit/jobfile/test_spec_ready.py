@@ -6,7 +6,7 @@ import pytest
 
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
-from sluiceway.host.http import HttpReceiver
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
 from sluiceway.jobfile.loader import parse_job

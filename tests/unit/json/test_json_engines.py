@@ -15,6 +15,7 @@ from sluiceway.host.native_module import INTERFACE, SWITCH, native_module
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import DateType, Field, Schema, StructType
+from tools.fetched_payloads import joined
 
 NAME = "sluiceway_stand_in"
 INT = parse_hive_type("int")
@@ -126,3 +127,61 @@ def test_day_as_a_number_is_no_text_for_any_engine(engine: Engine) -> None:
 )
 def test_native_reader_leaves_a_table_that_it_cannot_read(kind: StructType) -> None:
     assert NativeReader.for_schema(Schema((Field("v", kind),))) is None
+
+
+DOUBTED = Schema(
+    (
+        Field("v", INT),
+        Field("o", parse_hive_type("struct<a:array<int>>")),
+        Field("deep", INT, path=("p", "deep")),
+        Field("s", parse_hive_type("varchar(2)"), required=True),
+    )
+)
+_LONG_ONE = f"1{'0' * 60}e-60"
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("text", "column", "value"),
+    [
+        ('{"v":"x","s":"a"}', 0, '"x"'),
+        ('{ "s" : "a", "o" : {"a":[1,{"b":[2]}]} , "z":1}', 1, '{"a":[1,{"b":[2]}]}'),
+        ('{"v":1,"s":null}', 3, "null"),
+        ('{"v":{"k":1,"k":2},"s":"a"}', 0, '{"k":1,"k":2}'),
+        # A value that the slow path takes.
+        (f'{{"v":{_LONG_ONE},"s":"a"}}', 0, _LONG_ONE),
+        ('{"v":"x","s":"abc"}', -1, ""),
+        ('{"v":"x"}', -1, ""),
+        ('{"p":{"deep":"x"},"s":"a"}', -1, ""),
+        ('{"v":"x","v":"x","s":"a"}', -1, ""),
+        ('{"v":"x","s":"a"', -1, ""),
+        ('{"v":"x,"s":"a"}', -1, ""),
+        ('{"v":"\\ud800","s":"a"}', -1, ""),
+        ('{"v":[01],"s":"a"}', -1, ""),
+    ],
+)
+def test_native_reader_says_which_value_it_doubts(text: str, column: int, value: str) -> None:
+    reader = NativeReader.for_schema(DOUBTED)
+    assert reader is not None
+    payloads = [b'{"v":1,"s":"a"}', text.encode(), b'{"s":"b"}']
+    (found,) = reader.read(payloads)
+    assert found.doubts is not None
+    ((number, begin, end),) = found.doubts.tolist()
+    assert found.suspects.tolist() == [1]
+    assert (number, text.encode()[begin:end].decode()) == (column, value)
+    decoded, exact = (JsonDecoder(DOUBTED, engine=engine) for engine in ("native", "exact"))
+    for batch in (payloads, joined(payloads), payloads * 2):
+        wanted, came = exact.decode(list(batch)), decoded.decode(batch)
+        assert (came.rows, came.dirty) == (wanted.rows, wanted.dirty)
+
+
+@pytest.mark.parametrize("text", ["1e0x10", "-1E+0X2", "1e-0x1", "1e\\u0030x1", "1e0\\u00781"])
+def test_no_engine_reads_an_exponent_of_hexadecimal_digits(text: str) -> None:
+    schema = Schema((Field("v", parse_hive_type("decimal(38,2)")), Field("w", INT)))
+    payloads = [b'{"w":2,"v":"3"}', b'{"w":1,"v":"%s"}' % text.encode()] * 20
+    # A text in the column makes the parser read texts; an x elsewhere is none of its digits.
+    payloads += [b'{"v":7,"w":4,"e":"e0x","x":"0x"}']
+    for engine in ("library", "auto"):
+        found = JsonDecoder(schema, engine=engine).decode(payloads)
+        assert {row.path for row in found.dirty} == {"v"}
+        assert found.indices.to_pylist() == [*range(0, 40, 2), 40]

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from sluiceway.formats.protobuf.decoder import ProtobufDecoder
+from sluiceway.formats.protobuf.message_schemas import GivenMessage
 from sluiceway.formats.protobuf.native_columns import NativeProtobuf
 from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.host.native_module import native_module
@@ -142,7 +144,8 @@ def test_scalars_equal_what_another_implementation_writes() -> None:
     )
     columns = {f"f_{kind}": of for kind, of in kinds.items()}
     columns |= {f"r_{kind}": f"array<{of}>" for kind, of in kinds.items()}
-    reader = _reader(f'syntax = "proto3"; message All {{ {text} }}', "All", **columns)
+    text = f'syntax = "proto3"; message All {{ {text} }}'
+    reader = _reader(text, "All", **columns)
     pick = random.Random(5)  # noqa: S311
     payloads, expected = [], []
     for _ in range(100):
@@ -153,6 +156,12 @@ def test_scalars_equal_what_another_implementation_writes() -> None:
         payloads.append(make(**row).SerializeToString())
         expected.append(row)
     assert _rows(reader, *payloads) == expected
+    schema = Schema(tuple(Field(name, parse_hive_type(of)) for name, of in columns.items()))
+    messages = GivenMessage(compile_proto(text), "All", connect=True)
+    for fast_rows in (None, 1):
+        decoder = ProtobufDecoder(schema, messages, skips_tombstones=False, fast_rows=fast_rows)
+        for given in (payloads, joined(payloads)):
+            assert decoder.decode(given).rows.to_pylist() == expected, fast_rows
 
 
 def _scalar(kind: str, pick: random.Random) -> Any:

@@ -10,7 +10,7 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.host.http import HttpReceiver
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
 from sluiceway.observe import metrics
 from sluiceway.route import route_start

@@ -409,6 +409,37 @@ def test_dirty_file_is_checked_for_its_rows_whatever_the_table_holds(
         files.close()
 
 
+@pytest.mark.parametrize("choice", FORMATS)
+def test_small_file_is_compared_byte_by_byte_whatever_its_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: FileChoice
+) -> None:
+    files, _ = _files(tmp_path, choice=choice)
+    files.write(("a",), _rows(1))
+    sealed = LateWriter.seal
+
+    def damaged(writer: LateWriter) -> FileSeal:
+        seal = sealed(writer)
+        content = bytearray(Path(writer.path).read_bytes())
+        content[len(content) // 2] ^= 1
+        Path(writer.path).write_bytes(content)
+        return seal
+
+    monkeypatch.setattr(LateWriter, "seal", damaged)
+    with pytest.raises(TaskFailedError, match="checksum"):
+        files.close()
+
+
+def test_large_file_is_checked_by_its_size_and_footer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged_files, "SMALL_BYTES", 0)
+    files, _ = _files(tmp_path)
+    files.write(("a",), _rows(1))
+    _cut_when_sealed(monkeypatch, attested=False)
+    with pytest.raises(TaskFailedError, match="bytes, found"):
+        files.close()
+
+
 def test_file_that_its_store_has_compared_is_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

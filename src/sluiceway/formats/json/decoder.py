@@ -19,7 +19,7 @@ from sluiceway.formats.changes.connect_values import (
 )
 from sluiceway.formats.collected_rows import CollectedRows, add_tombstones
 from sluiceway.formats.connect_blocks import WrappedReader, WrappedSchemas
-from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.contract import Decoded, DirtyRow, RowDecoder
 from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads, rows_with, taken_out
@@ -183,13 +183,17 @@ class JsonDecoder(RowDecoder):
             collected.add(batch, rows)
         if len(empty):
             add_tombstones(empty.tolist(), collected, skipped=self._skips_tombstones)
-        self._decode_left(taken_out(payloads, fast.suspects), fast.suspects, collected)
+        left = taken_out(payloads, fast.suspects)
+        if self._see is None:
+            self._decode_exactly(left, fast.suspects, collected, doubts=fast.doubts)
+        else:
+            self._decode_left(left, fast.suspects, collected)
 
     def _decode_left(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> None:
-        """Decode what the first fast path has left."""
-        if self._see is not None and self._fast is not None:
+        """Decode what the fast path for payloads with a schema has left."""
+        if self._fast is not None:
             payloads, rows = self._decode_told(payloads, rows, collected)
-        if self._see is not None and self._fast is not None and payloads:
+        if self._fast is not None and payloads:
             self._decode_fast(self._fast, payloads, rows, collected)
         elif payloads:
             self._decode_exactly(payloads, rows, collected)
@@ -202,7 +206,8 @@ class JsonDecoder(RowDecoder):
                 collected.add(self._with_nothing_kept(batch), rows[kept])
             left = fast.suspects
             if len(left):
-                self._decode_exactly([payloads[row] for row in left], rows[left], collected)
+                doubted = [payloads[row] for row in left]
+                self._decode_exactly(doubted, rows[left], collected, doubts=fast.doubts)
 
     def _with_nothing_kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The table's columns; rows of the fast path have no key that no column reads."""
@@ -218,11 +223,21 @@ class JsonDecoder(RowDecoder):
         rows: Rows,
         collected: CollectedRows,
         see: See | None = None,
+        *,
+        doubts: Rows | None = None,
     ) -> None:
         see = see or self._see
         values: list[list[object]] = []
         clean: list[int] = []
-        for row, payload in zip(rows.tolist(), payloads, strict=True):
+        if doubts is None or see is not None:
+            doubts = np.full((len(payloads), 3), -1)
+        for row, payload, doubt in zip(rows.tolist(), payloads, doubts.tolist(), strict=True):
+            number, begin, end = doubt
+            if number >= 0 and (dirt := self._exact.dirt(number, payload[begin:end])):
+                collected.dirty.append(
+                    DirtyRow(row, dirt.stage, dirt.reason, dirt.path, dirt.message)
+                )
+                continue
             try:
                 found = self._exact.read(payload, see)
                 values.append([found[place] for place in self._order])

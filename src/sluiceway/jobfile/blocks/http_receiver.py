@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from sluiceway.host.http import HttpReceiver
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.values import Option, Secret, duration, revealed, wrong
 from sluiceway.jobfile.problems import quoted

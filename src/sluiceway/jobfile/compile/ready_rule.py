@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.host.http import HttpReceiver
+from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.blocks.http_receiver import http_receiver
 from sluiceway.jobfile.blocks.lineage import LineageSpec
 from sluiceway.sources.side_topics import SideTopic

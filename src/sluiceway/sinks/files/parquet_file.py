@@ -30,6 +30,8 @@ _ZSTD_LEVEL = 1
 _SAMPLE_ROWS = 2_000
 # Fewer rows say too little for later files.
 _FEW_ROWS = 50
+# To compress a column of a small file costs more than so few bytes are worth.
+_LEAST_SAVED_BYTES = 256
 # Above this share of distinct values a dictionary is built only to be given up.
 _DICTIONARY_SHARE = 0.5
 
@@ -143,12 +145,18 @@ class ParquetStagedFile(TableFile):
             TaskFailedError: The rows cannot be written; discard the file.
             StorageUnavailableError: The store failed; discard the file.
         """
+        self._flush(is_whole=False)
+
+    def _flush(self, *, is_whole: bool) -> None:
+        """As `flush`; `is_whole` where no row comes after these."""
         if not self._batches:
             return
         try:
             table = pa.Table.from_batches(self._batches, schema=self._schema)
             stored = table if self._int96 else _cast(table, self._file_schema)
-            self._opened(table).write_table(stored, row_group_size=max(table.num_rows, 1))
+            self._opened(table, is_whole=is_whole).write_table(
+                stored, row_group_size=max(table.num_rows, 1)
+            )
             self._sink.flush()
             self._widen_time_bounds(table)
         except pa.ArrowException as error:
@@ -165,9 +173,9 @@ class ParquetStagedFile(TableFile):
             TaskFailedError: The rows cannot be written; discard the file.
             StorageUnavailableError: The store failed; discard the file.
         """
-        self.flush()
+        self._flush(is_whole=True)
         try:
-            (self._parquet or self._opened(self._schema.empty_table())).close()
+            (self._parquet or self._opened(self._schema.empty_table(), is_whole=True)).close()
             self._sink.close()
         except pa.ArrowException as error:
             raise self._failure(error) from error
@@ -177,6 +185,7 @@ class ParquetStagedFile(TableFile):
         if footer.num_rows != self._rows:
             raise TaskFailedError(f"{self.path}: footer has {footer.num_rows}, took {self._rows}")
         seal = self._writer.seal()
+        self._columns.learn(footer)
         bounds = {
             name: (bound_text(low), bound_text(high))
             for name, (low, high) in _footer_bounds(footer, self._columns.bounded).items()
@@ -196,16 +205,21 @@ class ParquetStagedFile(TableFile):
                 self._sink.close()
         self._writer.abort()
 
-    def _opened(self, sample: pa.Table) -> Any:
+    def _opened(self, sample: pa.Table, *, is_whole: bool) -> Any:
         if self._parquet is None:
             # A file of a few rows has sixty pieces; each call of Python would cost as much as one.
             handle = pa.PythonFile(self._writer.handle(), mode="w")
             self._sink = pa.BufferedOutputStream(handle, _GATHERED_BYTES)
+            codec = self._compression
+            level = _ZSTD_LEVEL if codec == "zstd" else None
+            # In a file of several row groups these rows say nothing about the others.
+            pays = self._columns.is_compressed(sample.num_rows) if is_whole else {}
+            levels = {path: level for path, wanted in pays.items() if wanted}
             self._parquet = pq.ParquetWriter(
                 self._sink,
                 self._file_schema,
-                compression=self._compression,
-                compression_level=_ZSTD_LEVEL if self._compression == "zstd" else None,
+                compression={path: codec if of else "none" for path, of in pays.items()} or codec,
+                compression_level=level if level is None or not pays else levels,
                 use_dictionary=self._columns.with_dictionary(sample) or False,
                 write_statistics=True,
                 use_deprecated_int96_timestamps=self._int96,
@@ -217,9 +231,7 @@ class ParquetStagedFile(TableFile):
 
     def _widen_time_bounds(self, table: pa.Table) -> None:
         # INT96 has no order in Parquet, so footers hold no bounds for it.
-        for field in self._schema:
-            if not pa.types.is_timestamp(field.type):
-                continue
+        for field in self._columns.times:
             column = table[field.name]
             if field.type.unit != "us":
                 column = column.cast(pa.timestamp("us", tz=field.type.tz), safe=False)
@@ -248,6 +260,7 @@ class FileColumns:
     Attributes:
         bounded: Column chunks of a footer that hold bounds of a simple top-level column, and its
             name. What Parquet knows of timestamps depends on how they are stored: none of them.
+        times: Fields of timestamps at the top level.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -257,7 +270,9 @@ class FileColumns:
                 bounded.append((chunk, field.name))
             chunk += _chunk_count(field.type)
         self.bounded = tuple(bounded)
+        self.times = [field for field in schema if pa.types.is_timestamp(field.type)]
         self._chosen: list[str] | None = None
+        self._saved: dict[str, float] | None = None
 
     def with_dictionary(self, sample: pa.Table) -> list[str]:
         """Parquet paths of these columns, for a file that begins with these rows."""
@@ -267,6 +282,31 @@ class FileColumns:
                 self._chosen = chosen
             return chosen
         return self._chosen
+
+    def learn(self, footer: Any) -> None:
+        """Learn from the footer of a file what compression saves in each column.
+
+        Called for every closed file; the first one of some rows counts.
+        """
+        if self._saved is not None or footer.num_rows < _FEW_ROWS:
+            return
+        group = footer.row_group(0)
+        chunks = [group.column(number) for number in range(group.num_columns)]
+        self._saved = {
+            of.path_in_schema: (of.total_uncompressed_size - of.total_compressed_size)
+            / group.num_rows
+            for of in chunks
+        }
+
+    def is_compressed(self, rows: int) -> dict[str, bool]:
+        """Whether to compress each column of a file of so many rows, by its Parquet path.
+
+        Returns:
+            Empty where all of them are.
+        """
+        if self._saved is None or rows >= _SAMPLE_ROWS:
+            return {}
+        return {path: saved * rows >= _LEAST_SAVED_BYTES for path, saved in self._saved.items()}
 
 
 def _chunk_count(kind: pa.DataType) -> int:
