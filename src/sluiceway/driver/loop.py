@@ -18,7 +18,6 @@ from sluiceway.driver.route_pool import RoutePool, turn_lanes
 from sluiceway.driver.route_slot import (
     EarlyEnd,
     RouteSlot,
-    StagedEpoch,
     awaits_tables,
     bug_of,
     gave_way,
@@ -411,7 +410,7 @@ class JobLoop:
         for route_slot in answered:
             epoch = planned[id(route_slot)]
             route_slot.session.planner.set_written(epoch)
-            route_slot.staged = StagedEpoch(epoch, by_ledger[route_slot.session.ledger])
+            route_slot.stage(epoch, by_ledger[route_slot.session.ledger])
         self._process_done(_COMMIT_GRACE_S, answered)
         self._commit_staged()
         # Routes that cannot be planned ahead join the next epoch, if that takes no time.

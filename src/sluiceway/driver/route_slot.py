@@ -37,6 +37,7 @@ _FIRST_TRY_S = 30.0
 _LONGEST_TRY_S = 300.0
 _MOST_DOUBLINGS = 10
 _STANDBY_ASKS_S = 1.0
+_TOGETHER_S = 10.0
 _UNREACHED = (SourceUnavailableError, MetastoreUnavailableError)
 
 
@@ -71,6 +72,8 @@ class RouteSlot:
         topics: Topics of a pattern's route for when its work is done; None when nothing changed.
         fed: Whether a route of the job has filled its table when it was last planned.
         next_try_ms: When a halted route is started again, ms since 1970; None when it never is.
+        fresh: Whether no epoch of it has had answers.
+        waits_until: Monotonic time until which fresh tables of its `route_by` wait for others.
     """
 
     session: RouteSession
@@ -83,6 +86,8 @@ class RouteSlot:
     topics: tuple[str, ...] | None = None
     fed: bool = False
     next_try_ms: int | None = None
+    fresh: bool = True
+    waits_until: float = field(default_factory=lambda: time.monotonic() + _TOGETHER_S)
     _halts: int = 0
     _came_back: float | None = None
 
@@ -93,6 +98,10 @@ class RouteSlot:
         if self.session.rooms.leave_to is not None:
             return False
         return self.work is None or (self.ahead is not None and self.topics is None)
+
+    def stage(self, planned: PlannedEpoch, answers: Sequence[TaskResult]) -> None:
+        """Keep an epoch's answers until its commit begins."""
+        self.staged, self.fresh = StagedEpoch(planned, answers), False
 
     def is_over(self) -> bool:
         """Whether nothing is left to do for it."""
@@ -145,6 +154,8 @@ class RouteSlot:
             # A table has handed over to its topics.
             self.state = RouteState.STARTING
         elif self.state is not RouteState.CAUGHT_UP:
+            if self.state is RouteState.STARTING:
+                self.waits_until = time.monotonic() + _TOGETHER_S
             self.state = RouteState.RUNNING
 
     def shown(self) -> tuple[RouteState, SluicewayError | None]:
@@ -235,22 +246,25 @@ def pop_new_tables(route_slots: Sequence[RouteSlot]) -> bool:
 
 
 def awaits_tables(route_slot: RouteSlot, others: Sequence[RouteSlot]) -> bool:
-    """Whether tables that rows have named are being made, for the rest of a `route_by`.
+    """Whether tables that rows have named are being made, for a route of a `route_by`.
 
-    It waits for them, so that they read with it from their first epoch on.
+    The rest waits for them. So do tables that have read nothing, as long as one of them starts
+    every ten seconds: they read together from their first epoch on, and the topic is fetched once.
     """
     share = route_slot.session.config.share
-    if share is None or share.table is not None:
+    if share is None or not (share.table is None or route_slot.fresh):
         return False
     if route_slot.session.committer.has_new_tables:
         return True
-    return any(
-        other.state is RouteState.STARTING
-        and other.session.config.share is not None
-        and other.session.config.share.pattern == share.pattern
+    alike = [
+        other
         for other in others
-        if other is not route_slot
-    )
+        if other.session.config.share is not None
+        and other.session.config.share.pattern == share.pattern
+    ]
+    if all(other.state is not RouteState.STARTING for other in alike):
+        return False
+    return share.table is None or time.monotonic() < max(other.waits_until for other in alike)
 
 
 @dataclass(slots=True)

@@ -105,11 +105,12 @@ def fold_after(fold: Fold, answers: Sequence[TaskResult]) -> Fold | None:
         answers: Answers of one route and epoch.
 
     Returns:
-        None when too little is known: a task has failed, or answers what it was not asked.
+        None when too little is known: a task has failed, or answers what it was not asked. Nor
+        while tables are made that rows have named: they read the next epoch too.
     """
     sources = dict(fold.sources)
     for answer in answers:
-        if answer.failure is not None:
+        if answer.failure is not None or answer.tables:
             return None
         for split in answer.splits:
             known = sources.get((split.topic, split.partition))

@@ -88,8 +88,8 @@ def shared_readings(epochs: Mapping[str, PlannedEpoch]) -> list[SharedReading]:
 def meet(epochs: Mapping[str, PlannedEpoch]) -> dict[str, PlannedEpoch]:
     """Let routes that read one source partition from several offsets end at one. Once an epoch.
 
-    Where they are near each other, this epoch stops at the log's end, or where the first of them
-    begins if that end is far: from there they read together again. Else each reads on by itself.
+    Where they are near each other, this epoch stops where the first of them begins, or at the
+    log's end if that is nearer: from there they read together. Else each reads on by itself.
 
     Args:
         epochs: Epochs by route; their splits are replaced.
@@ -117,9 +117,9 @@ def _meeting(readers: list[PlannedSplit]) -> int | None:
     first = max(starts)
     if not 0 < first - min(starts) <= MEET_RECORDS or any(map(_is_limited, readers)):
         return None
-    if max(each.lag_records for each in readers) > MEET_RECORDS:
-        return first
-    return max(each.split.start_offset + each.lag_records for each in readers)
+    end = max(each.split.start_offset + each.lag_records for each in readers)
+    # What lies beyond is read once for all, where it is more than a laggard has to catch up.
+    return first if end - first > first - min(starts) else end
 
 
 def _is_limited(planned: PlannedSplit) -> bool:

@@ -33,6 +33,8 @@ from sluiceway.worker.write_behind import WriteBehind
 _READ_TIMEOUT_S = 0.2
 _STOP_POLL_S = 0.2
 _PAID_STOP_POLL_S = 1.0
+# Rows that wait for more are written after it, however few they are.
+_WAIT_FOR_ROWS_S = 2.0
 # From so many routes on, what their stages cost once a read counts.
 _MANY_ROUTES = 4
 
@@ -250,7 +252,7 @@ def _open_reading(
 def _read_all(
     readings: Sequence[_Reading], parts: Sequence[_Part], deadline: float, tally: ReadTally
 ) -> None:
-    next_look = 0.0
+    next_look, next_write = 0.0, time.monotonic() + _WAIT_FOR_ROWS_S
     live = [reading for reading in readings if not reading.reader.finished()]
     while live and (left := deadline - time.monotonic()) > 0:
         if time.monotonic() >= next_look:
@@ -260,8 +262,10 @@ def _read_all(
             )
             if _stop_requested(live[0]):
                 return
-            for reading in live:
-                _write_waiting(reading)
+            if time.monotonic() >= next_write:
+                next_write = time.monotonic() + _WAIT_FOR_ROWS_S
+                for reading in live:
+                    _write_waiting(reading)
             for part in parts:
                 _tend(part)
         for reading in live:

@@ -17,7 +17,7 @@ from sluiceway.worker.plan import RoutePlan, TaskPlan
 from sluiceway.worker.row_batch import RowBatch, RowStage
 from sluiceway.worker.row_rules import NO_CHOICES
 from sluiceway.worker.row_shares import RowShares
-from sluiceway.worker.row_stages import AddMeta, ChooseRows, DecodeRows, ReadTimes
+from sluiceway.worker.row_stages import AddMeta, AssignAll, ChooseRows, DecodeRows, ReadTimes
 from sluiceway.worker.task_figures import FigureTally, SplitTotals, TaskClock, TaskCounts
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class ReadStages:
             chosen = choose(route, counts)
             self._convert, schema = [chosen], chosen.schema
         self._convert.append(ReadTimes(route, schema))
+        if route.share is not None and all(each.partitioner is None for each in route.partitions):
+            self._convert.append(AssignAll(route, schema))
         self.schema: pa.Schema = schema
 
     def read(self, batches: Sequence[SourceBatch]) -> RowBatch:
@@ -125,7 +127,10 @@ def read_key(plan: TaskPlan) -> object:
         (route.source, route.tails, plan.splits),
         (route.format, route.schema, route.samples, route.choices, route.meta, route.key),
         (route.event_time, _needs_record_time(route), route.text_keys),
-        None if route.share is None else (route.share.column, route.share.pattern),
+        # One step finds the partitions of all tables of a `route_by`.
+        None
+        if route.share is None
+        else (route.share.column, route.share.pattern, route.partitions),
     )
 
 

@@ -1,6 +1,6 @@
 """Rows of one read on their way from the decoder to the files, and the stages that they pass."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sluiceway.eventtime.partition_values import NO_TIMES, RowTimes
+from sluiceway.eventtime.partition_values import NO_TIMES, PartitionAssignment, RowTimes
 from sluiceway.sources.contract import RawRecords, SourceBatch
 from sluiceway.types.dirty import DirtyRow
 from sluiceway.worker.late_rows import LateSplit
@@ -34,6 +34,8 @@ class RowBatch:
         kinds: `RowKind` of each clean row, in a table with a key; else None.
         begins: In a table with a key: fetched rows with which a source begins to send all its rows.
         expanded: A fetched row may be several clean ones, which stay or go together.
+        assigned: Partitions of the clean rows, where one step found those of several routes.
+        newest: Greatest event times by split, where they were counted before the rows were dealt.
         elsewhere: Fetched rows that other routes of the same `route_by` have.
         found: Tables that rows name and that are not there yet.
     """
@@ -52,6 +54,8 @@ class RowBatch:
     kinds: pa.Array | None = None
     begins: frozenset[int] = frozenset()
     expanded: bool = False
+    assigned: PartitionAssignment | None = None
+    newest: Mapping[int, int] | None = None
     elsewhere: int = 0
     found: tuple[str, ...] = ()
 
@@ -71,6 +75,25 @@ class RowBatch:
         cuts = np.searchsorted(self.indices.to_numpy(), self.bounds).tolist()
         splits = (batch.split_index for batch in self.batches)
         return list(zip(splits, cuts[:-1], cuts[1:], strict=True))
+
+    def newest_times(self) -> Mapping[int, int]:
+        """Greatest event times by split, of rows that `where` leaves out too.
+
+        Else a log of which few rows are wanted would hold back hours that are long over. No row
+        counts for more than the time when it is read.
+        """
+        if self.newest is not None:
+            return self.newest
+        found = {} if self.left_out is None else dict(self.left_out.newest_times())
+        if self.times.event is None or len(self.times.event) == 0:
+            return found
+        spans = [(split, begin) for split, begin, end in self.spans() if end > begin]
+        times = self.times.event.to_numpy()
+        each = np.maximum.reduceat(times, [begin for _, begin in spans]).tolist()
+        for (split, _), newest in zip(spans, each, strict=True):
+            known = min(newest, self.times.processing_us)
+            found[split] = max(found.get(split, known), known)
+        return found
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Leave out clean rows."""

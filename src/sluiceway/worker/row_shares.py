@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sluiceway.eventtime.partition_values import RowTimes
+from sluiceway.eventtime.partition_values import PartitionAssignment, RowTimes
 from sluiceway.types.dirty import DirtyReason, DirtyRow, shown
 from sluiceway.worker.plan import RowShare
 from sluiceway.worker.row_batch import RowBatch
@@ -52,7 +52,7 @@ class RowShares:
         Args:
             rows: Decoded, chosen and timed; not changed.
         """
-        share = self.shares[0]
+        share, rows = self.shares[0], replace(rows, newest=rows.newest_times())
         encoded = rows.columns.column(share.column).dictionary_encode()
         codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
         found: dict[str, None] = {}
@@ -60,7 +60,7 @@ class RowShares:
         dealt = np.array([*owners, _UNNAMED], dtype=np.int64)[codes]
         order = np.argsort(dealt, kind="stable")
         cuts = np.searchsorted(dealt[order], np.arange(len(self.shares) + 1))
-        sorted_rows = _taken(rows, pa.array(order[cuts[0] :]))
+        sorted_rows = _taken(rows, order[cuts[0] :])
         base = int(cuts[0])
         parts = [
             _sliced(rows, sorted_rows, int(begin) - base, int(end) - int(begin))
@@ -96,6 +96,13 @@ class RowShares:
             return _ELSEWHERE
         return _BEYOND
 
+    def _why(self) -> str:
+        """Why a value's table takes no row of the rest."""
+        if self._rest is not None and not self.shares[self._rest].known:
+            # A replay, which knows no tables: in an epoch there is one before there is no room.
+            return "names a table that is filled from the topic alone: send the row there again"
+        return "would be a table beyond route_by.max_tables"
+
     def _dirty(
         self, rows: RowBatch, encoded: pa.DictionaryArray, dealt: NDArray[np.int64]
     ) -> list[DirtyRow]:
@@ -107,14 +114,13 @@ class RowShares:
             elif dealt[row] == _UNNAMED:
                 reason, message = DirtyReason.BAD_PARTITION_VALUE, f"{shown(value)} names no table"
             else:
-                reason = DirtyReason.BAD_PARTITION_VALUE
-                message = f"{shown(value)} would be a table beyond route_by.max_tables"
+                reason, message = DirtyReason.BAD_PARTITION_VALUE, f"{shown(value)} {self._why()}"
             found.append(DirtyRow(index, "partition", reason, share.path, message))
         return found
 
 
-def _taken(rows: RowBatch, order: pa.Array) -> RowBatch:
-    times = rows.times
+def _taken(rows: RowBatch, rows_in_order: NDArray[np.int64]) -> RowBatch:
+    times, order, assigned = rows.times, pa.array(rows_in_order), rows.assigned
     return RowBatch(
         rows.batches,
         rows.bounds,
@@ -126,12 +132,15 @@ def _taken(rows: RowBatch, order: pa.Array) -> RowBatch:
             None if times.record is None else times.record.take(order),
             times.processing_us,
         ),
+        assigned=None
+        if assigned is None
+        else PartitionAssignment(assigned.values, assigned.codes[rows_in_order], ()),
     )
 
 
 def _sliced(rows: RowBatch, ordered: RowBatch, begin: int, count: int) -> RowBatch:
     """Rows of one share; the others count for the times of their logs."""
-    times = ordered.times
+    times, assigned = ordered.times, ordered.assigned
     return RowBatch(
         rows.batches,
         rows.bounds,
@@ -144,5 +153,13 @@ def _sliced(rows: RowBatch, ordered: RowBatch, begin: int, count: int) -> RowBat
             times.processing_us,
         ),
         meta=rows.meta,
-        left_out=rows,
+        assigned=None if assigned is None else _present(assigned, begin, begin + count),
+        newest=rows.newest,
     )
+
+
+def _present(assigned: PartitionAssignment, begin: int, end: int) -> PartitionAssignment:
+    """The assignment of some rows, whose values are the ones that they have."""
+    found, codes = np.unique(assigned.codes[begin:end], return_inverse=True)
+    values = [assigned.values[code] for code in found.tolist()]
+    return PartitionAssignment(values, codes.astype(np.int32), ())

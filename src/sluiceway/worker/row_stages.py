@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sluiceway.eventtime.partition_values import PartitionAssigner
@@ -28,7 +27,7 @@ from sluiceway.worker.places import Values
 from sluiceway.worker.plan import ObservedField, RoutePlan, TaskPlan
 from sluiceway.worker.row_batch import RowBatch
 from sluiceway.worker.row_choices import ChosenRows, RowChooser
-from sluiceway.worker.row_times import RowTimesReader
+from sluiceway.worker.row_times import RowTimesReader, partition_assigner
 from sluiceway.worker.task_figures import (
     FigureTally,
     SplitTotals,
@@ -179,6 +178,23 @@ class ReadTimes:
         return untimed
 
 
+class AssignAll:
+    """Finds the partitions of rows before they are dealt to the tables of a `route_by`.
+
+    Args:
+        route: One of the routes; all have its partitions.
+        schema: Schema of the rows.
+    """
+
+    def __init__(self, route: RoutePlan, schema: pa.Schema) -> None:
+        self._assigner = partition_assigner(route.partitions, route.event_time, schema)
+
+    def apply(self, rows: RowBatch) -> None:
+        """See `RowStage`; where a row has no partition, each route finds its own and says so."""
+        found = self._assigner.assign(rows.columns, rows.times)
+        rows.assigned = None if found.dirty else found
+
+
 class FindPlaces:
     """Finds where each row goes: its partition, or where late rows go.
 
@@ -203,6 +219,8 @@ class FindPlaces:
 
     def _assign(self, rows: RowBatch) -> tuple[NDArray[np.int32], list[Values]]:
         """Partition of each row, as codes into a list of values."""
+        if rows.assigned is not None:
+            return rows.assigned.codes, rows.assigned.values
         found = self._assigner.assign(rows.columns, rows.times)
         left = rows.drop(found.dirty)
         return (found.codes if left is None else found.codes[left]), found.values
@@ -244,10 +262,7 @@ class FitToFiles:
 
 
 class CountEventTimes:
-    """Counts greatest event times by split; no row counts for more than the time when it is read.
-
-    Rows that `where` leaves out count too. Else a log of which few rows are wanted would hold back
-    hours that are long over.
+    """Counts greatest event times by split.
 
     Args:
         totals: Totals of each split.
@@ -263,21 +278,10 @@ class CountEventTimes:
         times = rows.times.event
         if times is not None and len(times):
             self._figures.happened(times)
-            self._raise_newest(rows, times)
-        left_out = rows.left_out
-        while left_out is not None:
-            if left_out.times.event is not None:
-                self._raise_newest(left_out, left_out.times.event)
-            left_out = left_out.left_out
-
-    def _raise_newest(self, rows: RowBatch, times: pa.Array) -> None:
-        for split, begin, end in rows.spans():
-            if end > begin:
-                newest = pc.max(times.slice(begin, end - begin)).as_py()
-                newest = min(newest, rows.times.processing_us)
-                totals = self._totals[split]
-                before = totals.max_event_time_us
-                totals.max_event_time_us = newest if before is None else max(newest, before)
+        for split, newest in rows.newest_times().items():
+            totals = self._totals[split]
+            before = totals.max_event_time_us
+            totals.max_event_time_us = newest if before is None else max(newest, before)
 
 
 class RejectDirty:

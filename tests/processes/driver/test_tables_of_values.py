@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.audit.pick_route import job_routes
+from sluiceway.cli.app import run_command
 from sluiceway.observe.log import stderr_log
 from sluiceway.plugins import PluginGroup, installed_plugins
 from tools.driver_process import DriverProcess
@@ -30,7 +31,9 @@ class Job:
 
     def write(self, kinds: Sequence[object], first: int) -> None:
         """The same rows into both shards."""
-        rows = [{"id": first + n, "type": kind} for n, kind in enumerate(kinds)]
+        self.write_rows([{"id": first + n, "type": kind} for n, kind in enumerate(kinds)])
+
+    def write_rows(self, rows: Sequence[dict[str, object]]) -> None:
         for shard in _SHARDS:
             self._log.append("events", shard, [json.dumps(row).encode() for row in rows])
 
@@ -112,6 +115,30 @@ def test_value_beyond_the_most_tables_is_dirty_and_ends_nothing(job: Job) -> Non
     assert job.ids(run, "b") == sorted([*range(1, 120, 4)] * 2)
     assert len(run.dirty()) == 60
     run.assert_verified()
+
+
+def test_replay_of_the_rest_loses_no_row_that_names_a_table(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write(["a", "b", None], 0)
+    job.write_rows([{"type": "a"}, {"type": "new"}])
+    run = job.run()
+    run.catch_up()
+    assert len(run.dirty()) == 6
+    path = run.job.path
+    path.write_text(path.read_text().replace(", required: true", ""))
+    capsys.readouterr()
+    command = ["dirty", "replay", str(path), "--route", "ods-unrouted", "-o", "json"]
+    assert run_command(command) == 1
+    (lane,) = json.loads(capsys.readouterr().out)["lanes"]
+    # The tables are past these rows, and the rest writes into none of them.
+    assert (lane["read"], lane["dirty"], lane["written"], lane["filtered"]) == (6, 6, 0, 0)
+    assert (job.ids(run, "a"), job.ids(run, "b")) == ([0, 0], [1, 1])
+    messages = [str(message) for (message,) in run.dirty("message")]
+    assert sum("send the row there again" in message for message in messages) == 4
+    assert sum("is null, and names the table" in message for message in messages) == 2 * 2
+    for route in routes(run):
+        run.of(route).assert_verified()
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """The rest of a `route_by` waits for the tables that its rows have named, and a run for both."""
 
+import math
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from sluiceway.driver.route_slot import RouteSlot, awaits_tables, pop_new_tables
+from sluiceway.observe.log import stderr_log
 from sluiceway.route.status import RouteState
 from sluiceway.worker.plan import RowShare
 
@@ -21,7 +23,7 @@ def slot(
     session = SimpleNamespace(
         config=SimpleNamespace(share=share), committer=SimpleNamespace(has_new_tables=named)
     )
-    return RouteSlot(cast("Any", session), state)
+    return RouteSlot(cast("Any", session), state, waits_until=math.inf)
 
 
 def plain() -> RouteSlot:
@@ -35,7 +37,28 @@ def test_rest_waits_while_one_of_its_tables_starts() -> None:
     rest, started, starting = slot(None), slot("ods.a"), slot("ods.b", RouteState.STARTING)
     assert not awaits_tables(rest, [rest, started, plain()])
     assert awaits_tables(rest, [rest, started, starting])
-    assert not awaits_tables(started, [rest, started, starting])
+
+
+def test_tables_that_have_read_nothing_wait_for_each_other_while_starts_succeed() -> None:
+    rest, fresh, starting = slot(None), slot("ods.a"), slot("ods.b", RouteState.STARTING)
+    others = [rest, fresh, starting]
+    assert awaits_tables(fresh, others)
+    # Neither for one that hangs, nor once it reads.
+    for each in others:
+        each.waits_until = -math.inf
+    assert not awaits_tables(fresh, others)
+    assert awaits_tables(rest, others)
+    rest.waits_until = math.inf
+    fresh.stage(cast("Any", None), [])
+    assert not awaits_tables(fresh, others)
+
+
+def test_start_of_one_table_lets_the_others_wait_on() -> None:
+    started = slot("ods.a", RouteState.STARTING)
+    cast("Any", started.session).started = True
+    started.waits_until = before = -math.inf
+    started.go_on(stderr_log())
+    assert (started.state, started.waits_until > before) == (RouteState.RUNNING, True)
 
 
 def test_rest_waits_for_tables_that_are_only_named() -> None:

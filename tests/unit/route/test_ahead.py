@@ -1,6 +1,7 @@
 """What the next epoch is planned from while a commit is under way."""
 
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from uuid import uuid4
@@ -70,6 +71,11 @@ def test_nothing_is_planned_from_a_failed_task_or_an_unknown_log() -> None:
     failed = _answer({1: 0}, TaskFailedError("no"))
     assert fold_after(_fold(), [_answer({0: 7}), failed]) is None
     assert fold_after(_fold(), [_answer({5: 7})]) is None
+
+
+def test_nothing_is_planned_while_tables_are_made_that_rows_have_named() -> None:
+    named = replace(_answer(_ENDS), tables=("ods.a",))
+    assert fold_after(_fold(), [named]) is None
 
 
 def test_epoch_follows_only_the_ends_that_it_was_planned_from() -> None:

@@ -82,6 +82,12 @@ def test_routes_end_at_the_logs_end_when_a_laggard_is_near() -> None:
     assert [each.splits[0].expected_records for each in met.values()] == [10, 60]
 
 
+def test_new_table_catches_up_first_where_more_is_left_than_that() -> None:
+    rest, table = epoch(planned("t", 0, 10, lag=90)), epoch(planned("t", 0, 0, lag=100))
+    met = meet({"rest": rest, "table": table})
+    assert {route: each.splits[0].split.stop_offset for route, each in met.items()} == {"table": 10}
+
+
 def test_route_that_is_at_the_end_waits_for_the_laggard() -> None:
     met = meet({"ahead": epoch(planned("t", 0, 100)), "behind": epoch(planned("t", 0, 40, lag=60))})
     assert met.keys() == {"behind"}

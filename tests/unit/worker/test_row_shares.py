@@ -1,27 +1,32 @@
 """Which table a row goes to by `route_by`, and what becomes of the others; each counted once."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from sluiceway.eventtime.partition_values import PartitionAssigner, PartitionAssignment
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sources.contract import SourceBatch, SourcePartition, Split, SplitEnd
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from sluiceway.worker import bundle
 from sluiceway.worker.bundle import run_bundle
-from sluiceway.worker.plan import EpochTimes, RowShare, TaskPlan, TaskResult
+from sluiceway.worker.plan import EpochTimes, PartitionRule, RowShare, TaskPlan, TaskResult
 from sluiceway.worker.row_rules import RowChoices, RowColumn
 from sluiceway.worker.row_shares import table_of
 from tools.small_bundle import FourRowsReader
 from tools.small_task import BY_TS, NOW_US, MadeBatch, made_batch, route_plan
 
-_ID, _TS, _KIND = (
+_ID, _TS, _KIND, _NAME = (
     Field("id", IntegerType(64)),
     Field("ts", IntegerType(64)),
     Field("kind", StringType()),
+    Field("name", StringType()),
 )
-_CHOICES = RowChoices((RowColumn(_ID), RowColumn(_TS), RowColumn(_KIND, written=False)))
+_CHOICES = RowChoices(
+    (RowColumn(_ID), RowColumn(_TS), *(RowColumn(each, written=False) for each in (_KIND, _NAME)))
+)
 PATTERN = "ods.e_{value}"
 
 
@@ -58,7 +63,15 @@ class Rows(FourRowsReader):
         return (SplitEnd(count, count, 0, None),)
 
 
-def plan(root: Path, route: str, *, table: str | None, known: str = "", room: int = 0) -> TaskPlan:
+def plan(
+    root: Path,
+    route: str,
+    *,
+    table: str | None,
+    known: str = "",
+    room: int = 0,
+    partitions: tuple[PartitionRule, ...] = (),
+) -> TaskPlan:
     """The task of one of the routes of a `route_by`."""
     layout = LedgerLayout(str(root / route), route)
     Path(layout.results(1, 1)).mkdir(parents=True)
@@ -67,10 +80,10 @@ def plan(root: Path, route: str, *, table: str | None, known: str = "", room: in
     made = route_plan(
         str(root / route),
         BY_TS,
-        (),
+        partitions,
         ledger=route,
         layout=layout,
-        schema=Schema((_ID, _TS, _KIND)),
+        schema=Schema((_ID, _TS, _KIND, _NAME)),
         choices=_CHOICES,
         share=RowShare(share.column, share.path, share.pattern, share.table, named, room),
     )
@@ -79,12 +92,18 @@ def plan(root: Path, route: str, *, table: str | None, known: str = "", room: in
 
 
 def run(
-    root: Path, kinds: list[object], *plans: TaskPlan, monkeypatch: pytest.MonkeyPatch
+    root: Path,
+    kinds: list[object],
+    *plans: TaskPlan,
+    monkeypatch: pytest.MonkeyPatch,
+    names: str = "",
 ) -> dict[str, TaskResult]:
     reader = Rows()
-    reader.rows = made_batch(
-        0, [{"id": n, "ts": NOW_US + n, "kind": kind} for n, kind in enumerate(kinds)]
-    )
+    rows = [
+        {"id": n, "ts": NOW_US + n, "kind": kind, "name": names[n : n + 1].strip()}
+        for n, kind in enumerate(kinds)
+    ]
+    reader.rows = made_batch(0, rows)
     monkeypatch.setattr(bundle, "open_reader", lambda *_, **__: reader)
     answers = {answer.ledger: answer for answer in run_bundle(plans)}
     for answer in answers.values():
@@ -127,6 +146,31 @@ def test_each_route_has_its_rows_in_their_order(
     }
     assert [int(answers[each].counts.dirty) for each in ("of-a", "of-b")] == [0, 0]
     assert [answer.tables for answer in answers.values()] == [()] * 3
+
+
+@pytest.mark.parametrize(("names", "assigned"), [("xyxyx", 1), ("xyx x", 3)])
+def test_partitions_are_found_once_for_all_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, assigned: int
+) -> None:
+    calls, assign = [], PartitionAssigner.assign
+
+    def counted(*args: Any) -> PartitionAssignment:
+        calls.append(args)
+        return assign(*args)
+
+    monkeypatch.setattr(PartitionAssigner, "assign", counted)
+    by_name = (PartitionRule("name", None, "name"),)
+    plans = [plan(tmp_path, f"of-{each}", table=each, partitions=by_name) for each in "ab"]
+    answers = run(tmp_path, ["a", "b", "a", "b", "a"], *plans, monkeypatch=monkeypatch, names=names)
+    found = {
+        name: {file.values: int(file.rows) for file in answer.files}
+        for name, answer in answers.items()
+    }
+    # An empty text is no folder: each route says so of its own rows.
+    of_b = {("y",): 2} if assigned == 1 else {("y",): 1}
+    assert found == {"of-a": {("x",): 3}, "of-b": of_b}
+    assert int(answers["of-b"].counts.dirty) == 2 - of_b["y",]
+    assert len(calls) == assigned
 
 
 def test_route_that_reads_alone_has_its_rows_too(
