@@ -3,6 +3,7 @@
 python -m chain_sim --seeds 500                 seeds, then all mutants
 python -m chain_sim --seed 12 [--mutant NAME]   one seed, with all that happens in it
 python -m chain_sim ... --units                 of a route that computes units of a table
+python -m chain_sim ... --lakes                 of a route that reads an Iceberg table of others
 """
 
 import argparse
@@ -12,7 +13,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from chain_sim.mutants import MUTANTS, UNIT_MUTANTS, patched
+from chain_sim.lakes import LakeWorld
+from chain_sim.mutants import LAKE_MUTANTS, MUTANTS, UNIT_MUTANTS, patched
 from chain_sim.units import UnitWorld
 from chain_sim.world import World, simulate
 
@@ -23,8 +25,11 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--mutant", default="", choices=["", *MUTANTS, *UNIT_MUTANTS])
+    parser.add_argument(
+        "--mutant", default="", choices=["", *MUTANTS, *UNIT_MUTANTS, *LAKE_MUTANTS]
+    )
     parser.add_argument("--units", action="store_true", help="compute units of the table")
+    parser.add_argument("--lakes", action="store_true", help="read an Iceberg table of others")
     parser.add_argument("--mutant-seeds", type=int, default=100, help="tries to catch a mutant")
     given = parser.parse_args()
     shared = Path("/dev/shm")  # noqa: S108 - nothing in it has to outlive the seed
@@ -36,6 +41,8 @@ def main() -> int:
 
 
 def _kind(given: argparse.Namespace) -> type[World]:
+    if given.lakes:
+        return LakeWorld
     return UnitWorld if given.units else World
 
 
@@ -57,7 +64,7 @@ def _campaign(given: argparse.Namespace, folder: Path) -> int:
             broken += 1
             print(f"seed {seed}: {violation}")
     killed = 0
-    mutants = UNIT_MUTANTS if given.units else MUTANTS
+    mutants = LAKE_MUTANTS if given.lakes else UNIT_MUTANTS if given.units else MUTANTS
     for name in mutants:
         caught = _catch(name, given, folder)
         killed += caught is not None

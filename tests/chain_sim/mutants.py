@@ -6,18 +6,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sluiceway.chains import units
+from sluiceway.chains import lake_log, units
+from sluiceway.chains.lake_log import LakeLog, LakeStep, StepKind
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord, SwapRecord
 from sluiceway.ledger.records import Record
 from sluiceway.ledger.row_places import FileSpan, RowBook
-from sluiceway.sources.contract import HandOver
+from sluiceway.sources.contract import HandOver, Split
 from sluiceway.upkeep.recomputing import Recomputer
 from tools.mutant_fit import Patch, held
 
 _REPLACE, _HAND_OVER = RowBook._replace, UpstreamLedger.hand_over
 _SPANS = RowBook._spans
+_AFTER = LakeLog.after
 _WHY_DUE, _APPLY, _NOTE = units._why_due, units.UnitBook.apply, Recomputer._note
 
 
@@ -123,6 +125,34 @@ MUTANTS: dict[str, Sequence[Patch]] = {
 }
 
 
+def removals_pass(snapshot: Any, gained: int) -> StepKind:
+    """Whatever a snapshot does counts as an append."""
+    del snapshot
+    return StepKind.ADDS if gained > 0 else StepKind.KEEPS
+
+
+def expired_left_out(self: LakeLog, split: Split) -> list[LakeStep]:
+    """What cannot be read is left out."""
+    steps = self._since(split.newest_slot)
+    start = max(split.start_offset, steps[0].begin if steps else 0)
+    return [step for step in steps if step.kind is not StepKind.KEEPS and step.end > start]
+
+
+def base_of_now(self: LakeLog, split: Split) -> list[LakeStep]:
+    """The rows below the newest ones have the order of the files of now."""
+    return _AFTER(self, replace(split, newest_slot=self.newest, leader_epoch=None))
+
+
+LAKE_MUTANTS: dict[str, Sequence[Patch]] = {
+    "removals-pass": [(lake_log, "_kind", removals_pass)],
+    "expired-left-out": [(LakeLog, "after", expired_left_out)],
+    "base-of-now": [(LakeLog, "after", base_of_now)],
+}
+"""Of reading an Iceberg table of others; `chain_sim.lakes` catches them."""
+
+_ALL = {**MUTANTS, **UNIT_MUTANTS, **LAKE_MUTANTS}
+
+
 @contextmanager
 def patched(name: str) -> Iterator[None]:
     """The product with one of them inside the block; empty is the product itself.
@@ -130,5 +160,5 @@ def patched(name: str) -> Iterator[None]:
     Raises:
         MisfitError: It does not apply to the product as it is.
     """
-    with held(name, {**MUTANTS, **UNIT_MUTANTS}[name] if name else ()):
+    with held(name, _ALL[name] if name else ()):
         yield

@@ -80,9 +80,9 @@ class Follower:
     """
 
     number: int
-    client: TableClient
+    client: Any
     writer: LedgerWriter
-    read: tuple[PlannedSplit, list[int], int] | None = None
+    read: tuple[PlannedSplit, list[int], int, int | None] | None = None
     epoch: int = 0
     reports: list[int] = field(default_factory=list)
 
@@ -97,6 +97,7 @@ class World:
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self.log = TABLE
         self.hands_over = seed % 2 == 1
         self.table: RowsOnDisk = rows_on_disk(folder)
         self._options = UpstreamOptions("ods.orders", "", root=str(self.table.root))
@@ -224,9 +225,12 @@ class World:
         log = LedgerLog(LocalStorage(), self._log.layout)
         writer = LedgerWriter(log, log.fold(), _no_wait)
         writer.fence(fence(driver=f"d{self._terms}", ledger="d" * 32, job="chain"), lambda: None)
-        client = TableClient(self._options)
+        client = self._client()
         self._followers.append(Follower(self._terms, client, writer))
         self._note(f"start driver {self._terms}")
+
+    def _client(self) -> Any:
+        return TableClient(self._options)
 
     def _die(self) -> None:
         if self._followers:
@@ -260,9 +264,9 @@ class World:
         fold = writer.fold
         following = all(not known.retired for known in fold.sources.values())
         if following:
-            found = client.discover([TABLE.topic])
-            bounds = client.bounds([TABLE])
-            wanted = Subscription((TABLE.topic,), "", "earliest")
+            found = client.discover([self.log.topic])
+            bounds = client.bounds([self.log])
+            wanted = Subscription((self.log.topic,), "", "earliest")
             record = self._hand_over(follower) if self.hands_over else None
             if record is None:
                 new = new_partitions(fold, wanted, found)
@@ -292,11 +296,14 @@ class World:
         )
         return hand_over_record(context, follower.writer.fold)
 
-    def _read(self, split: Split) -> tuple[list[int], int]:
-        """Rows of some reads, and where they end; the table may be merged between two of them."""
+    def _read(self, split: Split) -> tuple[list[int], int, int | None]:
+        """Rows of some reads, where they end, and the epoch there, where the source has one.
+
+        The table may be merged between two of them.
+        """
         if split.partition == TOPIC:
             stop = min(split.start_offset + self.rng.randint(1, 4), self.table.written + _AHEAD)
-            return list(range(split.start_offset, stop)), stop
+            return list(range(split.start_offset, stop)), stop, None
         reader = TableReader([split], self._options)
         rows: list[int] = []
         for _ in range(self.rng.randint(1, 6)):
@@ -315,11 +322,11 @@ class World:
         reader.close(reusable=True)
         if end.rows != len(rows) or end.gaps != end.end_offset - split.start_offset - end.rows:
             raise ViolationError(f"{len(rows)} rows are said to be {end}")
-        return rows, end.end_offset
+        return rows, end.end_offset, None
 
     def _commit(self, follower: Follower) -> None:
         assert follower.read is not None
-        (planned, rows, end), follower.read = follower.read, None
+        (planned, rows, end, epoch), follower.read = follower.read, None
         writer, start = follower.writer, planned.range_start
         one = planned.split.partition
         if end == start:
@@ -333,6 +340,7 @@ class World:
             topic=one.topic,
             cluster_id=known.cluster_id,
             topic_id=known.topic_id,
+            end_epoch=epoch,
         )
         follower.epoch += 1
         body = data(writer.term, follower.epoch, read)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from chain_sim.mutants import MUTANTS, UNIT_MUTANTS, patched
+from chain_sim.lakes import LakeWorld
+from chain_sim.mutants import LAKE_MUTANTS, MUTANTS, UNIT_MUTANTS, patched
 from chain_sim.units import UnitWorld
 from chain_sim.world import simulate
 
@@ -27,6 +28,8 @@ SEEN_OF_UNITS = {
     "died",
     "fenced",
 }
+LAKE_SEEDS, LAKE_MUTANT_SEEDS = 8, 14
+SEEN_OF_LAKES = {"add", "merge", "expire", "late", "unavailable", "remove", "roll-back", "commit"}
 SEEN = {"add", "late", "merge", "upstream-dies", "die", "fenced", "report", "sources", "commit"}
 
 
@@ -58,3 +61,20 @@ def test_seeds_break_no_promise_of_a_route_that_computes_units(tmp_path: Path) -
 def test_wrong_variants_of_computing_units_are_caught(tmp_path: Path, mutant: str) -> None:
     with patched(mutant):
         assert any(simulate(seed, tmp_path, UnitWorld)[0] for seed in range(UNIT_SEEDS))
+
+
+def test_seeds_break_no_promise_of_a_route_that_reads_a_table_of_others(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(LAKE_SEEDS):
+        violation, world = simulate(seed, tmp_path, LakeWorld)
+        assert violation == "", "\n".join(world.trace[-30:])
+        seen += world.seen
+    assert seen.keys() >= SEEN_OF_LAKES
+
+
+@pytest.mark.parametrize("mutant", LAKE_MUTANTS)
+def test_wrong_variants_of_reading_a_table_of_others_are_caught(
+    tmp_path: Path, mutant: str
+) -> None:
+    with patched(mutant):
+        assert any(simulate(seed, tmp_path, LakeWorld)[0] for seed in range(LAKE_MUTANT_SEEDS))

@@ -39,20 +39,20 @@ _CONF = {
 def session(name: str = "query", lake: Path | None = None) -> "SparkSession":
     """A session of a user's own, with the Iceberg catalog `lake` in a folder where one is given."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = _CONF if lake is None else {**_CONF, **_lake_conf(lake)}
-    found, _ = start_session(name, "local[2]", conf, find_java())
+    conf = {} if lake is None else lake_conf(type="hadoop", warehouse=str(lake))
+    found, _ = start_session(name, "local[2]", {**_CONF, **conf}, find_java())
     return found
 
 
-def _lake_conf(folder: Path) -> dict[str, str]:
+def lake_conf(**catalog: str) -> dict[str, str]:
+    """Settings of a session with the Iceberg catalog `lake`."""
     pins = tuple(PinnedJar(**pin) for pin in json.loads(_ICEBERG_JARS.read_text())["jars"])
     jars = jars_folder(default_cache_folder(os.environ), "iceberg-spark-1.12.0", pins)
     ensure_jars(jars, pins, java=find_java(), on_progress=ignore_progress)
     return {
         "spark.jars": str(jars / pins[0].file_name),
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": str(folder),
+        **{f"spark.sql.catalog.lake.{key}": value for key, value in catalog.items()},
     }
 
 

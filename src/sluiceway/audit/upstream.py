@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from sluiceway.audit.format_times import moment
 from sluiceway.audit.open_table import find_ledger
 from sluiceway.audit.partition_why import Reason, WaitExplanation
+from sluiceway.chains.lake_upstream import LAKE_SOURCE
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.unit_tables import open_unit_table
 from sluiceway.chains.units import UnitRule, UnitWhen, computed_by, due_units, is_open, unit_of
@@ -75,8 +76,10 @@ class _Above:
 
 
 def reads_table(config: RouteConfig) -> bool:
-    """Whether a route reads a table."""
-    return any(topic.startswith(TABLE_TOPIC) for topic in config.topics)
+    """Whether a route reads a table with a ledger, or units."""
+    return config.source.kind != LAKE_SOURCE and any(
+        topic.startswith(TABLE_TOPIC) for topic in config.topics
+    )
 
 
 def observed_upstream(config: RouteConfig) -> ObservedUpstream:

@@ -36,19 +36,19 @@ class OneTableClient(SourceClient):
     """What the driver asks of one table, however its rows are read: a topic of one partition.
 
     Args:
-        options: How the upstream table is reached.
+        topic: What stands for a topic.
     """
 
-    def __init__(self, options: UpstreamOptions) -> None:
-        self._options = options
-        self._partition = SourcePartition(options.topic, 0)
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._partition = SourcePartition(topic, 0)
         self._next_check_s = 0.0
         self._was_read = False
         self._lock = threading.Lock()
 
     def list_topics(self) -> tuple[str, ...]:
         """See `SourceClient.list_topics`."""
-        return (self._options.topic,)
+        return (self._topic,)
 
     def committed(
         self, group: str, partitions: Sequence[SourcePartition]
@@ -64,17 +64,17 @@ class OneTableClient(SourceClient):
     def _dropped(self, *, was_read: bool) -> SluicewayError:
         """The error for a table that its catalog does not have."""
         if not was_read and not self._was_read:
-            return missing_yet(self._options.topic)
+            return missing_yet(self._topic)
         return TopicNotFoundError(
             "the table that this route reads was dropped",
-            where=self._options.topic,
+            where=self._topic,
             hint="rows of the route's own table are safe. Bring the table back from a backup "
             "together with its ledger, or read another one",
         )
 
     def _refuse_others(self, topics: Sequence[str]) -> None:
         """Refuse topics that are another table."""
-        unknown = next((topic for topic in topics if topic != self._options.topic), None)
+        unknown = next((topic for topic in topics if topic != self._topic), None)
         if unknown is not None:
             raise TopicNotFoundError("no such table is read", where=unknown)
 
@@ -89,7 +89,8 @@ class TableClient(OneTableClient):
     inherits = True
 
     def __init__(self, options: UpstreamOptions) -> None:
-        super().__init__(options)
+        super().__init__(options.topic)
+        self._options = options
         self._upstream: UpstreamLedger | None = None
         self._leases: dict[str, ReaderLeaseKeeper] = {}
 

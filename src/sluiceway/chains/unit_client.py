@@ -33,7 +33,8 @@ class UnitClient(OneTableClient):
     """
 
     def __init__(self, options: UpstreamOptions, rule: UnitRule) -> None:
-        super().__init__(options)
+        super().__init__(options.topic)
+        self._options = options
         self._rule = rule
         self._identity: SourceIdentity | None = None
 

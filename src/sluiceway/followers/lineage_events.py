@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import Any, ClassVar
 from uuid import NAMESPACE_URL, uuid5
 
+from sluiceway.chains.lake_upstream import LAKE_SOURCE
 from sluiceway.followers.lineage_columns import NO_ORIGINS, ColumnOrigins, Origin
 from sluiceway.sinks.contract import TableIdentity, TableState
 from sluiceway.sources.contract import TABLE_TOPIC
@@ -119,7 +120,7 @@ def source_namespace(access: SourceAccess) -> str:
 
     Of a table that is read: that of the name that its catalog gives it, as who fills it says.
     """
-    if access.kind == "table":
+    if access.kind in ("table", LAKE_SOURCE):
         return _of_catalog(first_server(access))
     return f"{access.kind}://{first_server(access)}"
 

@@ -22,6 +22,7 @@ from sluiceway.schedule.epoch_times import UNDATED, EpochDates
 from sluiceway.schedule.source_view import undescribed
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import (
+    LAKE_CLUSTER,
     LEDGER_CLUSTER,
     LISTED_CLUSTER,
     DiscoveredPartition,
@@ -254,7 +255,7 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
         if known is None:
             continue
         now = (found.identity.cluster_id, found.identity.topic_id)
-        is_table = known.cluster_id in (LEDGER_CLUSTER, LISTED_CLUSTER)
+        is_table = known.cluster_id in (LAKE_CLUSTER, LEDGER_CLUSTER, LISTED_CLUSTER)
         if now != (known.cluster_id, known.topic_id) and is_table:
             raise _other_table(found, known)
         if now != (known.cluster_id, known.topic_id):
@@ -280,14 +281,14 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
 
 def _other_table(found: DiscoveredPartition, known: SourceState) -> OffsetsLostError:
     what = "ledger of the table" if known.cluster_id == LEDGER_CLUSTER else "table"
+    with_folder = " together with its folder `_sluiceway`" if what.startswith("ledger") else ""
     rows = f", of which {known.end} rows were read" if known.end else ""
     return OffsetsLostError(
         f"the {what} is not the same as before: {found.identity.topic_id} now, "
         f"{known.topic_id} before{rows}",
         where=str(found.partition),
         hint="the table was dropped and made again; rows of the route's own table are safe. Bring "
-        "the old table back together with its folder `_sluiceway`, or fill another table from the "
-        "new one",
+        f"the old table back{with_folder}, or fill another table from the new one",
     )
 
 
@@ -439,6 +440,8 @@ def readable_start(fold: Fold, partition: SourcePartition, place: LogBounds) -> 
         OffsetsLostError: The log starts after the committed end or ends before it.
     """
     known = fold.sources[partition.topic, partition.partition]
+    if known.cluster_id == LAKE_CLUSTER:
+        _check_rows_stay(partition, known, place)
     evidence = {
         "committed_end": known.end,
         "log_start": place.start_offset,
@@ -471,6 +474,22 @@ def readable_start(fold: Fold, partition: SourcePartition, place: LogBounds) -> 
         evidence={**evidence, "offsets_lost": lost},
         reset="--to earliest --accept-gap",
     )
+
+
+def _check_rows_stay(partition: SourcePartition, known: SourceState, place: LogBounds) -> None:
+    """Refuse a table of others that has removed rows since its reading began."""
+    text = ""
+    if place.removed_slot > known.newest_slot:
+        text = f"snapshot {place.removed_slot} has removed or replaced rows of the table"
+    elif known.end > place.high_watermark:
+        text = f"the table has {place.high_watermark} rows, and was rolled back"
+    if text:
+        raise OffsetsLostError(
+            f"{text}; {known.end} rows were read before",
+            where=str(partition),
+            hint="those are safe in the route's own table. Only tables that are appended to are "
+            "followed: roll the snapshot back, or let a new route fill another table from this one",
+        )
 
 
 def with_way_out(

@@ -1,5 +1,6 @@
 """What a route says of a lake table in addition to its name and columns, as plain values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluiceway.storage.access import NO_STORES, Stores
@@ -76,6 +77,18 @@ FILE_ACCESS_PROPERTY = "py-io-impl"
 """By which the client of a catalog finds its file access."""
 FILE_ACCESS = "sluiceway.sinks.iceberg.catalog.store_files.StoreFileIO"
 STORES_PROPERTY = "sluiceway.stores"
+
+
+def catalog_place(settings: Mapping[str, str]) -> str:
+    """Address of a catalog without name and password, which may stand after a `?` too.
+
+    Args:
+        settings: Settings of its connection, with their `kind`.
+    """
+    place = settings.get("uri", settings.get("glue.region", settings.get("kind", "")))
+    head, at, tail = place.rpartition("@")
+    scheme = head.partition("//")[0]
+    return (f"{scheme}//{tail}" if at else place).partition("?")[0]
 
 
 def stores_setting(stores: Stores) -> str:

@@ -71,12 +71,15 @@ class LogBounds:
         high_watermark: First offset not yet written on all in-sync replicas.
         leader_epoch: Epoch of the leader that said so; None when the source has none. It says who
             was asked, not where the log is: bounds are compared without it.
+        removed_slot: Newest state of a table that has removed rows of the one before; -1 without
+            one. Nothing is read that comes after it, unless the reading has begun there.
     """
 
     start_offset: int
     end_offset: int
     high_watermark: int
     leader_epoch: int | None = field(default=None, compare=False)
+    removed_slot: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,9 @@ LEDGER_CLUSTER = "ledger"
 
 LISTED_CLUSTER = "listed"
 """Likewise of a table without a ledger, which is listed: when it was created, and where."""
+
+LAKE_CLUSTER = "iceberg"
+"""Likewise of an Iceberg table of others: its topic id is the table's own uuid."""
 
 TABLE_TOPIC = "table:"
 """How the name begins that stands for a topic where a route reads a table: `table:ods.raw`."""

@@ -11,6 +11,7 @@ from sluiceway.sources.side_topics import MessageSender, RowFeed, SideTopic, Top
 _BUILT_IN = {
     "kafka": "sluiceway.sources.kafka.source:KafkaSource",
     "rocketmq": "sluiceway.sources.rocketmq.source:RocketMqSource",
+    "lake_table": "sluiceway.chains.lake_source:LakeSource",
     "table": "sluiceway.chains.source:TableSource",
 }
 _USUAL_READER = "sluiceway.sources.kafka.reader"

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sluiceway.chains.lake_upstream import LAKE_SOURCE
 from sluiceway.chains.options import ROOT, UpstreamOptions
 from sluiceway.chains.units import UNITS
 from sluiceway.chains.upstream import UpstreamLedger
@@ -147,6 +148,8 @@ class Rereading:
             what = "rows of a table with a key"
         elif plan.sql is not None:
             what = "rows that transform.sql makes"
+        elif plan.source.kind == LAKE_SOURCE:
+            what = "rows of an Iceberg table"
         elif UNITS in dict(plan.source.options):
             what = "units that transform.sql computes"
         if what:

@@ -7,12 +7,15 @@ import fastjsonschema
 import pytest
 from ruamel.yaml import YAML
 
+from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.errors import JobFileError, NotInThisVersionError
+from sluiceway.followers.lineage_events import source_namespace
 from sluiceway.jobfile.blocks.start import StartAt
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.json_schema import job_file_schema
 from sluiceway.jobfile.loader import LoadedJob, parse_job
+from sluiceway.sources.registry import SourceAccess
 
 ALONE = """\
 version: 1
@@ -93,7 +96,11 @@ def test_columns_of_the_table_are_all_read_where_the_own_table_decides() -> None
         ("{table: Ods.Raw}", "{table: Ods.Raw, start: {offsets: {a: {0: 1}}}}", "4:33: expected"),
         ("{table: Ods.Raw}", "{table: ods.refined}", "another table than the route's own"),
         ("{table: Ods.Raw}", "{table: raw}", "4:17: expected `database.table`"),
-        ("{table: Ods.Raw}", "{table: Ods.Raw, connection: no}", "metastore or folder connection"),
+        (
+            "{table: Ods.Raw}",
+            "{table: Ods.Raw, connection: no}",
+            "metastore or folder or iceberg connection",
+        ),
         ("  columns:", "  evolution: quarantine\n  columns:", "expected `fail` or `follow_table`"),
     ],
 )
@@ -177,3 +184,46 @@ def test_schema_for_editors_knows_both_forms() -> None:
     data["source"] = {"start": "latest"}
     with pytest.raises(fastjsonschema.JsonSchemaValueException, match="any definition"):
         schema(data)
+
+
+LAKE = ALONE.replace(
+    "connections: {", 'connections: {ice: {iceberg: {rest: {uri: "http://r:1"}}}, '
+).replace("{table: Ods.Raw}", "{connection: ice, table: Ods.Raw}")
+
+
+def test_iceberg_table_is_read_by_its_own_catalog() -> None:
+    config = compile_route(job_of(LAKE).spec.routes[0])
+    assert config.source.kind == LAKE_SOURCE
+    found = LakeUpstream.of(dict(config.source.options))
+    assert (found.name, found.topic, found.columns) == ("ods.raw", "table:ods.raw", ("geo", "id"))
+    assert {("kind", "rest"), ("uri", "http://r:1")} <= set(found.catalog)
+    assert config.topics == ("table:ods.raw",)
+    assert source_namespace(config.source) == "http://r:1"
+
+
+def test_lineage_names_the_catalog_of_an_iceberg_table_without_its_login() -> None:
+    for uri, wanted in (
+        ("thrift://hms:9083", "hive://hms:9083"),
+        ("postgresql://u:s3cret@db:5432/ice", "postgresql://db:5432/ice"),
+    ):
+        made = LakeUpstream("ods.raw", (("kind", "sql"), ("uri", uri)))
+        assert source_namespace(SourceAccess(LAKE_SOURCE, made.texts())) == wanted
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("start", "{timestamp: 2026-11-20T00:00:00Z}", "a timestamp to start from"),
+        ("on_correction", "follow", "whose rows are replaced is not followed"),
+        ("on_correction", "ignore", "whose rows are replaced is not followed"),
+    ],
+)
+def test_what_an_iceberg_table_cannot_say_is_refused(key: str, value: str, wanted: str) -> None:
+    text = LAKE.replace("table: Ods.Raw}", f"table: Ods.Raw, {key}: {value}}}")
+    assert wanted in problems_of(text)
+
+
+def test_iceberg_table_may_be_halted_at_and_read_from_its_end() -> None:
+    more = "table: Ods.Raw, start: latest, on_correction: halt}"
+    (route,) = job_of(LAKE.replace("table: Ods.Raw}", more)).spec.routes
+    assert route.start_at == StartAt("latest")

@@ -148,5 +148,7 @@ def test_lake_table_as_a_source_is_refused_by_name() -> None:
         "connections:\n", 'connections:\n  ice: {iceberg: {rest: {uri: "http://r:1"}}}\n'
     )
     route = f"  - {{source: {{connection: ice, {SOURCE}}}, transform: {SQL}, table: dm.hourly}}\n"
-    with pytest.raises(NotInThisVersionError, match="an Iceberg table as a source"):
+    with pytest.raises(
+        NotInThisVersionError, match="an Iceberg table as a source of `mode: recompute`"
+    ):
         parse_job((lake + route).encode(), Path("job.yaml"), {})

@@ -15,6 +15,7 @@ from sluiceway.schedule.planner import (
 )
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import (
+    LAKE_CLUSTER,
     DiscoveredPartition,
     LogBounds,
     SourceIdentity,
@@ -215,6 +216,31 @@ def test_one_that_was_given_up_is_none_to_go_on_with() -> None:
 def test_truncated_log_halts() -> None:
     with pytest.raises(OffsetsLostError, match="truncated"):
         plan_splits(read_up_to(7), bounds(p0=(0, 6)), None)
+
+
+def test_table_of_others_that_removes_rows_after_the_reading_began_halts() -> None:
+    fold = read_up_to(7)
+    known = fold.sources["orders", 0]
+    known.cluster_id, known.newest_slot = LAKE_CLUSTER, 3
+    before = LogBounds(0, 7, 7, removed_slot=3)
+    (planned,) = plan_splits(fold, {part(0): before}, None)
+    assert (planned.split.start_offset, planned.split.newest_slot) == (7, 3)
+    # Also when there is nothing to read, or less than before.
+    for end in (7, 9, 5):
+        with pytest.raises(OffsetsLostError, match=r"snapshot 4 has removed .*; 7 rows were read"):
+            plan_splits(fold, {part(0): replace(before, end_offset=end, removed_slot=4)}, None)
+    rolled_back = LogBounds(0, 6, 6, removed_slot=3)
+    with pytest.raises(OffsetsLostError, match="the table has 6 rows, and was rolled back"):
+        plan_splits(fold, {part(0): rolled_back}, None)
+
+
+def test_table_of_others_that_was_made_again_is_refused_without_words_of_a_ledger() -> None:
+    fold = read_up_to(7)
+    fold.sources["orders", 0].cluster_id = LAKE_CLUSTER
+    again = DiscoveredPartition(part(0), SourceIdentity(LAKE_CLUSTER, "t2"), None)
+    with pytest.raises(OffsetsLostError, match="the table is not the same as before: t2") as caught:
+        check_identities(fold, [again])
+    assert "_sluiceway" not in caught.value.hint
 
 
 def test_retired_source_partition_is_not_read_and_not_retired_again() -> None:

@@ -185,10 +185,12 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
             text = f"expected the name of a connection to a store, got {quoted(wanted)}"
             todo = f"add one of the kinds {', '.join(sorted(kinds))}, or remove the key"
             yield JobFileProblem(positions.value(table_path(positions, "storage")), text, todo)
-    reads_table = "table" in mapping(data, *_SOURCE)
+    source = mapping(data, *_SOURCE)
+    reads_table, in_units = "table" in source, source.get("mode") == "recompute"
     for parent, built_in, group in _REQUIRED:
         if parent == _SOURCE and reads_table:
-            built_in, group = _CATALOGS, None  # noqa: PLW2901 - another kind of source
+            built_in = _CATALOGS if in_units else (*_CATALOGS, ICEBERG)  # noqa: PLW2901
+            group = None  # noqa: PLW2901 - another kind of source
         others = () if group is None else plugin_names(group)
         kinds = {*built_in, *others}
         wanted = mapping(data, *parent).get("connection")
@@ -203,9 +205,9 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
         )
         if parent == ("table", HIVE) and ICEBERG in mapping(connections.get(wanted)):
             todo = "write `iceberg:` in place of `hive:`, or name a connection of that kind"
-        not_yet = parent == _SOURCE and reads_table and ICEBERG in mapping(connections.get(wanted))
+        not_yet = parent == _SOURCE and in_units and ICEBERG in mapping(connections.get(wanted))
         if not_yet:
-            text = "an Iceberg table as a source is not in this version"
+            text = "an Iceberg table as a source of `mode: recompute` is not in this version"
             todo = "let a route fill a Hive table, and write its connection into `source`"
         mark = positions.value((*parent, "connection"))
         yield JobFileProblem(mark, text, todo, not_yet=not_yet)

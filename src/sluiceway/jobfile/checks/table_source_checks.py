@@ -5,7 +5,7 @@ from typing import Any
 
 from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.models import RouteSpec
-from sluiceway.jobfile.blocks.table_target import table_kind
+from sluiceway.jobfile.blocks.table_target import ICEBERG, table_kind
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted
 
@@ -112,10 +112,26 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
     if mapping(data, "table").get("evolution") in ("add_columns", "quarantine"):
         text = "expected `fail` or `follow_table` where a table is read"
         yield JobFileProblem(positions.value(("table", "evolution")), text, "choose one")
+    yield from _check_lake(data, positions)
     for path, what in _NOT_YET:
         if positions.has(path):
             text = f"{what} is not in this version"
             yield JobFileProblem(positions.key(path), text, "remove it", not_yet=True)
+
+
+def _check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
+    """What an Iceberg table of others does not have: times of its rows, and corrections."""
+    source = mapping(data, "source")
+    if ICEBERG not in mapping(data, "connections", str(source.get("connection"))):
+        return
+    if "timestamp" in mapping(source.get("start")):
+        text = "a timestamp to start from in an Iceberg table is not in this version"
+        mark = positions.value(("source", "start"))
+        yield JobFileProblem(mark, text, "write `earliest` or `latest`", not_yet=True)
+    if source.get("on_correction", "halt") != "halt":
+        text = "an Iceberg table whose rows are replaced is not followed in this version"
+        mark = positions.value(("source", "on_correction"))
+        yield JobFileProblem(mark, text, "write `halt`, or remove the key", not_yet=True)
 
 
 def _check_recompute(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
@@ -168,6 +184,9 @@ def check_chains(routes: Sequence[tuple[RouteSpec, Positions]]) -> Iterator[JobF
     filled = {spec.table.target.name.lower(): spec for spec, _ in routes}
     for spec, positions in routes:
         above = filled.get(spec.source.table or "")
+        if spec.source.table and spec.source_connection.iceberg is not None:
+            # Its hours are complete by the times of its own rows.
+            continue
         if above is not None and spec.source.mode == "recompute":
             yield from _check_units(spec, above, positions)
         if above is None or spec.ready is None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.units import UNITS
 from sluiceway.errors import JobFileError
@@ -19,7 +20,12 @@ from sluiceway.jobfile.blocks.values import revealed
 from sluiceway.jobfile.compile.choices import row_choices, row_columns, value_column
 from sluiceway.jobfile.compile.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.jobfile.compile.dirty_limits import DirtyLimits
-from sluiceway.jobfile.compile.lake_choices import key_rule, lake_access, lake_options
+from sluiceway.jobfile.compile.lake_choices import (
+    catalog_settings,
+    key_rule,
+    lake_access,
+    lake_options,
+)
 from sluiceway.jobfile.compile.ready_choice import ready_rule, side_topic
 from sluiceway.jobfile.compile.ready_rule import lineage_rule
 from sluiceway.jobfile.compile.retention import RetentionRule
@@ -440,6 +446,9 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
     if columns is not None and not Evolution(spec.table.evolution).follows:
         fields = payload_fields(row_columns(spec) or ())
         wanted = tuple(sorted({(each.path or (each.name,))[0].lower() for each in fields}))
+    if connection.iceberg is not None:
+        lake = LakeUpstream(name, catalog_settings(spec, connection.iceberg), wanted)
+        return SourceAccess(LAKE_SOURCE, lake.texts())
     options = UpstreamOptions(
         name=name,
         metastore=connection.catalog,

@@ -113,6 +113,16 @@ def lake_access(spec: RouteSpec) -> CatalogAccess:
     connection = spec.table_connection.iceberg
     if connection is None:
         raise JobFileError("table.iceberg.connection names no iceberg connection")
+    return CatalogAccess(ICEBERG, catalog_settings(spec, connection))
+
+
+def catalog_settings(spec: RouteSpec, connection: IcebergConnection) -> tuple[tuple[str, str], ...]:
+    """How a catalog and files of its tables are reached, in order; may hold secrets.
+
+    Args:
+        spec: The route, for its stores and its login.
+        connection: Connection of the catalog.
+    """
     settings = _settings(spec, connection)
     texts = {name: revealed(value) for name, value in settings.items() if value is not None}
     stores = route_stores(spec)
@@ -120,7 +130,7 @@ def lake_access(spec: RouteSpec) -> CatalogAccess:
         # Metadata files are read in the same way as data files.
         texts |= {FILE_ACCESS_PROPERTY: FILE_ACCESS, STORES_PROPERTY: stores_setting(stores)}
     texts = {**_client_access(stores), **texts}
-    return CatalogAccess(ICEBERG, tuple(sorted(texts.items())))
+    return tuple(sorted(texts.items()))
 
 
 def _client_access(stores: Stores) -> dict[str, str]:

@@ -15,6 +15,7 @@ from sluiceway.sinks.iceberg.catalog.catalogs import (
     LibraryCatalog,
     translated_errors,
 )
+from sluiceway.sinks.lake_options import catalog_place
 
 _TIMES_OPENED = 3
 
@@ -33,7 +34,7 @@ def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
     """
     settings = dict(options)
     kind = settings.pop("kind", "")
-    place = _without_login(settings.get("uri", settings.get("glue.region", kind)))
+    place = catalog_place(options)
     if kind == "hive":
         # Its thrift client is imported where such a catalog is used, and nowhere else.
         from sluiceway.sinks.iceberg.catalog.hive_catalog import HiveLakeCatalog  # noqa: PLC0415
@@ -58,13 +59,6 @@ def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
     from sluiceway.sinks.iceberg.catalog.sqlite_catalog import SqliteCatalog  # noqa: PLC0415
 
     return SqliteCatalog(file, opened, place)
-
-
-def _without_login(place: str) -> str:
-    """An address without name and password, which may stand after a `?` too."""
-    head, at, tail = place.rpartition("@")
-    scheme = head.partition("//")[0]
-    return (f"{scheme}//{tail}" if at else place).partition("?")[0]
 
 
 def _checked_database(uri: str) -> Path | None:

@@ -1,0 +1,134 @@
+"""The driver's view of an Iceberg table of others that a route reads."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
+
+from sluiceway.chains.client import OneTableClient, unavailable
+from sluiceway.chains.lake_log import LakeLog
+from sluiceway.chains.lake_upstream import FILE_ACCESS, METADATA, LakeUpstream
+from sluiceway.errors import MetastoreUnavailableError, TableMismatchError
+from sluiceway.sinks.iceberg.catalog.catalog_pool import pooled_catalog
+from sluiceway.sources.contract import (
+    LAKE_CLUSTER,
+    DiscoveredPartition,
+    LogBounds,
+    SourceIdentity,
+    SourcePartition,
+)
+
+if TYPE_CHECKING:
+    from sluiceway.sinks.iceberg.catalog.catalogs import Identifier, LakeCatalog
+
+
+class LakeClient(OneTableClient):
+    """Of one table. Any thread may call; one at a time asks the catalog.
+
+    Args:
+        options: How the table is reached.
+        timeout_s: Longest wait for an answer of the catalog.
+    """
+
+    def __init__(self, options: LakeUpstream, timeout_s: float) -> None:
+        super().__init__(options.topic)
+        self._options = options
+        self._timeout_s = timeout_s
+        self._catalog: LakeCatalog | None = None
+        self._table: Table | None = None
+        self._is_fresh = False
+
+    def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
+        """See `SourceClient.discover`: a route that is new begins with the rows of now.
+
+        Raises:
+            SourceUnavailableError: The catalog does not answer, or has no such table yet.
+            TopicNotFoundError: It was there, and was dropped.
+            TableMismatchError: It lacks a column that is read.
+            NotInThisVersionError: It is of format version 1.
+        """
+        if not topics:
+            return ()
+        self._refuse_others(topics)
+        with self._lock:
+            table = self.table()
+            self._is_fresh = True
+            newest = LakeLog(table.metadata, self._topic).newest
+        identity = SourceIdentity(LAKE_CLUSTER, str(table.metadata.table_uuid))
+        return (DiscoveredPartition(self._partition, identity, None, newest),)
+
+    def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        """See `SourceClient.bounds`: readers know which of the rows can still be read."""
+        with self._lock:
+            # Called right after `discover`, and by itself.
+            table = self._table if self._is_fresh else None
+            table = self.table() if table is None else table
+            self._is_fresh = False
+            log = LakeLog(table.metadata, self._topic)
+        here = LogBounds(0, log.end, log.end, removed_slot=log.removed)
+        return {one: here for one in partitions if one == self._partition}
+
+    def offsets_at(
+        self, partitions: Sequence[SourcePartition], timestamp_ms: int
+    ) -> dict[SourcePartition, int]:
+        """See `SourceClient.offsets_at`: the rows of the base have no time of their own.
+
+        Job files refuse a timestamp as the start; tools get the end.
+        """
+        del timestamp_ms
+        return {one: place.end_offset for one, place in self.bounds(partitions).items()}
+
+    def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
+        """See `SourceClient.report`: nothing is written into tables of others."""
+
+    def reader_options(self) -> Mapping[str, str]:
+        """See `SourceClient.reader_options`: the metadata file, and how files are read."""
+        with self._lock:
+            table = self.table() if self._table is None else self._table
+            texts = {key: str(value) for key, value in table.io.properties.items()}
+        return {METADATA: table.metadata_location, FILE_ACCESS: json.dumps(texts)}
+
+    def close(self) -> None:
+        """See `SourceClient.close`."""
+        if self._catalog is not None:
+            self._catalog.close()
+
+    def table(self) -> Table:
+        """The table as the catalog has it now.
+
+        Raises:
+            SourceUnavailableError: The catalog does not answer, or has no such table yet.
+            TopicNotFoundError: It was there, and was dropped.
+            TableMismatchError: It lacks a column that is read.
+        """
+        try:
+            if self._catalog is None:
+                self._catalog = pooled_catalog(dict(self._options.catalog), self._timeout_s)
+            name = _identifier(self._options.name)
+            found = self._catalog.load(name)
+            if found is None and (spelt := self._catalog.spelt_otherwise(name)) is not None:
+                found = self._catalog.load(_identifier(spelt))
+        except MetastoreUnavailableError as error:
+            raise unavailable(error) from error
+        if found is None:
+            raise self._dropped(was_read=self._table is not None)
+        self._check_columns(found)
+        self._table = found
+        return found
+
+    def _check_columns(self, table: Table) -> None:
+        """A misspelt column would be null for ever."""
+        held = [field.name for field in table.metadata.schema().fields]
+        missing = sorted(set(self._options.columns) - {name.lower() for name in held})
+        if missing:
+            raise TableMismatchError(
+                f"the table that is read has no column {', '.join(missing)}",
+                where=self._topic,
+                hint=f"its columns: {', '.join(held)}; correct name or path of the column",
+            )
+
+
+def _identifier(name: str) -> "Identifier":
+    database, _, table = name.rpartition(".")
+    return database, table

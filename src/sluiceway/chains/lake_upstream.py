@@ -1,0 +1,70 @@
+"""How an Iceberg table is reached that a route reads, as options of a source."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sluiceway.sinks.lake_options import catalog_place
+from sluiceway.sources.contract import TABLE_TOPIC
+
+LAKE_SOURCE = "lake_table"
+"""Kind of the source."""
+
+METADATA, FILE_ACCESS = "metadata", "file_access"
+"""Options that only readers get, so that no task asks a catalog."""
+
+PLACE = "place"
+"""Option with the address of the catalog, without a login."""
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeUpstream:
+    """An Iceberg table to read.
+
+    Attributes:
+        name: `database.table`, in whatever letter case.
+        catalog: Settings of its catalog; may hold secrets.
+        columns: Names of what is read, in lower case; none reads all.
+        metadata: Its metadata file; empty where the catalog has to be asked.
+        file_access: Settings by which the client reads files of the table; may hold secrets.
+    """
+
+    name: str
+    catalog: Pairs
+    columns: tuple[str, ...] = ()
+    metadata: str = ""
+    file_access: Pairs = ()
+
+    def __repr__(self) -> str:
+        return f"LakeUpstream({self.name!r}, <{len(self.catalog)} settings>)"
+
+    @property
+    def topic(self) -> str:
+        """What stands for a topic."""
+        return f"{TABLE_TOPIC}{self.name.lower()}"
+
+    def texts(self) -> Pairs:
+        """The same as options of a source."""
+        return (
+            ("catalog", json.dumps(dict(self.catalog))),
+            ("columns", json.dumps(self.columns)),
+            (PLACE, catalog_place(dict(self.catalog))),
+            ("table", self.name),
+        )
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> "LakeUpstream":
+        """What `texts` has made."""
+        return cls(
+            name=texts["table"],
+            catalog=_pairs(texts["catalog"]),
+            columns=tuple(json.loads(texts["columns"])),
+            metadata=texts.get(METADATA, ""),
+            file_access=_pairs(texts.get(FILE_ACCESS, "{}")),
+        )
+
+
+def _pairs(text: str) -> Pairs:
+    return tuple(sorted(json.loads(text).items()))

@@ -1,0 +1,101 @@
+"""A table that another client appends to is the source of a route: exact after kills."""
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.expressions import EqualTo
+
+from sluiceway.cli.app import run_command
+from sluiceway.errors import OffsetsLostError, TopicNotFoundError
+from sluiceway.observe.steps import Step
+from tools.driver_kills import drive, drive_until_killed
+from tools.lake_chain import NAME, SCHEMA, LakeChain, lake_chain
+from tools.route_faults import Crash, CrashAt
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> LakeChain:
+    return lake_chain(tmp_path)
+
+
+def exactly(rows: int) -> list[tuple[int, int]]:
+    return [(n, n) for n in range(rows)]
+
+
+def test_every_row_comes_once_whatever_step_the_driver_dies_at(chain: LakeChain) -> None:
+    steps = (Step.FENCED, Step.PLANNED, Step.WRITTEN, Step.COMMITTED, Step.PUBLISHED)
+    for number, step in enumerate(steps):
+        chain.append(range(10 * number, 10 * number + 7), range(10 * number + 7, 10 * number + 10))
+        with pytest.raises(Crash):
+            chain.job.catch_up(observe=CrashAt(step))
+    chain.job.catch_up()
+    assert chain.read() == exactly(10 * len(steps))
+    assert chain.job.verified().problems == []
+
+
+@pytest.mark.parametrize(
+    "point", ["step.pinned", "step.planned", "task.close", "step.prepared", "lake.send.reply"]
+)
+def test_driver_that_is_killed_leaves_every_row_to_the_next_one_once(
+    chain: LakeChain, tmp_path: Path, point: str
+) -> None:
+    chain.append(range(10), range(10, 15))
+    drive_until_killed(chain.job, tmp_path / "marks", point)
+    chain.append(range(15, 20))
+    assert drive(chain.job) == 0
+    assert chain.read() == exactly(20)
+
+
+def test_table_that_removes_rows_or_is_dropped_or_made_again_stops_the_route(
+    chain: LakeChain,
+) -> None:
+    chain.append(range(10))
+    chain.job.catch_up()
+    chain.table().delete(EqualTo("id", 3))
+    for _ in range(2):
+        with pytest.raises(OffsetsLostError, match="snapshot 2 has removed or replaced rows"):
+            chain.job.catch_up()
+        # Also when the table has as many rows as before.
+        chain.append(range(10, 11))
+    chain.catalog.drop_table(NAME)
+    with pytest.raises(TopicNotFoundError, match="the table that this route reads was dropped"):
+        chain.job.catch_up()
+    chain.catalog.create_table(NAME, SCHEMA)
+    with pytest.raises(OffsetsLostError, match="the table is not the same as before"):
+        chain.job.catch_up()
+    assert chain.read() == exactly(10)
+
+
+def test_expiry_below_the_reader_stops_the_route(chain: LakeChain) -> None:
+    chain.append(range(10))
+    chain.job.catch_up()
+    chain.append(range(10, 20), range(20, 30))
+    table = chain.table()
+    _, second, _ = table.metadata.snapshots
+    table.maintenance.expire_snapshots().by_id(second.snapshot_id).commit()
+    with pytest.raises(OffsetsLostError, match="older ones have expired"):
+        chain.job.catch_up()
+    assert chain.read() == exactly(10)
+
+
+def test_commands_work_on_a_route_that_reads_such_a_table(
+    chain: LakeChain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain.append(range(10))
+    chain.job.catch_up()
+    chain.append(range(10, 14))
+    job = str(chain.job.path)
+    for command in (
+        ["validate", job],
+        ["status", job],
+        ["plan", job],
+        ["doctor", job],
+        ["preview", job],
+        ["offsets", "show", job],
+        ["verify", job],
+    ):
+        code = run_command(command)
+        printed = capsys.readouterr()
+        assert (code, "Traceback" in printed.err) == (0, False), (command, printed)
