@@ -170,7 +170,7 @@ sim-shared: $(STAMP) #: Routes of one topic that share its reading, and tables b
 sql-oracle: $(STAMP) #: SQL of a route against plain Spark SQL, row by row, random queries: CHECKED=10000
 	@cd tests && ../$(BIN)/python -m tools.sql_oracle --checked $(or $(CHECKED),10000)
 
-rooms: $(STAMP) #: A room is killed, stopped or cut under load, in network namespaces (root, iproute2, iptables): CASE=stretched or copied DRILLS=20
+rooms: $(STAMP) #: A room is killed, stopped or cut under load, in network namespaces (root, iproute2, iptables): CASE=stretched, mirrored, mirrored-by-tail or copied DRILLS=20
 	@cd tests && ../$(BIN)/python -m rooms --case $(or $(CASE),stretched) --drills $(or $(DRILLS),20)
 
 chain-faults: $(STAMP) #: A chain of three tables under kills, late rows, compaction and backfills: ROWS=1000000 KILLS=60 BACKFILLS=10

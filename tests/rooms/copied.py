@@ -1,27 +1,25 @@
 """Drills of a copied table: room a is killed under load, room b adopts what a copier brought."""
 
+import os
 import random
 import shutil
+import signal
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from rooms.drills import DrillResults
+from rooms.judge import PARTITIONS, CheckedTopic, DrillResults, Rows, committed_rows
 from rooms.load import Load
-from rooms.stretched import wait_for
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.rooms import adopt_table
 from tools.driver_process import DriverProcess
 from tools.two_rooms import CONFIRMED, TwoRooms, two_rooms
 
-PARTITIONS = 4
 _ROUND_S = 0.1
 _QUIET_S = 2.0
 _DELAYS_S = (0.5, 2.0, 5.0)
@@ -56,15 +54,20 @@ class Copier:
 
     def _run(self) -> None:
         while not self._ending.is_set():
-            for path in self._source.rglob("*"):
-                name = path.relative_to(self._source)
-                if name not in self._due and path.is_file() and not _is_temporary(path):
+            for name in self._files():
+                if name not in self._due:
                     late = self._rng.expovariate(1 / self._delay_s)
                     self._due[name] = time.monotonic() + late
             for name, due in self._due.items():
                 if due <= time.monotonic() and name not in self._done:
                     self._bring(name)
             self._ending.wait(_ROUND_S)
+
+    def _files(self) -> Iterator[Path]:
+        # Unlike `rglob`, it passes over folders that are removed meanwhile.
+        for folder, _, names in os.walk(self._source):
+            paths = (Path(folder, name) for name in names)
+            yield from (each.relative_to(self._source) for each in paths if not _is_temporary(each))
 
     def _bring(self, name: Path) -> None:
         self._done.add(name)
@@ -128,11 +131,12 @@ class CopiedDrills:
             return
         with self._driver(rooms, "b") as driver:
             driver.wait_for_event("committed")
-            self.results.seconds.append(time.monotonic() - began)
-            self.results.kinds["kill"] += 1
+            self.results.add(f"kill, copier {delay_s:.1f} s late", time.monotonic() - began)
             load.close()
-            wanted = self._in_topic(rooms.topic)
-            wait_for(lambda: sum(self._read(rooms).values()) >= sum(wanted.values()), "all rows")
+            checked = CheckedTopic(self._servers, rooms.topic)
+            wanted = checked.wait_read(rooms.b.log().fold, load.acknowledged)
+            driver.send(signal.SIGTERM)
+            assert driver.wait().exit_code == 0, driver.stderr()[-2000:]
         self._compare(rooms, wanted)
 
     @contextmanager
@@ -143,43 +147,11 @@ class CopiedDrills:
         ) as driver:
             yield driver
 
-    def _read(self, rooms: TwoRooms) -> Counter[tuple[object, ...]]:
-        return Counter(rooms.b.rows())
-
-    def _in_topic(self, topic: str) -> Counter[tuple[object, ...]]:
-        """Offsets of all rows that a reader of committed rows gets."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._servers,
-                "group.id": f"{topic}-check",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
-        )
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-        found, ended = Counter[tuple[object, ...]](), set[int]()
-        while len(ended) < PARTITIONS:
-            for message in consumer.consume(10_000, 1.0):
-                if message.error() is not None:
-                    ended.add(message.partition())
-                else:
-                    found[message.partition(), message.offset()] += 1
-        consumer.close()
-        return found
-
-    def _compare(self, rooms: TwoRooms, wanted: Counter[tuple[object, ...]]) -> None:
-        found, results = self._read(rooms), self.results
-        results.rows += sum(found.values())
-        results.lost += sum((wanted - found).values())
-        results.doubled += sum((found - wanted).values())
-        term = 0
-        for record in rooms.b.records():
-            results.zombie_commits += record.term < term
-            term = max(term, record.term)
+    def _compare(self, rooms: TwoRooms, wanted: Rows) -> None:
+        results, records = self.results, rooms.b.records()
+        results.compare(wanted, committed_rows(rooms.b.log()))
+        results.check_order(records)
+        for record in records:
             if isinstance(record.body, FenceRecord) and record.body.adopted is not None:
                 results.cut += record.body.adopted.slots
         rooms.b.assert_verified()
-        took = results.seconds[-1]
-        print(f"{rooms.topic}: {took:.1f} s, {results.cut} slots cut so far", flush=True)

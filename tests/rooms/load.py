@@ -10,6 +10,7 @@ from tools.job_files import event
 _PAUSE_S = 0.02
 _ABORT_EVERY = 40
 _FLUSH_S = 60.0
+_BEGIN_MS = 1_795_161_600_000
 
 
 class Load:
@@ -19,15 +20,21 @@ class Load:
         servers: The brokers.
         topic: Where rows go, to its partitions in turn.
         partitions: How many it has.
+        first: Number of the first row; each row has its own. Times begin the same for all.
+        step_ms: From a row's time to the next row's.
 
     Attributes:
         acknowledged: Rows outside of transactions that all replicas in sync have.
     """
 
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, servers: str, topic: str, partitions: int, *, first: int = 0, step_ms: int = 1000
+    ) -> None:
         self._settings = {"bootstrap.servers": servers, "log_level": 0}
         self._topic = topic
         self._partitions = partitions
+        self._next = self._first = first
+        self._step_ms = step_ms
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.acknowledged = 0
@@ -44,31 +51,37 @@ class Load:
 
     def _run(self) -> None:
         producer = Producer({**self._settings, "enable.idempotence": True, "acks": "all"})
-        number = 0
+        rounds = 0
         while not self._ending.is_set():
             for partition in range(self._partitions):
                 producer.produce(
-                    self._topic, event(number), partition=partition, on_delivery=self._delivered
+                    self._topic, self._event(), partition=partition, on_delivery=self._delivered
                 )
-            number += 1
+            rounds += 1
             producer.poll(0)
-            if number % _ABORT_EVERY == 0:
-                self._abort_quietly(number)
+            if rounds % _ABORT_EVERY == 0:
+                self._abort_quietly()
             time.sleep(_PAUSE_S)
         producer.flush(_FLUSH_S)
+
+    def _event(self) -> bytes:
+        number, self._next = self._next, self._next + 1
+        at_ms = _BEGIN_MS + (number - self._first) * self._step_ms
+        # The payload's time is that of its number in seconds later.
+        return event(number, ts_ms=at_ms - number * 1000)
 
     def _delivered(self, error: object, message: object) -> None:
         del message
         self.acknowledged += error is None
 
-    def _abort_quietly(self, number: int) -> None:
+    def _abort_quietly(self) -> None:
         """A lost room may keep it from being done: the broker then ends the transaction."""
         try:
-            self._abort(number)
+            self._abort()
         except KafkaException:
             return
 
-    def _abort(self, number: int) -> None:
+    def _abort(self) -> None:
         """Write rows in a transaction that does not come to its end."""
         producer = Producer(
             {**self._settings, "transactional.id": f"{self._topic}-aborts", "acks": "all"}
@@ -76,6 +89,6 @@ class Load:
         producer.init_transactions(5.0)
         producer.begin_transaction()
         for partition in range(self._partitions):
-            producer.produce(self._topic, event(number), partition=partition)
+            producer.produce(self._topic, self._event(), partition=partition)
         producer.flush(5.0)
         producer.abort_transaction(5.0)

@@ -1,17 +1,19 @@
-"""One Kafka cluster over two rooms and a third place: three brokers with racks and a quorum."""
+"""Rooms as network namespaces with brokers: one cluster over both and a third place, or two."""
 
+import base64
 import re
+import signal
 import subprocess
 import sys
-import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rooms.judge import wait_for
 from sluiceway.lab.lab import Lab
 from sluiceway.lab.support import LOOPBACK
 from tools.far_host import FarHost, far_host
@@ -22,18 +24,17 @@ THIRD = "c"
 """The place outside of both rooms: this machine's own network."""
 
 _BROKER_PORT, _CONTROLLER_PORT = 19092, 19093
-_PATIENCE_S = 120.0
-_POLL_S = 0.2
 
 
 @dataclass
 class Place:
-    """A room, or the third place.
+    """A room, or the third place, with the broker that runs there.
 
     Attributes:
         host: Its network; None for the third place.
         address: Where the others reach it.
-        broker: Its running broker; None while it is down.
+        folder: The broker's.
+        command: How the broker is started.
     """
 
     name: str
@@ -41,53 +42,57 @@ class Place:
     host: FarHost | None
     address: str
     folder: Path
-    broker: "subprocess.Popen[bytes] | None" = None
+    command: list[str]
+    _broker: "subprocess.Popen[bytes] | None" = None
 
     @property
     def prefix(self) -> tuple[str, ...]:
         """Begins the command of a program that is to run there."""
         return () if self.host is None else self.host.prefix
 
+    def start(self) -> None:
+        """Start the broker, which is down."""
+        with (self.folder / "broker.log").open("ab") as log:
+            self._broker = subprocess.Popen(
+                [*self.prefix, *self.command],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
-@dataclass
-class StretchedCluster:
-    """The brokers, by place."""
+    def signal(self, number: signal.Signals) -> None:
+        """Signal the broker, which runs."""
+        assert self._broker is not None
+        self._broker.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL the broker. Safe to repeat."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            broker.kill()
+            broker.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class RoomCluster:
+    """The brokers of a cluster, by place."""
 
     places: Mapping[str, Place]
-    command: list[str]
-    servers: str = ""
-    _stack: ExitStack = field(default_factory=ExitStack)
 
-    def start(self, name: str) -> None:
-        """Start the broker of a place, which is down."""
-        place = self.places[name]
-        log = self._stack.enter_context((place.folder / "broker.log").open("ab"))
-        place.broker = subprocess.Popen(
-            [*place.prefix, *self.command],
-            cwd=place.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-
-    def kill(self, name: str) -> None:
-        """SIGKILL the broker of a place."""
-        broker = self.places[name].broker
-        assert broker is not None
-        broker.kill()
-        broker.wait()
-
-    def close(self) -> None:
-        """End all brokers."""
-        for name, place in self.places.items():
-            if place.broker is not None and place.broker.poll() is None:
-                self.kill(name)
-        self._stack.close()
+    @property
+    def servers(self) -> str:
+        """Its bootstrap servers."""
+        return ",".join(f"{place.address}:{_BROKER_PORT}" for place in self.places.values())
 
     def admin(self) -> AdminClient:
         """A client of this machine's network."""
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+    def has(self, topic: str) -> bool:
+        """Whether it has a topic."""
+        return topic in self.admin().list_topics(timeout=5).topics
 
     def wait_in_sync(self, topic: str) -> None:
         """Wait until every replica of the topic is in sync."""
@@ -101,28 +106,16 @@ class StretchedCluster:
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic with a replica in every place."""
         new = NewTopic(topic, partitions, len(self.places))
-        wait_for(lambda: len(self.admin().list_topics(timeout=5).brokers) == 3, "three brokers")
+        wait_for(
+            lambda: len(self.admin().list_topics(timeout=5).brokers) == len(self.places), "brokers"
+        )
         admin = self.admin()  # It has to live as long as the request.
         admin.create_topics([new])[topic].result()
         self.wait_in_sync(topic)
 
 
-def wait_for(happened: "object", what: str) -> None:
-    """Wait until a call returns something true; an outage of the brokers is waited for."""
-    assert callable(happened)
-    until = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < until:
-        try:
-            if happened():
-                return
-        except KafkaException:
-            pass
-        time.sleep(_POLL_S)
-    raise AssertionError(f"not in {_PATIENCE_S:.0f} s: {what}")
-
-
 @contextmanager
-def stretched_cluster(lab: Lab, folder: Path) -> Iterator[StretchedCluster]:
+def stretched_cluster(lab: Lab, folder: Path) -> Iterator[RoomCluster]:
     """Two rooms and a cluster over them, up in the block; nothing of it stays.
 
     Args:
@@ -132,24 +125,45 @@ def stretched_cluster(lab: Lab, folder: Path) -> Iterator[StretchedCluster]:
     Raises:
         NoFarHostError: This machine has no network namespaces.
     """
-    metastore = int(lab.endpoints().metastore_uri.rpartition(":")[2])
     with ExitStack() as stack:
-        hosts = [stack.enter_context(far_host(())) for _ in "ab"]
-        _forward(stack, hosts)
-        for host in hosts:
-            _relay(stack, host, metastore)
-        places = {
-            name: Place(name, number, host, host.there, folder / name)
-            for number, (name, host) in enumerate(zip("ab", hosts, strict=True), 1)
-        }
-        places[THIRD] = Place(THIRD, 3, None, hosts[0].here, folder / THIRD)
-        cluster = StretchedCluster(places, command_of(lab))
-        cluster.servers = ",".join(f"{p.address}:{_BROKER_PORT}" for p in places.values())
-        stack.callback(cluster.close)
-        _format(cluster, (lab.folder / "kafka/server.properties").read_text())
-        for name in places:
-            cluster.start(name)
-        yield cluster
+        a, b = _hosts(lab, stack)
+        yield _begin(lab, folder, stack, {"a": a, "b": b, THIRD: None}, a.here)
+
+
+@contextmanager
+def cluster_each(lab: Lab, folder: Path) -> Iterator[tuple[RoomCluster, RoomCluster]]:
+    """Two rooms with a cluster of one broker each; otherwise as `stretched_cluster`."""
+    with ExitStack() as stack:
+        a, b = _hosts(lab, stack)
+        yield _begin(lab, folder, stack, {"a": a}), _begin(lab, folder, stack, {"b": b})
+
+
+def _hosts(lab: Lab, stack: ExitStack) -> list[FarHost]:
+    """Two networks that reach each other, and the lab's metastore under its own address."""
+    metastore = int(lab.endpoints().metastore_uri.rpartition(":")[2])
+    hosts = [stack.enter_context(far_host(())) for _ in "ab"]
+    _forward(stack, hosts)
+    for host in hosts:
+        _relay(stack, host, metastore)
+    return hosts
+
+
+def _begin(
+    lab: Lab, folder: Path, stack: ExitStack, hosts: Mapping[str, FarHost | None], third: str = ""
+) -> RoomCluster:
+    command = command_of(lab)
+    places = {
+        name: Place(
+            name, number, host, third if host is None else host.there, folder / name, command
+        )
+        for number, (name, host) in enumerate(hosts.items(), 1)
+    }
+    cluster = RoomCluster(places)
+    _format(cluster, command, (lab.folder / "kafka/server.properties").read_text())
+    for place in places.values():
+        stack.callback(place.kill)
+        place.start()
+    return cluster
 
 
 def _forward(stack: ExitStack, hosts: list[FarHost]) -> None:
@@ -176,21 +190,23 @@ def _relay(stack: ExitStack, host: FarHost, port: int) -> None:
     assert relay.stdout.readline(), "a relay did not begin"
 
 
-def _format(cluster: StretchedCluster, settings: str) -> None:
+def _format(cluster: RoomCluster, command: list[str], settings: str) -> None:
     voters = ",".join(
         f"{place.number}@{place.address}:{_CONTROLLER_PORT}" for place in cluster.places.values()
     )
+    brokers = len(cluster.places)
+    copies, in_sync = str(brokers), str(brokers // 2 + 1)
     common = {
         "controller.quorum.voters": voters,
-        "default.replication.factor": "3",
-        "min.insync.replicas": "2",
-        "offsets.topic.replication.factor": "3",
-        "transaction.state.log.replication.factor": "3",
-        "transaction.state.log.min.isr": "2",
+        "default.replication.factor": copies,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
         "unclean.leader.election.enable": "false",
     }
-    java = cluster.command[: cluster.command.index("kafka.Kafka")]
-    cluster_id = "cm9vbXMtYXJlLW9uZS1jMQ"
+    java = command[: command.index("kafka.Kafka")]
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     for place in cluster.places.values():
         listen = f"PLAINTEXT://{place.address}:{_BROKER_PORT}"
         own = {

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -37,23 +38,32 @@ refresh.topics.interval.seconds=1
 tasks.max=1
 a.consumer.isolation.level=read_committed
 b.offset.flush.interval.ms={flush_ms}
+"""
+_ORIGIN = """\
 a->b.transforms=origin
 a->b.transforms.origin.type={transform}
 a->b.transforms.origin.cluster={cluster_id}
 """
+_EXACTLY_ONCE = """\
+b.exactly.once.source.support=enabled
+b.producer.transaction.timeout.ms=10000
+"""
 
 
 class MirrorMaker:
-    """Copies topics from room a to room b, at least once. A context; ends what it has started.
+    """Copies topics from room a to room b. A context; ends what it has started.
 
-    Killed, it begins again where it last wrote down its place: rows since then come twice.
+    Killed, it begins again where it last wrote down its place: rows since then come twice, unless
+    it copies exactly once.
 
     Args:
         folder: Of its own.
         servers: Bootstrap servers of both rooms.
-        cluster_id: Id of room a's cluster.
+        cluster_id: Id of room a's cluster, for the header of copied rows. Without it the mirror
+            adds no header and copies exactly once.
         topics: What it copies.
         flush_ms: How often it writes down its place.
+        launcher: Begins the command where it is to run elsewhere.
     """
 
     def __init__(
@@ -64,6 +74,7 @@ class MirrorMaker:
         topics: str,
         *,
         flush_ms: int = 60_000,
+        launcher: Sequence[str] = (),
     ) -> None:
         folder.mkdir()
         self._folder = folder
@@ -71,18 +82,15 @@ class MirrorMaker:
         pins = tuple(PinnedJar(**pin) for pin in json.loads(_PINS.read_text())["jars"])
         jars = jars_folder(cache, "mirror-maker-4.1.1", pins)
         ensure_jars(jars, pins, java=java, on_progress=ignore_progress)
-        build_mirror_jar(folder / "origin.jar", cache, java, ignore_progress)
-        (folder / "mm2.properties").write_text(
-            _SETTINGS.format(
-                a=servers[0],
-                b=servers[1],
-                topics=topics,
-                flush_ms=flush_ms,
-                transform=TRANSFORM,
-                cluster_id=cluster_id,
-            )
-        )
+        settings = _SETTINGS.format(a=servers[0], b=servers[1], topics=topics, flush_ms=flush_ms)
+        if cluster_id:
+            build_mirror_jar(folder / "origin.jar", cache, java, ignore_progress)
+            settings += _ORIGIN.format(transform=TRANSFORM, cluster_id=cluster_id)
+        else:
+            settings += _EXACTLY_ONCE
+        (folder / "mm2.properties").write_text(settings)
         self._command = [
+            *launcher,
             *(str(java.executable), "-Xmx512m", *QUICK_JVM_FLAGS),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             *("-cp", f"{jars}/*:{folder / 'origin.jar'}", _MAIN, "mm2.properties"),

@@ -18,7 +18,7 @@ from sluiceway.schedule.planner import (
     readable_start,
     with_way_out,
 )
-from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.sources.contract import REFUSED_OFFSET, LogBounds, SourcePartition
 from sluiceway.worker.plan import TaskResult
 
 
@@ -44,7 +44,9 @@ def failures_of(
         if planned.alone:
             failure = _blamed(failure)
         splits = planned.by_task[answer.task]
-        if isinstance(failure, OffsetsLostError) and _is_behind(splits, fold, bounds):
+        if isinstance(failure, OffsetsLostError) and (
+            _is_behind(splits, fold, bounds) or _is_there(failure, bounds)
+        ):
             # The next plan reads the log a second time, and says what it is with the numbers.
             failure = SourceUnavailableError(failure.message, where=failure.where)
         elif isinstance(failure, OffsetsLostError) and _is_counted_gap(splits, fold, bounds):
@@ -88,6 +90,20 @@ def _is_behind(
             return False
         behind = behind or (place is not None and known.end > place.high_watermark)
     return behind
+
+
+def _is_there(failure: OffsetsLostError, bounds: Mapping[SourcePartition, LogBounds]) -> bool:
+    """Whether the leader has the offset that a task was refused.
+
+    A broker that was cut off or stopped answers as the leader that it is no longer, with the end
+    that its log had then.
+    """
+    offset = failure.evidence.get(REFUSED_OFFSET)
+    places = (place for one, place in bounds.items() if str(one) == failure.where)
+    place = next(places, None)
+    if offset is None or place is None:
+        return False
+    return place.start_offset <= int(offset) <= place.high_watermark
 
 
 def _is_counted_gap(

@@ -8,7 +8,7 @@ reads.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sluiceway.errors import InvariantError
 from sluiceway.sources.copies import CopiedTopics
@@ -59,6 +59,10 @@ class SourceIdentity:
 
     cluster_id: str
     topic_id: str
+
+
+REFUSED_OFFSET: Final = "refused_offset"
+"""Evidence of `OffsetsLostError`: the offset that a broker refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,17 @@ def test_log_that_ends_below_the_committed_end_is_left_to_the_second_look() -> N
     assert "offset 0 is gone" in str(judged)
 
 
+@pytest.mark.parametrize(("refused", "halts"), [("20", False), ("50", False), ("51", True)])
+def test_offset_that_the_leader_has_was_refused_by_a_leader_of_before(
+    refused: str, *, halts: bool
+) -> None:
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9)))
+    lost = OffsetsLostError("offset is gone: the log runs from 0 to 15", where="orders[0]")
+    lost.with_report({"refused_offset": refused})
+    assert isinstance(_judged(fold, _bounds(0), error=lost), OffsetsLostError) == halts
+    assert isinstance(_judged(fold, _bounds(60), error=lost), OffsetsLostError)
+
+
 def test_lost_rows_of_one_log_halt_though_another_may_only_be_behind() -> None:
     fold = fold_of(fence(), sources(0, 1), data(1, 0, span(0, 0, 9), span(1, 0, 2)))
     after = {

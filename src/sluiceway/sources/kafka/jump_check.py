@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError, TaskFailedError
 from sluiceway.observe.failpoints import edge
-from sluiceway.sources.contract import SourcePartition
+from sluiceway.sources.contract import REFUSED_OFFSET, SourcePartition
 from sluiceway.sources.kafka.failures import (
     OFFSET_GONE,
     BrokerTrouble,
@@ -78,7 +78,7 @@ def lost_offset(
         f"offset {offset} is gone: the log runs from {start} to {end} ({reason})",
         where=str(partition),
         hint="retention or truncation took it; `sluiceway explain SW455` has the ways out",
-    )
+    ).with_report({REFUSED_OFFSET: offset, "log_start": start, "log_end": end})
 
 
 def _read_again(consumer: Consumer, jumps: Mapping[SourcePartition, Sequence[Jump]]) -> None:

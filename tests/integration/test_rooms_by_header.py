@@ -1,4 +1,4 @@
-"""Two rooms with a broker each, MirrorMaker between them, and one table: a room is lost."""
+"""Two rooms with a broker each; MirrorMaker names rows in a header, and a room is lost."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Two rooms with a cluster each: a room is lost, and the job goes on in copies of its topics."""
+"""Two rooms with a cluster each: a lost room is continued in copies, found by their tails."""
 
 import json
 import signal
