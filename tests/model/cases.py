@@ -111,6 +111,7 @@ SMALL = (
     Case("replays", ReplayBounds(), 11_000),
     Case("chains", ChainBounds(data=2), 2_000),
     Case("rooms-tail", RoomBounds(rows=3, own=1), 1_000, live=False),
+    Case("rooms-wrong", RoomBounds(rows=3, own=1, wrong=True), 1_000, live=False),
     Case("copies", CopyBounds(slots=3), 1_000),
 )
 
@@ -233,6 +234,7 @@ MUTANTS = (
     Mutant(Mutation.ROOM_OFFSET_SYNC, RoomBounds()),
     Mutant(Mutation.ROOM_LOG_END, RoomBounds()),
     Mutant(Mutation.ROOM_MIRROR_CONTINUES, RoomBounds()),
+    Mutant(Mutation.ROOM_MISSING_READ, RoomBounds(rows=3, own=1, wrong=True)),
     Mutant(Mutation.ROOM_REPEATS_CONTINUES, _REPEATS),
     Mutant(Mutation.ROOM_DRAIN_OPEN, RoomBounds()),
     Mutant(Mutation.ROOM_TWO_ORIGIN_ENDS, RoomBounds(header=True)),

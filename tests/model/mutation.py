@@ -106,6 +106,7 @@ class Mutation(StrEnum):
     ROOM_LOG_END = "where others have written too, the mirror end is the log's end"
     ROOM_MIRROR_CONTINUES = "a mirror of which the copy was short continues"
     ROOM_REPEATS_CONTINUES = "so does a mirror that repeats"
+    ROOM_MISSING_READ = "a row that the copy lacked at the switch is read when it comes after all"
     ROOM_DRAIN_OPEN = "rows are drained while the mirror continues"
     ROOM_TWO_ORIGIN_ENDS = "drain and copies have each their own end of the lost room's log"
 

@@ -36,6 +36,8 @@ class State(NamedTuple):
         table: Row and how often the table has it.
         refused: No position was sure.
         synced: Last row of which the mirror's own translation knows.
+        missing: Row of the tail that the copy lacked at the switch; -1 for none.
+        halted: The driver has met it.
     """
 
     made: int = 0
@@ -54,6 +56,8 @@ class State(NamedTuple):
     table: tuple[tuple[int, int], ...] = ()
     refused: bool = False
     synced: int = 0
+    missing: int = -1
+    halted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class RoomBounds:
         header: Copies have the offsets of their rows.
         restarts: How often the mirror begins again before its position.
         mirrored_first: The driver in room a commits only what the copy has.
+        wrong: The mirror continues, though an operator has confirmed that it never does.
     """
 
     rows: int = 4
@@ -73,6 +78,7 @@ class RoomBounds:
     header: bool = False
     restarts: int = 0
     mirrored_first: bool = False
+    wrong: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,7 @@ class _Rules:
         drain: `closed` when the mirror is closed, `always` or `never`.
         one_origin_end: Copies and drain share the committed end of room a's log.
         trusts_repeats: The driver finds a position by a tail though the mirror repeats rows.
+        halts: The driver reads no row that the copy lacked at the switch.
     """
 
     match: str = "last"
@@ -98,6 +105,7 @@ class _Rules:
     drain: str = "closed"
     one_origin_end: bool = True
     trusts_repeats: bool = False
+    halts: bool = True
 
 
 _TRUSTED = _Rules(drain="never", before="confirmed", trusts_repeats=True)
@@ -109,6 +117,7 @@ _RULES = {
     Mutation.ROOM_OFFSET_SYNC: _Rules(match="sync"),
     Mutation.ROOM_LOG_END: _Rules(by_log_end=True),
     Mutation.ROOM_MIRROR_CONTINUES: _Rules(closes=False),
+    Mutation.ROOM_MISSING_READ: _Rules(halts=False),
     Mutation.ROOM_REPEATS_CONTINUES: replace(_TRUSTED, closes=False),
     Mutation.ROOM_DRAIN_OPEN: _Rules(drain="always"),
     Mutation.ROOM_TWO_ORIGIN_ENDS: _Rules(one_origin_end=False),
@@ -172,10 +181,12 @@ class RoomModel:
 
     def _room_b(self, state: State) -> Steps[State]:
         header, rules = self._bounds.header, self._rules
-        if state.place < len(state.copy):
+        if state.place < len(state.copy) and not state.halted:
             row = state.copy[state.place]
             place = state.place + 1
-            if header and row < min(_OWN, state.origin_end):
+            if rules.halts and row == state.missing:
+                yield "the mirror continues: halt", state._replace(halted=True)
+            elif header and row < min(_OWN, state.origin_end):
                 yield "drop", state._replace(place=place)
             else:
                 origin_end = row + 1 if header and row < _OWN else state.origin_end
@@ -244,11 +255,16 @@ class RoomModel:
             return state._replace(refused=True)
         else:
             place = state.mirror_end if state.mirror_end >= 0 else len(state.copy)
-        return state._replace(switched=True, place=place, closed=state.closed or rules.closes)
+        closed = state.closed or (rules.closes and not self._bounds.wrong)
+        return state._replace(switched=True, place=place, closed=closed, missing=state.end - 1)
 
     # What must hold
 
     def broken(self, state: State) -> str | None:
+        if self._bounds.wrong:
+            # Rows before it may be there twice: that is what the confirmation was for.
+            twice = dict(state.table).get(state.missing, 0) > 1
+            return f"DOUBLED: row {state.missing} came after the switch" if twice else None
         for row, times in state.table:
             sure = self._bounds.header or row < state.end or not self._bounds.restarts
             if times > 1 and sure:

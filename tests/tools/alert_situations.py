@@ -92,6 +92,28 @@ SITUATIONS: dict[str, Situation] = {
         fires_at=10,
         clear_at=40,
     ),
+    "MirrorInexact": Situation(
+        {
+            f'sluiceway_room_positions{{{_OF},room="b",method="inside"}}': "8x60",
+            f'sluiceway_room_positions{{{_OF},room="b",method="refused"}}': "0x5 2x20 0x35",
+        },
+        fires_at=20,
+        clear_at=40,
+    ),
+    # A mirror that stands still, then has all; a moment without copies is no lag.
+    "MirrorLag": Situation(
+        {f'sluiceway_mirror_lag_records{{{_OF},room="b"}}': "0x5 200000x30 0x35"},
+        fires_at=30,
+        clear_at=60,
+    ),
+    "MirrorRepeats": Situation(
+        {f'sluiceway_copies_dropped_total{{{_OF},topic="a"}}': "0+10000x90 900000x80"},
+        fires_at=80,
+        clear_at=150,
+    ),
+    "TwoGenerations": Situation(
+        {f"sluiceway_cut_files_moved_total{{{_OF}}}": "0x10 3x100"}, fires_at=15, clear_at=100
+    ),
     # Time begins at 0 here: a drill that ended 31 days before that, then a new one.
     "DrillOld": Situation(
         {f"sluiceway_last_drill_timestamp_seconds{{{_OF}}}": "-2678400x80 4800x60"},

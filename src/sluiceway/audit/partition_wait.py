@@ -16,6 +16,7 @@ from sluiceway.audit.partition_why import (
     with_driver,
     with_receivers,
 )
+from sluiceway.audit.rooms import with_lost_room
 from sluiceway.audit.upstream import with_upstream
 from sluiceway.errors import (
     LedgerCorruptError,
@@ -29,6 +30,7 @@ from sluiceway.host.process import is_alive
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
 from sluiceway.ledger.partition_records import ReadyRecord
+from sluiceway.ledger.room_files import RoomReport, lost_room
 from sluiceway.ledger.sealing import NEVER_CLOSED
 from sluiceway.storage.contract import Storage
 
@@ -166,10 +168,17 @@ class PartitionWatch:
         if ledger.fold.sealed.get(why.prefix, NEVER_CLOSED) != NEVER_CLOSED:
             why = replace(why, version=_facts(ledger, why.prefix).version)
         why = with_upstream(self._config, ledger.fold, why)
+        why = with_lost_room(why, self._lost_room(ledger))
         why = with_receivers(ledger.fold, why, through)
         if self._lease is None:
             self._lease = LeaseWatch(ledger.log.storage, ledger.log.layout.lease)
         return with_driver(why, runs=self._lease.check() if why.reason in BY_DRIVER else None)
+
+    def _lost_room(self, ledger: OpenLedger) -> RoomReport | None:
+        rule, fence = self._config.rooms, ledger.fold.fence
+        if rule is None or rule.mirror is None or not rule.mirror.holds or fence is None:
+            return None
+        return lost_room(ledger.log.storage, ledger.log.layout, fence.site or rule.home)
 
     def wait(self, version: int, timeout_s: float) -> Waited:
         """Wait for an announcement.

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     IN_ORDER = "in_order"
     COMPACTING = "compacting"
     ANNOUNCING = "announcing"
+    LOST_ROOM = "lost_room"
 
 
 NEVER = frozenset({

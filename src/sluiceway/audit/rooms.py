@@ -1,9 +1,10 @@
 """The rooms of a route from outside: who has it, and who could take over."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluiceway.audit.format_times import span
+from sluiceway.audit.partition_why import Reason, WaitExplanation
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.ledger.layout import LedgerLayout
@@ -12,6 +13,7 @@ from sluiceway.ledger.room_files import (
     SILENT_AFTER_S,
     DrillResult,
     RoomReport,
+    lost_room,
     read_advice,
     read_reports,
 )
@@ -33,6 +35,7 @@ class ObservedRooms:
         reports: What the drivers of the rooms said last, by room.
         drill: The last drill; None before the first.
         problem: Why that is not known; empty when it is.
+        lost: Report of the holder, while announcements wait for rows of a lost room; else None.
     """
 
     here: str
@@ -42,6 +45,7 @@ class ObservedRooms:
     reports: dict[str, RoomReport] = field(default_factory=dict)
     drill: DrillResult | None = None
     problem: str = ""
+    lost: RoomReport | None = None
 
     def attention(self, now_ms: int) -> list[str]:
         """Sentences about what an operator should check."""
@@ -60,6 +64,12 @@ class ObservedRooms:
         if len(digests) > 1:
             told.append("the job files of the rooms differ: bring them in line")
         told += [each for report in self.reports.values() for each in report.notices]
+        if self.lost is not None:
+            room = self.lost.lost_room
+            told.append(
+                f"announcements wait for rows of room {room}: when it is back, run `sluiceway "
+                f"switch JOB --drain {room} --room {room}`, else `switch JOB --give-up {room}`"
+            )
         if self.drill is not None and now_ms - self.drill.ended_ms > 1000 * DRILL_AGE_S:
             told.append("the last drill is over 30 days old; run `sluiceway drill JOB --to ROOM`")
         return told
@@ -101,12 +111,35 @@ def observed_rooms(
     storage: Storage, layout: LedgerLayout, rule: RoomRule, lease: Lease | None
 ) -> ObservedRooms:
     """Read what the rooms of a route say. Changes nothing."""
-    try:
-        reports = read_reports(storage, layout, rule.names)
-        drill = read_advice(storage, layout.drill, DrillResult)
-    except StorageUnavailableError as error:
-        return ObservedRooms(rule.room, rule.home, rule.names, problem=str(error))
     holder = "" if lease is None else lease.room
     if lease is not None and lease.released and lease.released_to:
         holder = lease.released_to
-    return ObservedRooms(rule.room, rule.home, rule.names, holder, reports, drill)
+    holds = rule.mirror is not None and rule.mirror.holds and bool(holder)
+    try:
+        reports = read_reports(storage, layout, rule.names)
+        drill = read_advice(storage, layout.drill, DrillResult)
+        lost = lost_room(storage, layout, holder) if holds else None
+    except StorageUnavailableError as error:
+        return ObservedRooms(rule.room, rule.home, rule.names, problem=str(error))
+    return ObservedRooms(rule.room, rule.home, rule.names, holder, reports, drill, lost=lost)
+
+
+def with_lost_room(why: WaitExplanation, lost: RoomReport | None) -> WaitExplanation:
+    """The explanation of a time that waits for a lost room's rows.
+
+    Args:
+        why: What is known so far.
+        lost: What the room that took over reports; None where no lost room has rows.
+    """
+    closed = why.reason in (Reason.IN_ORDER, Reason.COMPACTING, Reason.ANNOUNCING)
+    if lost is None or why.begin_us is None or not closed:
+        return why
+    if why.begin_us >= 1000 * lost.lost_ms:
+        return why
+    room = lost.lost_room
+    text = (
+        f"room {room} may have rows of it. When {room} is back, its mirror copies them: "
+        f"`sluiceway switch JOB --drain {room} --room {room}`; when it is gone for good: "
+        f"`sluiceway switch JOB --give-up {room} --reason WHY --execute`"
+    )
+    return replace(why, reason=Reason.LOST_ROOM, text=text, expected_us=None)

@@ -105,6 +105,11 @@ class LedgerLayout:
         return f"{self.rooms}/_drill.json"
 
     @property
+    def given_up(self) -> str:
+        """The lost room that holds no announcement any more."""
+        return f"{self.rooms}/_given_up.json"
+
+    @property
     def hint(self) -> str:
         """Advice about the newest SNAPSHOT."""
         return f"{self.root}/hint.json"

@@ -1,7 +1,7 @@
 """Which format a record needs: the oldest one whose readers understand it."""
 
 from sluiceway.ledger.lane_records import LaneDataRecord
-from sluiceway.ledger.operator_records import TAIL, ResetRecord, SourceChangeRecord
+from sluiceway.ledger.operator_records import MISSING, TAIL, ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import SWAP_PURPOSES, IntentRecord, SwapRecord
 from sluiceway.ledger.records import (
     ADOPTED_FORMAT,
@@ -41,7 +41,8 @@ def _needs_second(body: Body) -> bool:
         case ResetRecord():
             return any(each.tail for each in body.partitions)
         case SourceChangeRecord():
-            return any(TAIL in each.evidence or each.origin() for each in body.partitions)
+            kept = {TAIL, MISSING}
+            return any(kept & set(each.evidence) or each.origin() for each in body.partitions)
         case DataRecord():
             return any(map(_is_newer, body.ranges)) or bool(body.pins)
         case LaneDataRecord():

@@ -39,10 +39,30 @@ class RoomReport:
         notices: What is wrong with the rooms themselves, such as copies in one room only.
         positions: How many source partitions continue in its copies, by method; empty where one
             cluster spans the rooms.
+        lost_room: Room that may have rows which no copy has, since this one took over; empty for
+            none.
+        lost_ms: When this room took over from it, by this room's clock; 0 for never.
+        copied: How far each `<topic>/<partition>` is copied, as an offset of the other room's log;
+            empty where copies neither name their rows nor keep their offsets.
+        unfaithful: Copies, by `<topic>/<partition>`, that got more or fewer rows than the table:
+            until a switch, `mirror_only` has to be confirmed for them.
+        log_ends: Where each log of the room that has the route ended after its report before; empty
+            where copies do not name their rows.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset(
-        {"auto_term", "compare_owed", "confirm_term", "notices", "positions"}
+        {
+            "auto_term",
+            "compare_owed",
+            "confirm_term",
+            "notices",
+            "positions",
+            "lost_room",
+            "lost_ms",
+            "copied",
+            "log_ends",
+            "unfaithful",
+        }
     )
     room: str
     counter: int
@@ -61,6 +81,16 @@ class RoomReport:
     confirm_term: int = 0
     notices: tuple[str, ...] = ()
     positions: dict[str, int] = field(default_factory=dict)
+    lost_room: str = ""
+    lost_ms: int = 0
+    copied: dict[str, int] = field(default_factory=dict)
+    log_ends: dict[str, int] = field(default_factory=dict)
+    unfaithful: tuple[str, ...] = ()
+
+
+def log_name(topic: str, partition: LogKey) -> str:
+    """How `RoomReport` names a source partition."""
+    return f"{topic}/{partition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +136,25 @@ class SwitchRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenUpRoom:
+    """A lost room holds no announcement any more, in `rooms/_given_up.json`.
+
+    Attributes:
+        room: The room that was lost.
+        lost_ms: `RoomReport.lost_ms` of the room that took over.
+        drained: Whether the table has all its rows; else an operator has given them up.
+        operator: `user@host`.
+        reason: In the operator's words.
+    """
+
+    room: str
+    lost_ms: int
+    drained: bool
+    operator: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DrillResult:
     """The last drill of a route, in `rooms/_drill.json`. Times are milliseconds since 1970.
 
@@ -144,7 +193,7 @@ def write_advice(
     storage: Storage,
     layout: LedgerLayout,
     path: str,
-    content: RoomReport | SwitchRequest | DrillResult,
+    content: RoomReport | SwitchRequest | GivenUpRoom | DrillResult,
 ) -> None:
     """Replace a file of the folder.
 
@@ -153,6 +202,28 @@ def write_advice(
     """
     storage.make_folders(layout.rooms)
     storage.overwrite(path, encode(content))
+
+
+def lost_room(storage: Storage, layout: LedgerLayout, room: str) -> RoomReport | None:
+    """What the room that has the route reports, while a lost room may have rows that no copy has.
+
+    Args:
+        storage: The store of the table.
+        layout: Where the route's ledger is.
+        room: The room that has the route.
+
+    Returns:
+        None when no room was lost, or when it was drained or given up since.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    report = read_advice(storage, layout.room(room), RoomReport)
+    if report is None or not report.lost_room:
+        return None
+    given = read_advice(storage, layout.given_up, GivenUpRoom)
+    lost = (report.lost_room, report.lost_ms)
+    return None if given is not None and (given.room, given.lost_ms) == lost else report
 
 
 def read_reports(

@@ -120,7 +120,7 @@ def lane_book(image: LaneImage) -> ReplayLanes:
     )
 
 
-FOLD_VERSION = 7
+FOLD_VERSION = 8
 """Raised with every change to what a fold holds or means."""
 
 _LAST_SLOT = 10**20 - 1
@@ -135,7 +135,7 @@ class SnapshotPointer:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot", "origin", "tail"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"newest_slot", "origin", "tail", "missing"})
 
     topic: str
     partition: LogKey
@@ -154,6 +154,7 @@ class _Source:
     newest_slot: int = -1
     origin: OriginLog | None = None
     tail: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +324,7 @@ def _source(key: SourceKey, state: SourceState) -> _Source:
         newest_slot=state.newest_slot,
         origin=state.origin,
         tail=state.tail,
+        missing=state.missing,
     )
 
 
@@ -398,4 +400,5 @@ def _source_state(each: _Source) -> SourceState:
         newest_slot=each.newest_slot,
         origin=each.origin,
         tail=each.tail,
+        missing=each.missing,
     )

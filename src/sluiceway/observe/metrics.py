@@ -218,6 +218,21 @@ ROOM_NEEDS_CONFIRMATION = _gauge(
 ROOMS_IN_ONE_PLACE = _gauge(
     "rooms_in_one_place", "1 where rows of the source may be in one room only."
 )
+ROOM_POSITIONS = _gauge(
+    "room_positions",
+    "Source partitions that would continue in copies, by proof.",
+    "room",
+    "method",
+)
+MIRROR_LAG = _gauge(
+    "mirror_lag_records",
+    "Offsets without a copy in the room.",
+    "room",
+)
+COPIES_DROPPED = _counter(
+    "copies_dropped_total", "Copies of rows that the table had already.", "topic"
+)
+CUT_FILES_MOVED = _counter("cut_files_moved_total", "Files of cut slots that were moved aside.")
 LAST_DRILL = _gauge("last_drill_timestamp_seconds", "When the last drill ended.")
 
 METRICS: tuple[Metric, ...] = tuple(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
@@ -30,8 +30,9 @@ from sluiceway.ledger.room_files import (
     write_advice,
 )
 from sluiceway.operate.short_driver import Heartbeat
+from sluiceway.rooms.mirror_counts import MirrorCounts
 from sluiceway.rooms.origin import origin_follower
-from sluiceway.rooms.positions import CONFIRMATIONS
+from sluiceway.rooms.positions import CONFIRMATIONS, MIRROR_CLOSED, MIRROR_END
 from sluiceway.rooms.resume import Resume, find_resume, proof_of
 from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import SourceClient, SourcePartition
@@ -151,7 +152,7 @@ class SwitchPlan:
         if now and term != latest:
             said = "no term is named" if term is None else f"term {term} is not the latest"
             raise self._refused(f"{said}; the latest is {latest}", f"run `{named}`")
-        self._refuse_inexact(named, confirms, by_hand)
+        self._refuse_inexact(named, confirms, by_hand, now=now)
         if self.standby.reasons and not force and not by_hand:
             raise self._refused(
                 f"room {self.to} is not ready: {'; '.join(self.standby.reasons)}",
@@ -159,7 +160,12 @@ class SwitchPlan:
             )
 
     def _refuse_inexact(
-        self, named: str, confirms: tuple[str, ...], by_hand: tuple[HandPosition, ...]
+        self,
+        named: str,
+        confirms: tuple[str, ...],
+        by_hand: tuple[HandPosition, ...],
+        *,
+        now: bool,
     ) -> None:
         resume = (self.resume or Resume()).with_hand(by_hand)
         for each in by_hand:
@@ -169,7 +175,9 @@ class SwitchPlan:
                 )
         if resume.problems:
             raise self._refused("; ".join(resume.problems), "nothing was changed")
-        missing = resume.missing(confirms)
+        # While the other room lives, rows that its copies lack still arrive.
+        arriving = () if now else (MIRROR_CLOSED, MIRROR_END)
+        missing = resume.missing((*confirms, *arriving))
         if missing:
             meant = "; ".join(f"{each}: {CONFIRMATIONS[each]}" for each in missing)
             given = " ".join(f"--confirm {each}" for each in resume.missing(()))
@@ -232,11 +240,14 @@ def plan_switch(place: RoutePlace, to: str, source: SourceClient) -> SwitchPlan:
         try:
             find = None if origins is None else origins.find
             resume = find_resume(rule.mirror, access, source, place.fold, view, find)
+            counts = MirrorCounts(() if standby is None else standby.unfaithful)
+            positions = counts.judge(resume.positions, lambda _: {})
+            resume = replace(resume, positions=positions)
         finally:
             if origins is not None:
                 origins.close()
-    positions = tuple(_positions(place, to, view, resume))
-    return SwitchPlan(place, to, holder, standby, positions, resume)
+    moved = tuple(_positions(place, to, view, resume))
+    return SwitchPlan(place, to, holder, standby, moved, resume)
 
 
 def _who_lives(place: RoutePlace, to: str) -> tuple[bool, RoomReport | None]:

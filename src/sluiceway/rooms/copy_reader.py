@@ -8,16 +8,16 @@ from sluiceway.ledger.log_tail import (
     NO_TAIL,
     RUNS,
     joined_tails,
-    row_hash,
     tail_runs,
 )
 from sluiceway.ledger.records import SourcesRecord
 from sluiceway.rooms.positions import BEGINNINGS, CopiedLog, TailReader
 from sluiceway.rooms.tail_search import TailMatch, TailSearch
 from sluiceway.sources.contract import SourceBatch, SourceClient, SourcePartition, Split
+from sluiceway.sources.missing_rows import row_hashes
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.sources.topic_sample import read_splits
-from sluiceway.worker.split_tail import NO_TIME, batch_tail
+from sluiceway.worker.split_tail import batch_tail
 
 UNREAD: Final = frozenset({*BEGINNINGS, "resumed"})
 """`PinnedPartition.how` of pins that need no tail: none is there, or the fold has it."""
@@ -60,7 +60,7 @@ class CopyReader:
         ends = {log.partition: log.bounds.end_offset for log in logs if log.bounds is not None}
         for one, batch in self._read({one: (starts[one], end) for one, end in ends.items()}):
             search = searches[one]
-            for offset, row in zip(batch.offsets, _rows(batch), strict=True):
+            for offset, row in zip(batch.offsets, row_hashes(batch), strict=True):
                 search.add(int(offset), row)
         return {
             log.partition: replace(
@@ -91,6 +91,17 @@ class CopyReader:
             ]
             offsets *= 4
         return tails
+
+    def count(self, spans: Mapping[SourcePartition, tuple[int, int]]) -> dict[SourcePartition, int]:
+        """Rows of each log from the first to before the second offset.
+
+        Raises:
+            SluicewayError: The queue does not answer.
+        """
+        counted = dict.fromkeys(spans, 0)
+        for one, batch in self._read(spans):
+            counted[one] += len(batch.values)
+        return counted
 
     def _read(
         self, spans: Mapping[SourcePartition, tuple[int, int]]
@@ -123,12 +134,6 @@ def with_tails(record: SourcesRecord, reader: CopyReader) -> SourcesRecord:
         for pin in record.partitions
     )
     return replace(record, partitions=pins)
-
-
-def _rows(batch: SourceBatch) -> Iterator[int]:
-    found = batch.records(range(len(batch.values)))
-    times = [NO_TIME if each is None else each for each in found.timestamps_ms]
-    return map(row_hash, found.keys, found.values, times)
 
 
 def _is_complete(log: CopiedLog, first: int) -> bool:

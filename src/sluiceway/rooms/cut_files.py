@@ -16,6 +16,8 @@ from sluiceway.ledger.follower import PIECE_S, Follower, LogView
 from sluiceway.ledger.generations import TERMS
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import table_files
+from sluiceway.observe import metrics
+from sluiceway.observe.figures import Figures
 from sluiceway.observe.log import Log
 from sluiceway.rooms.adopt_table import move_aside
 from sluiceway.storage.contract import Storage
@@ -35,6 +37,7 @@ class CutFiles(Follower):
         layout: The ledger's layout.
         check_held: Called before each move; raises when another driver has taken over.
         log: Bound to the route.
+        figures: Counts the files.
     """
 
     name = "cut_files"
@@ -46,12 +49,14 @@ class CutFiles(Follower):
         layout: LedgerLayout,
         check_held: Callable[[], None],
         log: Log,
+        figures: Figures,
     ) -> None:
         self._adoptions = adoptions
         self._storage = storage
         self._layout = layout
         self._check_held = check_held
         self._log = log
+        self._figures = figures
         self._place = 0
         self._due = float("-inf")
         self._left: deque[str] = deque()
@@ -101,6 +106,7 @@ class CutFiles(Follower):
                     self._check_held()
                     move_aside(self._storage, self._layout, status.path, generation)
                     hint = "stop the copier: rows of these files were read again here"
+                    self._figures.add(metrics.CUT_FILES_MOVED, 1)
                     self._log.warning("cut_file_moved", path=status.path, hint=hint)
 
     def _cut_by(self, path: str) -> int | None:

@@ -29,6 +29,8 @@ class FollowedCopy:
         first_origin: Origin of the first copy; None before one.
         own_first: Whether a row of this room's own came before it.
         broken: Why an origin cannot be read; empty while all can.
+        copied: Offset of the log after the last row that has a copy; 0 before one.
+        to_end: Whether rows are read although they cannot change the place.
         pending: Rows that the table lacks: offset, and an origin that is at least its own. Only
             rows with a greater origin than all before them are kept.
     """
@@ -41,6 +43,8 @@ class FollowedCopy:
     first_origin: int | None = None
     own_first: bool = False
     broken: str = ""
+    copied: int = 0
+    to_end: bool = False
     pending: deque[tuple[int, int]] = field(default_factory=deque)
 
     @property
@@ -53,7 +57,7 @@ class FollowedCopy:
         """Whether the place stays where it is, whatever is read."""
         rows = self.pending
         waits = bool(rows) and rows[0][1] == _OWN_ROW and self.first_origin is not None
-        return waits or bool(self.broken)
+        return (waits and not self.to_end) or bool(self.broken)
 
     def commit(self, end: int) -> None:
         """The table has all rows of the log below `end`."""
@@ -64,10 +68,12 @@ class FollowedCopy:
         """A row of the copy; None is a row of this room's own, which no table has."""
         if origin is None:
             self.own_first = self.own_first or self.first_origin is None
-        elif self.first_origin is None:
-            self.first_origin = origin
-            if self.whole is None:
-                self.whole = origin <= self.origin.end
+        else:
+            self.copied = max(self.copied, origin + 1)
+            if self.first_origin is None:
+                self.first_origin = origin
+                if self.whole is None:
+                    self.whole = origin <= self.origin.end
         value = _OWN_ROW if origin is None else origin
         greatest = self.pending[-1][1] if self.pending else int(self.origin.end) - 1
         if value <= greatest:

@@ -40,10 +40,12 @@ class OriginFollower:
 
     Args:
         open_reader: Opens a reader of this room's logs.
+        to_end: Whether `copied` is needed for all rows.
     """
 
-    def __init__(self, open_reader: OpenReader) -> None:
+    def __init__(self, open_reader: OpenReader, *, to_end: bool = False) -> None:
         self._open_reader = open_reader
+        self._to_end = to_end
         self._copies: dict[SourcePartition, FollowedCopy] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -86,18 +88,26 @@ class OriginFollower:
         """What is known of a copy; nothing when it is another log, or its beginning is gone."""
         first = 0 if log.bounds is None else log.bounds.start_offset
         copy = self._copies.get(log.partition)
+        log_of = (origin.header, origin.name, origin.topic_id)
         if (
             copy is None
             or copy.topic_id != log.identity.topic_id
-            or (copy.origin.header, copy.origin.name) != (origin.header, origin.name)
+            or (copy.origin.header, copy.origin.name, copy.origin.topic_id) != log_of
             or copy.next < first
         ):
             whole = True if first == 0 else None
-            copy = FollowedCopy(origin, log.identity.topic_id, first, first, whole)
+            copy = FollowedCopy(
+                origin, log.identity.topic_id, first, first, whole, to_end=self._to_end
+            )
             self._copies[log.partition] = copy
         copy.origin = origin
         copy.commit(int(origin.end))
         return copy
+
+    def copied(self) -> dict[SourcePartition, int]:
+        """How far each log of the other room is copied, as an offset of that log."""
+        with self._changed:
+            return {one: each.copied for one, each in self._copies.items() if each.copied}
 
     def close(self) -> None:
         """End the thread; it is not waited for, as the queue may hang. Safe to repeat."""
@@ -193,7 +203,9 @@ def origin_follower(
     """
     if rule is None or rule.origin is None:
         return None
-    return OriginFollower(lambda splits: open_reader(access, splits, owner=f"origins-{reader}"))
+    return OriginFollower(
+        lambda splits: open_reader(access, splits, owner=f"origins-{reader}"), to_end=rule.first
+    )
 
 
 def _is_judged(copy: FollowedCopy, log: CopiedLog) -> bool:

@@ -13,7 +13,7 @@ from sluiceway.jobfile.compile.room_rule import MirrorRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.ledger.log_tail import NO_TAIL, is_same_tail
-from sluiceway.ledger.operator_records import TAIL, ChangedSource, SourceChangeRecord
+from sluiceway.ledger.operator_records import MISSING, TAIL, ChangedSource, SourceChangeRecord
 from sluiceway.rooms.tail_search import TailMatch
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.sources.contract import LogBounds, SourceIdentity, SourcePartition
@@ -156,7 +156,8 @@ def _without_rows(log: CopiedLog, origin: OriginMethod | None) -> ResumePosition
     if bounds is None:
         needs = () if nothing_read else (MIRROR_CLOSED,)
         method = PositionMethod.BEGIN if nothing_read else PositionMethod.MIRROR_END
-        return ResumePosition(log, 0, method, needs, evidence={"log_end": "none"})
+        evidence = {"log_end": "none", MISSING: "" if nothing_read else known.tail}
+        return ResumePosition(log, 0, method, needs, evidence=evidence)
     if nothing_read:
         return ResumePosition(log, bounds.start_offset, PositionMethod.BEGIN)
     if known.tail == NO_TAIL:
@@ -210,10 +211,12 @@ def tail_position(log: CopiedLog, rule: MirrorRule, match: TailMatch) -> ResumeP
         return ResumePosition(log, match.offset, PositionMethod.INSIDE, others, evidence=evidence)
     if match.offset is not None:
         needs = (*others, MIRROR_CLOSED)
+        evidence[MISSING] = match.missing
         return ResumePosition(log, match.offset, PositionMethod.SHORT, needs, evidence=evidence)
     if not match.found and not log.compacted and match.complete:
         needs = (*(() if rule.own_writers else (MIRROR_END,)), MIRROR_CLOSED)
         method = PositionMethod.MIRROR_END
+        evidence[MISSING] = match.missing
         return ResumePosition(log, _end(log), method, needs, evidence=evidence)
     return refused_position(log, match.why, evidence=evidence)
 

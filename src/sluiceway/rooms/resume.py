@@ -12,6 +12,7 @@ from sluiceway.ledger.operator_records import ORIGIN_HEADER, ORIGIN_LOG
 from sluiceway.ledger.room_files import HandPosition
 from sluiceway.rooms.copy_reader import CopyReader
 from sluiceway.rooms.positions import (
+    MIRROR_CLOSED,
     CopiedLog,
     PositionMethod,
     ResumePosition,
@@ -78,6 +79,11 @@ class Resume:
             for each in self.positions
             if each.offset is not None and each.log.bounds is not None
         )
+
+    @property
+    def short(self) -> int:
+        """Source partitions whose copies end before the committed end."""
+        return sum(MIRROR_CLOSED in each.needs for each in self.positions)
 
     @property
     def unread(self) -> int:

@@ -5,9 +5,9 @@ no operator asked, from taking the route.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from sluiceway.errors import (
     LeaseHeldError,
@@ -27,10 +27,13 @@ from sluiceway.ledger.room_files import (
     REPORT_EVERY_S,
     RoomReport,
     SwitchRequest,
+    log_name,
     read_advice,
     write_advice,
 )
 from sluiceway.observe.log import Log
+from sluiceway.rooms.copy_reader import CopyReader
+from sluiceway.rooms.mirror_counts import MirrorCounts
 from sluiceway.rooms.positions import CONFIRMATIONS, switch_record
 from sluiceway.rooms.resume import OriginFinder, Resume, find_resume
 from sluiceway.schedule.planner import readable_start
@@ -45,7 +48,10 @@ POSITIONS_EVERY_S: Final = 30.0
 """How often a standby computes where it would continue in copies of another room's logs."""
 
 _WATCH_EVERY_S = 0.5
+# The other room reads no row before it knows that this one has a copy.
+_WAITED_FOR_EVERY_S = 1.0
 _SHOWN = 5
+_REPORTS_LATER = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class StandbyParts:
         driver: Id of the driver.
         access: Access to this room's queue.
         origin: Finds positions by the header of copied rows.
+        copied: How far the other room's logs are copied, where copied rows have a header.
     """
 
     open_source: Callable[[], SourceClient]
@@ -68,6 +75,7 @@ class StandbyParts:
     log: Log
     access: SourceAccess | None = None
     origin: OriginFinder | None = None
+    copied: Callable[[], Mapping[SourcePartition, int]] = dict
 
 
 class StillLease:
@@ -121,6 +129,11 @@ class StandbyRoom:
         self._resume = Resume()
         self._resume_at = float("-inf")
         self._request: SwitchRequest | None = None
+        self._orderly = False
+        self._copied: dict[str, int] = {}
+        self._compared = (0, self._copied)
+        self._cut: tuple[str, ...] = ()
+        self._counts: MirrorCounts | None = None
 
     def wait_until_ours(self, ledger: LedgerLog, sleep: Callable[[float], None]) -> Lease | None:
         """Return when this driver may fence. Called once a START, before the fence.
@@ -142,7 +155,7 @@ class StandbyRoom:
         self._ledger = ledger
         try:
             self._report_if_due(ledger)
-            self._confirm_term = 0
+            self._confirm_term, self._orderly = 0, False
             return self._wait(ledger, sleep)
         except StorageUnavailableError:
             self._watch.reset()
@@ -166,6 +179,7 @@ class StandbyRoom:
             if asked is not None:
                 return self._take(ledger, lease, force=asked.force, auto=False)
             if lease is not None and lease.released and lease.released_to == self.rule.room:
+                self._orderly = True
                 return self._take(ledger, lease, force=False, auto=False)
             holder = self._holder(ledger, lease)
             if holder == self.rule.room:
@@ -262,6 +276,9 @@ class StandbyRoom:
         reasons, waiting = self._reasons(ledger, fresh=True)
         if auto and self._resume.unread:
             reasons += (f"{self._resume.unread} offsets of the copies are not read along yet",)
+        if self._orderly and self._resume.short:
+            # The mirror lives: what the other room has committed still arrives.
+            reasons += (f"rows of {self._resume.short} source partitions are not copied yet",)
         if reasons and not force:
             self._write(ledger, reasons, waiting)
             raise RoomNotReadyError(
@@ -270,7 +287,8 @@ class StandbyRoom:
                 f"{self.rule.room} --now --force` has it take over at once",
             )
         self._refuse_inexact(self._advanced(ledger).term)
-        self._write(ledger, reasons, waiting, auto=auto)
+        taken = {"auto_term": self._advanced(ledger).term + 1} if auto else {}
+        self._write(ledger, reasons, waiting, **taken)
         return lease
 
     def mark_change(self, ledger: LedgerLog, fold: Fold) -> None:
@@ -286,7 +304,15 @@ class StandbyRoom:
         if fence is None or (fence.site or self.rule.home) == self.rule.room:
             return
         reasons = () if self.report is None else self.report.reasons
-        self._write(ledger, reasons, None, compare_owed=True)
+        lost = self.rule.mirror is not None and not self._orderly
+        self._write(
+            ledger,
+            reasons,
+            None,
+            compare_owed=True,
+            lost_room=(fence.site or self.rule.home) if lost else "",
+            lost_ms=time.time_ns() // 1_000_000 if lost else 0,
+        )
 
     # Positions in another room's copies
 
@@ -357,6 +383,9 @@ class StandbyRoom:
             self._resume, self._resume_at = Resume(lacking=(why,)), time.monotonic()
             return
         found = find_resume(mirror, access, self._client(), fold, view, self._parts.origin)
+        if self._counts is not None and mirror.keeps_tails and not mirror.linked:
+            rows = CopyReader(access, self._client()).count
+            found = replace(found, positions=self._counts.judge(found.positions, rows))
         given = () if self._request is None else self._request.by_hand
         self._resume = found.with_hand(given)
         self._resume_at = time.monotonic()
@@ -390,7 +419,9 @@ class StandbyRoom:
     # Readiness
 
     def _is_due(self) -> bool:
-        return time.monotonic() - self._reported_at >= REPORT_EVERY_S
+        waited_for = self.rule.mirror is not None and self.rule.mirror.first
+        every_s = _WAITED_FOR_EVERY_S if waited_for else REPORT_EVERY_S
+        return time.monotonic() - self._reported_at >= every_s
 
     def _report_if_due(self, ledger: LedgerLog) -> None:
         if self._is_due():
@@ -413,6 +444,7 @@ class StandbyRoom:
             if fresh or time.monotonic() - self._resume_at >= POSITIONS_EVERY_S:
                 self._find_positions(fold, view)
             found += self._resume.problems
+            found += self._cut_logs(ledger, fold, view)
             lost, waiting = _positions(fold, view, self._resume.moved)
             found += lost
             waiting += self._resume.waiting_rows
@@ -421,6 +453,35 @@ class StandbyRoom:
         except SluicewayError as error:
             found.append(f"{error.code} {error.message}")
         return tuple(found[:_SHOWN]), waiting
+
+    def _cut_logs(self, ledger: LedgerLog, fold: Fold, view: SourceView) -> tuple[str, ...]:
+        """Logs of the other room that end before rows of which this room has copies.
+
+        What was copied is compared with log ends that were read three reports later.
+        """
+        mirror, fence = self.rule.mirror, fold.fence
+        holder = "" if fence is None else fence.site or self.rule.home
+        if mirror is None or holder == self.rule.room:
+            return ()
+        found = self._parts.copied()
+        if mirror.linked:
+            found = {one: bounds.end_offset for one, bounds in view.bounds.items()}
+        self._copied = {log_name(one.topic, one.partition): end for one, end in found.items()}
+        report = read_advice(ledger.storage, ledger.layout.room(holder), RoomReport)
+        counter, known = self._compared
+        if report is None or not report.holds or mirror.linked:
+            return self._cut
+        if report.counter >= counter + _REPORTS_LATER:
+            ends = report.log_ends
+            cut = (
+                f"{name} ends at {ends[name]} in room {holder}, and its row {end - 1} was copied: "
+                "it was cut, so copies of new rows would look like old ones"
+                for name, end in sorted(known.items())
+                if end > ends.get(name, end)
+            )
+            self._cut = tuple(cut) or self._cut
+            self._compared = (report.counter, self._copied)
+        return self._cut
 
     def _client(self) -> SourceClient:
         if self._source is None:
@@ -431,8 +492,10 @@ class StandbyRoom:
         """The fold up to the tail; kept, so that a takeover does not read the whole log."""
         if self._fold is None:
             self._fold = ledger.fold()
-        else:
-            ledger.advance(self._fold)
+            own = read_advice(ledger.storage, ledger.layout.room(self.rule.room), RoomReport)
+            self._counts = MirrorCounts(() if own is None else own.unfaithful)
+        elif self._counts is not None:
+            self._counts.add(ledger.advance(self._fold))
         self._terms.setdefault(self._fold.term, time.monotonic())
         return self._fold
 
@@ -441,11 +504,9 @@ class StandbyRoom:
         ledger: LedgerLog,
         reasons: tuple[str, ...],
         waiting: int | None,
-        *,
-        auto: bool = False,
-        compare_owed: bool = False,
+        **changes: Any,
     ) -> None:
-        """Write the report; `auto` when this room takes over and no operator has asked for it."""
+        """Write the report, with fields that are not as they were."""
         storage, layout, rule = ledger.storage, ledger.layout, self.rule
         before = self.report or read_advice(storage, layout.room(rule.room), RoomReport)
         process, term = own_identity(), 0 if self._fold is None else self._fold.term
@@ -466,11 +527,13 @@ class StandbyRoom:
             compare_owed=before is not None and before.compare_owed,
             confirm_term=self._confirm_term,
             positions=self._resume.counts,
+            copied=self._copied,
+            unfaithful=() if self._counts is None else tuple(sorted(self._counts.unfaithful)),
+            notices=() if self._counts is None else self._counts.problems,
+            lost_room="" if before is None else before.lost_room,
+            lost_ms=0 if before is None else before.lost_ms,
         )
-        if auto:
-            report = replace(report, auto_term=term + 1)
-        if compare_owed:
-            report = replace(report, compare_owed=True)
+        report = replace(report, **changes)
         write_advice(storage, layout, layout.room(rule.room), report)
         self._log_change(report)
         self.report, self._reported_at = report, time.monotonic()

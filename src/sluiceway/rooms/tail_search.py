@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sluiceway.ledger.log_tail import NO_TAIL, RUNS, TailRun, tail_text
@@ -24,6 +24,7 @@ class TailMatch:
         why: Why there is no offset; empty where there is one.
         tail: Tail of the copy before the offset; empty where it is not known.
         complete: Whether the copy still has all rows that it ever had since the tail's time.
+        missing: Runs of the tail that the copy lacks at its end; empty where it has all.
     """
 
     offset: int | None
@@ -34,6 +35,7 @@ class TailMatch:
     why: str = ""
     tail: str = NO_TAIL
     complete: bool = True
+    missing: str = NO_TAIL
 
 
 @dataclass(slots=True)
@@ -119,7 +121,8 @@ class TailSearch:
     def _short_end(self) -> TailMatch:
         """After the first runs of the tail, where the copy's rows end with them."""
         if not self._found:
-            return self._none("no row of the tail is there")
+            none = self._none("no row of the tail is there")
+            return replace(none, missing=tail_text(self._tail))
         first = self._tail[: len(self._found)]
         same = [each.row for each in self._found] == [each.row for each in first]
         counts = zip(self._found[1:], first[1:], strict=False)
@@ -128,7 +131,8 @@ class TailSearch:
         whole = whole and (len(first) > 1 or self._found[0].rows == first[0].rows == 1)
         # Copies are in order: other rows between them are none of the copier's.
         if same and whole and not self._broken:
-            return self._match(self._found[-1].offset + 1, inside=False, runs=first)
+            match = self._match(self._found[-1].offset + 1, inside=False, runs=first)
+            return replace(match, missing=tail_text(self._tail[len(first) :]))
         return self._none("only parts of the tail are there, and not its first rows in order")
 
     def _match(self, offset: int, *, inside: bool, runs: Sequence[TailRun]) -> TailMatch:

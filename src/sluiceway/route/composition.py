@@ -19,7 +19,7 @@ from sluiceway.jobfile.compile.ready_rule import LineageRule
 from sluiceway.observe.log import Log
 from sluiceway.rooms.cut_files import CutFiles
 from sluiceway.route.dirty_stores import feeders_of
-from sluiceway.route.route_context import RouteParts
+from sluiceway.route.route_context import RouteContext
 from sluiceway.route.takeover import OwnedTable
 from sluiceway.sinks.contract import FollowedRoute
 
@@ -41,30 +41,28 @@ class Composed:
     moved: MovedPartitions
 
 
-def compose(
-    config: RouteConfig, owned: OwnedTable, parts: RouteParts, ready: ReadyEffects | None, log: Log
-) -> Composed:
+def compose(context: RouteContext, owned: OwnedTable, ready: ReadyEffects | None) -> Composed:
     """Make them. Called once, at START, when the ledger is held.
 
     Args:
-        config: The route.
+        context: Context of the route's session.
         owned: Its ledger and table.
-        parts: What the route works with.
         ready: What announcements leave in the table.
-        log: Bound to the route.
 
     Raises:
         InvariantError: They wait for each other in a circle.
     """
+    config, sink, log = context.config, context.parts.sink, context.log
+    figures = context.figures.figures
     moved = MovedPartitions(owned.log, log)
     catalog = None
-    followers = [*parts.sink.followers(_followed(config, owned, log))]
+    followers = [*sink.followers(_followed(config, owned, log))]
     if followers and not any(each.publishes for each in followers):
         # Files get their names below the ledger's folder, and the table follows from there.
         followers.insert(0, _files(owned, log))
     if not followers:
         catalog = CatalogFollower(
-            parts.sink,
+            sink,
             log,
             owned.writer.set_effects,
             moved,
@@ -75,7 +73,8 @@ def compose(
         followers = [_files(owned, log), catalog]
     if owned.fold.adoptions:
         check = owned.tenure.check
-        cut = CutFiles(owned.fold.adoptions, owned.storage, owned.layout, check, log)
+        place = owned.storage, owned.layout
+        cut = CutFiles(owned.fold.adoptions, *place, check, log, figures)
         cut.after = tuple(each.name for each in followers if each.publishes)
         followers.append(cut)
     shown: tuple[str, ...] = tuple(each.name for each in followers if each.follows_slots)
@@ -96,7 +95,7 @@ def compose(
         teller_of_lineage.after = shown
         followers.append(teller_of_lineage)
     servers = source_namespace(config.source)
-    followers.append(GroupOffsets(parts.source, config.group, f"source {servers}"))
+    followers.append(GroupOffsets(context.source, config.group, f"source {servers}"))
     return Composed(
         FollowerRunner(followers, owned.log, log, epoch_s=config.interval_s),
         feeders,

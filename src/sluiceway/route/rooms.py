@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from sluiceway.errors import SluicewayError, StorageUnavailableError
@@ -17,6 +18,8 @@ from sluiceway.ledger.room_files import (
     Liveness,
     RoomReport,
     SwitchRequest,
+    log_name,
+    lost_room,
     read_advice,
     read_reports,
     write_advice,
@@ -28,6 +31,7 @@ from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.route.clients import open_source
 from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_context import RouteContext
+from sluiceway.sources.contract import LogBounds, SourcePartition
 
 LOOK_EVERY_S: Final = 1.0
 CHECK_EVERY_S: Final = 300.0
@@ -41,11 +45,13 @@ class RoomProgress:
         commits: Commits of rows so far.
         refused: Why queue or catalog do not answer this driver; empty while they do.
         compared: Whether the catalog has got all that the fold asks for.
+        log_ends: See `RouteContext.log_ends`.
     """
 
     commits: int
     refused: str
     compared: bool
+    log_ends: tuple[float, Mapping[SourcePartition, LogBounds]] = (0.0, MappingProxyType({}))
 
 
 _NO_PROBLEMS: tuple[str, ...] = ()
@@ -66,6 +72,7 @@ class RoomKeeper:
         own: What this driver reported last.
         others: Reports of the other rooms that live, by room.
         drill: The last drill; None before the first.
+        lost: Report of this room's takeover, while the room before may have rows that no copy has.
     """
 
     def __init__(
@@ -94,10 +101,29 @@ class RoomKeeper:
         self.own: RoomReport | None = None
         self.others: dict[str, RoomReport] = {}
         self.drill: DrillResult | None = None
+        self.lost: RoomReport | None = None
+        self._copied: Mapping[str, int] = {}
+        self._ends_since = float("-inf")
 
     def start(self) -> None:
-        """Start the thread. Called once."""
+        """Start the thread. Called once, before anything is announced.
+
+        Raises:
+            StorageUnavailableError: It is not known whether a room was lost.
+        """
+        self._read_lost()
         self._thread.start()
+
+    def _read_lost(self) -> None:
+        if self._rule.mirror is not None and self._rule.mirror.holds:
+            before = self.lost
+            self.lost = lost_room(self._owned.storage, self._owned.layout, self._rule.room)
+            if before is not None and self.lost is None:
+                self._log.info("room_given_up", room=before.lost_room)
+
+    def lost_before_us(self) -> int | None:
+        """Times that begin before it may lack rows of a lost room; None without one."""
+        return None if self.lost is None else 1000 * self.lost.lost_ms
 
     def close(self) -> None:
         """End it; it is not waited for, as the store may hang."""
@@ -118,8 +144,12 @@ class RoomKeeper:
             StorageUnavailableError: The store failed.
         """
         self._read_request()
+        mirror = self._rule.mirror
+        if mirror is not None and mirror.first:
+            self._read_copied()
         if time.monotonic() - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = time.monotonic()
+            self._read_lost()
             self._read_others()
             self._check_copies()
             self._report()
@@ -136,6 +166,17 @@ class RoomKeeper:
         if self.leave_to is None:
             self._log.warning("room_released", to=to, reason=reason, operator=operator)
             self.leave_to = to
+
+    def copied(self) -> Mapping[str, int]:
+        """How far each log is copied to every other room, by `log_name`. Any thread may ask."""
+        return self._copied
+
+    def _read_copied(self) -> None:
+        """A report counts however old it is: copies stay."""
+        found = read_reports(self._owned.storage, self._owned.layout, self._rule.others)
+        rooms = [found[name].copied if name in found else {} for name in self._rule.others]
+        names = set.intersection(*(set(each) for each in rooms))
+        self._copied = {name: min(each[name] for each in rooms) for name in names}
 
     def _read_others(self) -> None:
         found = read_reports(self._owned.storage, self._owned.layout, self._rule.others)
@@ -188,9 +229,22 @@ class RoomKeeper:
             auto_term=0 if before is None else before.auto_term,
             compare_owed=owes,
             notices=self._notices,
+            lost_room="" if before is None else before.lost_room,
+            lost_ms=0 if before is None else before.lost_ms,
+            log_ends=self._log_ends(progress),
         )
         write_advice(owned.storage, owned.layout, path, report)
         self.own = report
+
+    def _log_ends(self, progress: RoomProgress) -> dict[str, int]:
+        """Log ends that were read since the report before, where copies are compared with them."""
+        (read_at, bounds), since = progress.log_ends, self._ends_since
+        self._ends_since = time.monotonic()
+        if self._rule.mirror is None or self._rule.mirror.origin is None or read_at < since:
+            return {}
+        return {
+            log_name(one.topic, one.partition): each.high_watermark for one, each in bounds.items()
+        }
 
     def _give_way(self) -> None:
         """Leave to a room that is ready and has rows, when this driver cannot work."""
@@ -238,6 +292,7 @@ class RouteRooms:
             log=context.log,
             access=config.source,
             origin=None if origins is None else origins.find,
+            copied=dict if origins is None else origins.copied,
         )
         return cls(context, StandbyRoom(config.rooms, asks), _origins=origins)
 
@@ -271,10 +326,16 @@ class RouteRooms:
 
         def progress() -> RoomProgress:
             compared = catalog is None or catalog.place() >= started_at
-            return RoomProgress(self.context.meter.commits, self._why_stuck(config), compared)
+            stuck, ends = self._why_stuck(config), self.context.log_ends
+            return RoomProgress(self.context.meter.commits, stuck, compared, ends)
 
         config = self.context.config
         self._keeper = RoomKeeper(rule, owned, progress, self._one_place, self.context.log)
+        if rule.mirror is not None and rule.mirror.first and rule.room == rule.home:
+            # After its loss the other room would wait for copies in the lost one.
+            self.context.copied = self._keeper.copied
+        if held.readiness is not None:
+            held.readiness.lost_before_us = self._keeper.lost_before_us
         self._keeper.start()
 
     def _one_place(self) -> tuple[str, ...]:
@@ -301,6 +362,7 @@ class RouteRooms:
         rooms = () if keeper is None else standby.rule.names
         ready: dict[tuple[str, ...], float] = {(name,): 0.0 for name in rooms}
         found[metrics.ROOM_READY.name] = ready | {(e.room,): float(e.ready) for e in reports}
+        found |= _mirror_gauges(reports)
         found[metrics.ROOM_NEEDS_CONFIRMATION.name] = {
             (each.room,): float(bool(each.confirm_term)) for each in reports
         }
@@ -320,3 +382,25 @@ class RouteRooms:
             self.standby.close()
         if self._origins is not None:
             self._origins.close()
+
+
+def _mirror_gauges(reports: list[RoomReport]) -> dict[str, dict[tuple[str, ...], float]]:
+    """What reports say of copies; only rooms that would continue in copies have any."""
+    there = [each for each in reports if not each.holds and each.positions]
+    if not there:
+        return {}
+    ends = next((each.log_ends for each in reports if each.holds), {})
+    return {
+        metrics.ROOM_POSITIONS.name: {
+            (each.room, method): float(count)
+            for each in there
+            for method, count in each.positions.items()
+        },
+        metrics.MIRROR_LAG.name: {
+            (each.room,): float(
+                sum(max(0, end - each.copied.get(name, 0)) for name, end in ends.items())
+            )
+            for each in there
+            if ends
+        },
+    }

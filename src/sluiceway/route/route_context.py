@@ -1,8 +1,9 @@
 """What the parts of one route's session have in common."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from types import MappingProxyType
 
 from sluiceway.errors import InvariantError, SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
@@ -16,7 +17,7 @@ from sluiceway.route.route_meter import RouteMeter
 from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.sinks.contract import TableSink
-from sluiceway.sources.contract import SourceClient
+from sluiceway.sources.contract import LogBounds, SourceClient, SourcePartition
 from sluiceway.upkeep.record_queue import BeginWork
 from sluiceway.work.request import ClusterWork
 
@@ -65,6 +66,9 @@ class RouteContext:
         figures: What the metrics say of it.
         meter: What its status says of it.
         held: What the session owns; None before START and after the session has left the ledger.
+        copied: How far the other rooms have copies, by `log_name`; None where no row waits for one.
+        log_ends: Where logs ended when the last epoch was planned, and when that was by the
+            monotonic clock.
         trouble: What a put that is repeated waits for, or a move that is not published; any thread
             may read it.
     """
@@ -77,6 +81,8 @@ class RouteContext:
     held: OwnedRoute | None = None
     trouble: SluicewayError | None = None
     topics: RouteConfig | None = None
+    copied: Callable[[], Mapping[str, int]] | None = None
+    log_ends: tuple[float, Mapping[SourcePartition, LogBounds]] = (0.0, MappingProxyType({}))
     _epochs: Iterator[int] = field(default_factory=count)
 
     @property

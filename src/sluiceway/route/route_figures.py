@@ -150,6 +150,8 @@ class RouteFigures:
         by_topic: Counter[str] = Counter()
         for span in record.ranges:
             by_topic[span.topic] += int(span.rows)
+            if span.copies:
+                add(metrics.COPIES_DROPPED, int(span.copies), span.topic)
         for topic, rows in by_topic.items():
             add(metrics.RECORDS_READ, rows, topic)
         add(metrics.RECORDS_WRITTEN, int(counts.written))

@@ -1,5 +1,6 @@
 """SOURCES and PLAN of one route: what its next epoch reads, and whether that is still so after."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from sluiceway.schedule.planner import (
     plan_sources,
     plan_splits,
     unpinned,
+    up_to_copies,
 )
 from sluiceway.schedule.read_ahead import ReadAhead
 from sluiceway.schedule.run_targets import RunTargets
@@ -318,7 +320,8 @@ class RoutePlanner:
             FencedError: After a failed epoch: another driver has taken over.
             SchemaChangedError: The table's columns have changed, and the route does not follow.
         """
-        held = self._context.state
+        held, copied = self._context.state, self._context.copied
+        self._context.log_ends = (time.monotonic(), view.bounds)
         self._context.figures.planning()
         held.refuse_unpublished(in_flight=0 if ahead is None else 1)
         route = held.schema.read()
@@ -334,6 +337,8 @@ class RoutePlanner:
         awaited = self.key_order.ends
         targets = self._targets.aim(fold, logs, view.bounds, awaited) if bounded else None
         splits = plan_splits(fold, view.bounds, targets, view.copies)
+        if copied is not None:
+            splits = up_to_copies(splits, copied())
         splits = self._demand.expect(splits, {**view.copies, **view.bounds})
         if self._context.config.units is not None:
             # Units are read whole, elsewhere: no task reads, or waits for, single rows.

@@ -6,7 +6,7 @@ were read after the epoch. Nothing here writes; the route's one writer puts what
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -110,6 +110,8 @@ class RouteReadiness:
 
     Attributes:
         before: What has to happen before READY; None for nothing.
+        lost_before_us: Times that begin before it may lack rows of a lost room, and wait; None
+            without one. Microseconds since 1970; asked again and again.
         complete_us: All prefixes that end by then are announced; None before the first one.
     """
 
@@ -117,6 +119,8 @@ class RouteReadiness:
         self.rule = rule
         self.periods = rule.periods()
         self.before: BeforeReady | None = None
+        self.lost_before_us: Callable[[], int | None] = lambda: None
+        self._waits_for_room = ""
         self._record_queue = record_queue
         self._log = log
         self._book = OpenPrefixes(self.periods, rule.lateness_us)
@@ -336,7 +340,7 @@ class RouteReadiness:
     @property
     def waits(self) -> bool:
         """Whether something that is closed was never announced, and nothing open comes first."""
-        return bool(self._waiting) and not self._out_of_turn
+        return bool(self._waiting) and not self._out_of_turn and not self._waits_for_room
 
     def _is_its_turn(self, fold: Fold, prefix: str) -> bool:
         """Whether nothing that is open has to be announced before."""
@@ -347,6 +351,8 @@ class RouteReadiness:
         return not self._out_of_turn
 
     def _may_go(self, fold: Fold, prefix: str) -> bool:
+        if self._lacks_rows(prefix):
+            return False
         if any(each.last_seq >= fold.published_through for each in fold.below(prefix)):
             # READY speaks of files that have their names (commit rule 2).
             return False
@@ -360,6 +366,16 @@ class RouteReadiness:
             return False
         self._log.warning("ready_without_compaction", prefix=prefix, waited_s=round(now - since))
         return True
+
+    def _lacks_rows(self, prefix: str) -> bool:
+        """Whether a lost room may have rows of it."""
+        period, lost_us = self.periods.of(prefix), self.lost_before_us()
+        if period is None or lost_us is None or period.begin_us >= lost_us:
+            self._waits_for_room = ""
+        elif self._waits_for_room != prefix:
+            self._waits_for_room = prefix
+            self._log.warning("ready_waits_for_room", prefix=prefix)
+        return bool(self._waits_for_room)
 
     def _reopened_due(self, fold: Fold) -> str | None:
         now_us = process_clock().now_us()

@@ -1,7 +1,7 @@
 """START and RECOVER of one route: from its job file to a fenced ledger whose log is published."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.followers.ready_effects import ReadyEffects, ready_effects
@@ -166,8 +166,7 @@ def start_route(context: RouteContext, committer: EpochCommitter, owned: OwnedTa
         )
     sink = context.parts.sink
     ready = ready_effects(context.config.ready, owned.log, sink)
-    parts = replace(context.parts, source=context.source)
-    composed = compose(context.config, owned, parts, ready, context.log)
+    composed = compose(context, owned, ready)
     try:
         context.held = _owned_route(context, committer, owned, composed, ready)
         context.held.begin_readiness(context.config.ready, context.log, context.source)

@@ -18,6 +18,7 @@ from sluiceway.ledger.records import (
     RangeRecord,
     SourcesRecord,
 )
+from sluiceway.ledger.room_files import log_name
 from sluiceway.schedule.epoch_times import UNDATED, EpochDates
 from sluiceway.schedule.source_view import undescribed
 from sluiceway.schedule.start_offsets import ResolvedStart
@@ -401,12 +402,30 @@ def plan_splits(
             new_leader=epoch is not None and leader != epoch,
             newest_slot=known.newest_slot,
             origin=known.origin,
+            missing=known.missing,
         )
         planned.append(PlannedSplit(split, known.end, leader_epoch=leader))
     live = sum(not known.retired for known in fold.sources.values())
     if not planned and len(left) == live:
         check_described(left, bounds, fold)
     return planned
+
+
+def up_to_copies(splits: Iterable[PlannedSplit], copied: Mapping[str, int]) -> list[PlannedSplit]:
+    """The splits without rows of which another room has no copy yet.
+
+    Args:
+        splits: What would be read.
+        copied: First offset without a copy, by `log_name`.
+    """
+    found = []
+    for each in splits:
+        one, stop = each.split.partition, each.split.stop_offset
+        end = copied.get(log_name(one.topic, one.partition), 0)
+        end = end if stop is None else min(end, stop)
+        if each.split.start_offset < end:
+            found.append(replace(each, split=replace(each.split, stop_offset=end)))
+    return found
 
 
 def _from_copy(
@@ -428,7 +447,13 @@ def _from_copy(
             return []
     epoch = known.end_epoch
     split = Split(
-        partition, known.end, stop, epoch, new_leader=epoch is not None, origin=known.origin
+        partition,
+        known.end,
+        stop,
+        epoch,
+        new_leader=epoch is not None,
+        origin=known.origin,
+        missing=known.missing,
     )
     return [PlannedSplit(split, known.end)]
 

@@ -142,6 +142,41 @@ ALERTS: tuple[Alert, ...] = (
         "If the other room is lost, run the command that `sluiceway status JOB` shows.",
     ),
     Alert(
+        "MirrorInexact",
+        f"sum by ({_ROUTE}, room)"
+        f' ({metrics.ROOM_POSITIONS.full_name}{{method=~"refused|.*needs.*"}}) > 0',
+        "5m",
+        Severity.TICKET,
+        f"{_HERE}: {{{{ $value }}}} source partitions have no exact place in room"
+        " {{ $labels.room }}",
+        "Ask `sluiceway status JOB` and `sluiceway switch JOB --to ROOM`: they say why.",
+    ),
+    Alert(
+        "MirrorLag",
+        f"max by ({_ROUTE}, room) (min_over_time({metrics.MIRROR_LAG.full_name}[10m])) > 100000",
+        "5m",
+        Severity.TICKET,
+        f"{_HERE}: {{{{ $value | humanize }}}} records are not copied to room"
+        " {{ $labels.room }}",
+        "Look whether the mirror runs; a lost room would take these rows with it.",
+    ),
+    Alert(
+        "MirrorRepeats",
+        f"sum by ({_ROUTE}) (increase({metrics.COPIES_DROPPED.full_name}[30m])) > 100000",
+        "30m",
+        Severity.TICKET,
+        f"{_HERE}: the mirror repeats rows, {{{{ $value | humanize }}}} in half an hour",
+        "Rows are safe. Look why the mirror starts again and again: its log, its offset topic.",
+    ),
+    Alert(
+        "TwoGenerations",
+        f"sum by ({_ROUTE}) (increase({metrics.CUT_FILES_MOVED.full_name}[1h])) > 0",
+        "0m",
+        Severity.PAGE,
+        f"{_HERE}: files of the lost room still arrive, {{{{ $value | humanize }}}} in an hour",
+        "Stop the copier. See whether a driver of that room lives: its table is another one now.",
+    ),
+    Alert(
         "DrillOld",
         f"time() - max by ({_ROUTE}) ({metrics.LAST_DRILL.full_name}) > {30 * 86_400}",
         "1h",

@@ -397,6 +397,7 @@ class Split:
         newest_slot: See `PinnedPartition.newest_slot`.
         origin: The log that the route has left, copies of whose rows may be here; None where no
             row is a copy. Not for a source's reader: `open_reader` drops the copies.
+        missing: Runs of rows that must not come (see `SourceState.missing`). Likewise.
     """
 
     partition: SourcePartition
@@ -406,6 +407,7 @@ class Split:
     new_leader: bool = False
     newest_slot: int = -1
     origin: "OriginLog | None" = None
+    missing: str = ""
 
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -116,6 +116,10 @@ def open_reader(access: SourceAccess, splits: list[Split], *, owner: str) -> Spl
         reader = RenamedReader(open_own, splits, dict(access.topics))
     else:
         reader = open_own(splits)
+    if any(split.missing for split in splits):
+        from sluiceway.sources.missing_rows import MissingRowsReader  # noqa: PLC0415 - as above
+
+        reader = MissingRowsReader(reader, splits)
     if all(split.origin is None for split in splits):
         return reader
     from sluiceway.sources.origins import OriginReader  # noqa: PLC0415 - seldom needed

@@ -110,6 +110,11 @@ class RenamedClient(SourceClient):
         found = self._inner.copy_traits(self._here(topics))
         return {self._back.get(topic, topic): traits for topic, traits in found.items()}
 
+    def writers(self, topic: str) -> tuple[str, ...] | None:
+        """See the contract."""
+        (here,) = self._here([topic])
+        return self._inner.writers(here)
+
     def end_transactions(self, ids: Sequence[str]) -> None:
         """See the contract."""
         self._inner.end_transactions(ids)

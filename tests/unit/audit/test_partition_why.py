@@ -8,11 +8,13 @@ import pytest
 from sluiceway.audit.format_times import moment
 from sluiceway.audit.partition_states import ObservedCounts, TimeRule, observed_prefixes
 from sluiceway.audit.partition_why import NEVER, Reason, WaitExplanation, explain, with_driver
+from sluiceway.audit.rooms import with_lost_room
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
 from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
 from sluiceway.ledger.data_parts import HeldByRecord, SourceName, WatermarkRecord
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.room_files import RoomReport
 from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import counts_body, expire_body, intent_body, ready_body
@@ -153,6 +155,16 @@ def test_closed_time_waits_for_those_before_it_and_for_what_has_to_happen(
 ) -> None:
     closed_six_and_seven(table)
     assert why(table, SIX).reason is Reason.ANNOUNCING
+    lost = RoomReport(
+        *("b", 1, "d", "h", 2, "d", True, True, (), None, 2, 1),
+        lost_room="a",
+        lost_ms=EIGHT_US // 1000,
+    )
+    found = with_lost_room(why(table, SIX), lost)
+    assert found.reason is Reason.LOST_ROOM
+    assert "room a may have rows of it" in found.text
+    before_six = replace(lost, lost_ms=(EIGHT_US - 2 * HOUR) // 1000)
+    assert with_lost_room(why(table, SIX), before_six).reason is Reason.ANNOUNCING
     assert f"{SIX} is announced before it" in why(table, SEVEN).text
     assert why(table, SEVEN).reason is Reason.IN_ORDER
     table.writer.commit(lambda fold: intent_body(fold, SIX, "compact") or pytest.fail(SIX))

@@ -95,6 +95,11 @@ rooms:
     rule = compile_route(linked).rooms
     assert rule is not None
     assert rule.mirror == MirrorRule(linked=True, exactly_once=True, origin=None, own_writers=True)
+    more = "home: a\n  queue: linked\n  mirrored_first: true\n  after_loss: announce"
+    (linked,) = load(JOB + ROOMS.replace("home: a", more)).spec.routes
+    assert (found := compile_route(linked).rooms) is not None
+    assert found.mirror is not None
+    assert (found.mirror.first, found.mirror.holds) == (True, False)
 
 
 def test_a_mirror_with_a_header_may_repeat_rows_and_keeps_no_tails() -> None:
@@ -157,6 +162,19 @@ def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
             "12:52: expected 1 to 100 of a-z, A-Z, 0-9",
         ),
         (
+            "{home: a, mirrored_first: true, a: {}, b: {}}",
+            "expected `mirrored_first` with `queue: linked` or an origin header",
+        ),
+        (
+            "{home: a, queue: mirrored, mirror: {copies: exactly_once}, mirrored_first: true, "
+            "a: {}, b: {}}",
+            "expected `mirrored_first` with `queue: linked` or an origin header",
+        ),
+        (
+            "{home: a, queue: linked, after_loss: wait, a: {}, b: {}}",
+            "expected `hold` or `announce`, got `wait`",
+        ),
+        (
             "{home: a, queue: mirrored, mirror: {origin: o}, "
             "a: {topics: {orders: x}}, b: {}, c: {}}",
             "expected two rooms, where topics have other names",
@@ -216,8 +234,6 @@ def test_a_location_is_of_one_table() -> None:
     "key",
     [
         "witness: {storage: s, path: p}",
-        "mirrored_first: true",
-        "after_loss: hold",
     ],
 )
 def test_what_comes_later_is_refused_by_name(key: str) -> None:

@@ -9,6 +9,8 @@ import pytest
 from sluiceway.errors import FencedError
 from sluiceway.followers.desired import desired_partitions
 from sluiceway.ledger.follower import LogView
+from sluiceway.observe import metrics
+from sluiceway.observe.figures import Figures
 from sluiceway.observe.log import stderr_log
 from sluiceway.rooms import cut_files
 from sluiceway.rooms.cut_files import CutFiles
@@ -31,9 +33,12 @@ class Adopted:
         self.b.run_epoch(0, ends_of(self.a))
         self.rows = self.b.rows()
 
+        self.figures = Figures()
+
     def follower(self, check: Callable[[], None] = lambda: None) -> CutFiles:
         log = self.b.writer.log
-        made = CutFiles(self.b.fold.adoptions, log.storage, log.layout, check, stderr_log())
+        place = log.storage, log.layout
+        made = CutFiles(self.b.fold.adoptions, *place, check, stderr_log(), self.figures)
         made.update(self.b.fold, 0, again=True)
         return made
 
@@ -58,6 +63,7 @@ def test_late_file_of_a_cut_slot_is_moved_aside_and_no_other(table: Adopted) -> 
     foreign.touch()
     follower = table.follower()
     assert follower.follow(table.view()) == follower.place() == table.b.fold.next_seq
+    assert table.figures.read().numbers == {metrics.CUT_FILES_MOVED.name: {(): 1}}
     assert not late.exists()
     foreign.unlink()
     assert table.b.rows() == table.rows

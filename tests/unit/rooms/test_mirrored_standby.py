@@ -8,26 +8,31 @@ import pytest
 from sluiceway.errors import NeedsConfirmationError, RoomNotReadyError
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.lease import Lease
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.log_tail import tail_runs
 from sluiceway.ledger.operator_records import ORIGIN_HEADER, ORIGIN_LOG, OriginLog
 from sluiceway.ledger.room_files import (
     HandPosition,
     RoomReport,
     SwitchRequest,
+    lost_room,
     read_advice,
     write_advice,
 )
+from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.rooms import copy_reader
 from sluiceway.rooms.positions import CopiedLog, PositionMethod, ResumePosition
 from sluiceway.rooms.resume import OriginFinder
 from sluiceway.rooms.standby import StandbyParts, StandbyRoom
+from sluiceway.schedule.planner import plan_splits
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.copies import CopyTraits
 from sluiceway.storage.local import LocalStorage
-from sluiceway.types.strict_json import BigInt
-from tools.ledger_records import data, fence, sources, span
+from sluiceway.types.strict_json import BigInt, encode
+from tools.ledger_records import data, fence, record, sources, span
 from tools.made_logs import ACCESS, MadeLog, MadeLogs, tail_before
 
 ONE = SourcePartition("orders", 0)
@@ -186,7 +191,19 @@ def test_a_short_copy_needs_a_confirmation_for_the_latest_term(rooms: Rooms) -> 
         rooms.take_over(rooms.standby())
     rooms.confirm("mirror_closed", term=1)
     writer = rooms.switch(rooms.standby())
-    assert writer.fold.sources["orders", 0].end == 16 * 3 + 1
+    known = writer.fold.sources["orders", 0]
+    assert (known.end, known.tail) == (16 * 3 + 1, tail_before(range(12, 17)))
+    # The last three rows of room a must never come here.
+    hashes = {run.row for run in tail_runs(tail_before(range(17, 20)))}
+    assert {run.row for run in tail_runs(known.missing)} == hashes
+    (planned,) = plan_splits(writer.fold, rooms.copies.bounds([ONE]), None)
+    assert planned.split.missing == known.missing
+    storage, layout = rooms.log.storage, rooms.log.layout
+    writer.fold.set_published_through(writer.fold.next_seq)
+    written = write_side_file(storage, layout, writer.fold)
+    restored = load_snapshot(storage, layout, record(writer.fold, written))
+    assert restored is not None
+    assert restored.sources["orders", 0].missing == known.missing
 
 
 def test_an_operator_decides_a_position_that_is_refused(rooms: Rooms) -> None:
@@ -252,3 +269,121 @@ def test_a_position_by_hand_still_knows_copies_by_their_headers(rooms: Rooms) ->
     known = rooms.switch(rooms.standby(NAMED, refuse)).fold.sources["orders", 0]
     assert known.end == 30
     assert known.origin == OriginLog("sw-origin", "c1/orders/0", "t1", BigInt(20))
+
+
+def test_a_planned_switch_waits_for_the_copies_of_what_was_committed(rooms: Rooms) -> None:
+    lease = Lease(
+        driver="d1",
+        term=1,
+        counter=5,
+        released=True,
+        host="far",
+        boot_id="x",
+        pid=1,
+        start_ticks=1,
+        room="a",
+        released_to="b",
+    )
+    rooms.log.storage.overwrite(rooms.log.layout.lease, encode(lease))
+    rooms.copies.logs[ONE] = MadeLog.of(range(17), step=3)
+    room = rooms.standby()
+    with pytest.raises(RoomNotReadyError, match="rows of 1 source partitions are not copied yet"):
+        room.wait_until_ours(rooms.log, lambda _: None)
+    rooms.copies.logs[ONE] = MadeLog.of(range(20), step=3)
+    assert room.wait_until_ours(rooms.log, lambda _: None) == lease
+    # Nothing was lost with room a.
+    room.mark_change(rooms.log, rooms.log.fold())
+    assert lost_room(rooms.log.storage, rooms.log.layout, "b") is None
+
+
+def test_a_room_that_takes_over_without_a_release_reports_the_lost_one(rooms: Rooms) -> None:
+    room = rooms.standby()
+    room.wait_until_ours(rooms.log, lambda _: None)
+    room.mark_change(rooms.log, rooms.log.fold())
+    found = lost_room(rooms.log.storage, rooms.log.layout, "b")
+    assert found is not None
+    assert (found.lost_room, found.lost_ms > 0, found.compare_owed) == ("a", True, True)
+    rooms.switch(room)
+    room.mark_change(rooms.log, rooms.log.fold())
+    again = lost_room(rooms.log.storage, rooms.log.layout, "b")
+    assert again is not None
+    assert again.lost_ms == found.lost_ms
+
+
+def _holds(rooms: Rooms, counter: int, end: int | None = None) -> None:
+    """What room a's driver reports of its log."""
+    ends = {} if end is None else {"orders/0": end}
+    report = RoomReport(
+        *("a", counter, "d1", "h", 1, "d", True, True, (), None, 1, 1), log_ends=ends
+    )
+    write_advice(rooms.log.storage, rooms.log.layout, rooms.log.layout.room("a"), report)
+
+
+def test_a_log_that_was_cut_after_it_was_copied_keeps_the_room_from_being_ready(
+    rooms: Rooms,
+) -> None:
+    room = rooms.standby(NAMED, named_at(31))
+    room._parts = replace(room._parts, copied=lambda: {ONE: 25})
+    fold = rooms.log.fold()
+
+    def cut() -> tuple[str, ...]:
+        return room._cut_logs(rooms.log, fold, room._view())
+
+    _holds(rooms, 4, end=22)
+    # Row 24 may have come, and was copied, after that report.
+    assert cut() == ()
+    assert room._copied == {"orders/0": 25}
+    _holds(rooms, 6, end=22)
+    assert cut() == ()
+    _holds(rooms, 7, end=25)
+    assert cut() == ()
+    _holds(rooms, 10)
+    assert cut() == ()
+    _holds(rooms, 13, end=24)
+    (found,) = cut()
+    assert found.startswith("orders/0 ends at 24 in room a, and its row 24 was copied")
+    with pytest.raises(RoomNotReadyError, match="it was cut"):
+        room.wait_until_ours(rooms.log, lambda _: None)
+    # It stays so when the log has grown again.
+    _holds(rooms, 16, end=99)
+    assert cut() == (found,)
+
+
+def test_linked_copies_reach_as_far_as_their_logs(rooms: Rooms) -> None:
+    room = rooms.standby(replace(MIRROR, linked=True))
+    assert room._cut_logs(rooms.log, rooms.log.fold(), room._view()) == ()
+    assert room._copied == {"orders/0": 90}
+
+
+def _judged(rooms: Rooms, room: StandbyRoom) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the one position needs, and what the room reports of counts."""
+    fold = room._advanced(rooms.log)
+    room._find_positions(fold, room._view())
+    room._write(rooms.log, (), None)
+    report = read_advice(rooms.log.storage, rooms.log.layout.room("b"), RoomReport)
+    assert report is not None
+    return room._resume.positions[0].needs, report.notices
+
+
+def test_a_copy_that_gets_other_rows_needs_a_confirmation_until_a_switch(rooms: Rooms) -> None:
+    room = rooms.standby()
+    assert _judged(rooms, room) == ((), ())
+    rooms.commit(20, 25)
+    assert _judged(rooms, room) == ((), ())
+    # Two rows of room b's own producers come between the next two of room a.
+    rows = [*range(26), 90, 91, *range(26, 50)]
+    rooms.copies.logs[ONE] = MadeLog.of(rows, step=3)
+    rooms.commit(25, 40)
+    needs, notices = _judged(rooms, room)
+    assert needs == ("mirror_only",)
+    assert notices == ("orders[0]: 17 rows came to the copy for 15 of the table",)
+    # Also after the next rows, and of a standby that has begun again.
+    rooms.commit(40, 50)
+    assert _judged(rooms, room)[0] == ("mirror_only",)
+    again = rooms.standby()
+    assert _judged(rooms, again)[0] == ("mirror_only",)
+    with pytest.raises(NeedsConfirmationError, match="only the mirror wrote"):
+        rooms.take_over(again)
+    rooms.confirm("mirror_only")
+    known = rooms.switch(again).fold.sources["orders", 0]
+    assert known.end == 51 * 3 + 1

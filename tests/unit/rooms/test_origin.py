@@ -223,3 +223,15 @@ def test_a_follower_ends_when_its_room_has_the_route(followers: list[OriginFollo
     read_whole(follower, copied(log, 1))
     follower.close()
     assert log.closed.wait(10)
+
+
+def test_how_far_a_log_is_copied_is_known_after_a_row_of_the_room_itself(
+    followers: list[OriginFollower],
+) -> None:
+    log = RoomLog(copy_of(0), copy_of(1), OWN, copy_of(2))
+    followers += [OriginFollower(log.open, to_end=True), OriginFollower(log.open)]
+    for follower in followers:
+        found = read_whole(follower, copied(log, 2))
+        assert (found.offset, found.unread) == (2, 0)
+    # Without need, reading ends where the place cannot rise.
+    assert [follower.copied() for follower in followers] == [{ONE: 3}, {ONE: 2}]

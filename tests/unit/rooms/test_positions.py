@@ -97,8 +97,11 @@ def test_a_log_that_was_not_read_begins_at_its_first_offset_here() -> None:
     unread = known(has_data=False, end=0, tail="")
     assert found(copied(unread, (7, 60)), OWN).offset == 7
     lacking = found(copied(unread, None), OWN)
-    assert (lacking.offset, lacking.needs) == (0, ())
-    assert found(copied(known(), None), OWN).needs == (MIRROR_CLOSED,)
+    assert (lacking.offset, lacking.needs, lacking.evidence["missing"]) == (0, (), "")
+    none = found(copied(known(), None), OWN)
+    assert (none.needs, none.evidence["missing"]) == ((MIRROR_CLOSED,), TAIL)
+    absent = found(copied(), OWN, replace(NONE, missing=TAIL))
+    assert absent.evidence["missing"] == TAIL
     pinned = found(copied(replace(unread, how="latest")), OWN)
     assert "keeps no row before its committed end" in pinned.why
 

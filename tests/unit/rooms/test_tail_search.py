@@ -47,6 +47,8 @@ def test_a_short_copy_ends_with_the_first_rows_of_the_tail(kept: int) -> None:
     natives = search(A_LOG, [*copy, 91, 92])
     assert natives.offset == match.offset
     assert len(tail_runs(match.tail)) == kept
+    last = tail_runs(tail_of((n, 0) for n in A_LOG[12 + kept :]))
+    assert [run.row for run in tail_runs(match.missing)] == [run.row for run in last]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sluiceway.ledger.follower import Follower, LogView
+from sluiceway.observe.figures import Figures
 from sluiceway.observe.log import stderr_log
 from sluiceway.route import composition
 from sluiceway.sinks.iceberg.compact.lake_upkeep import LakeUpkeep
@@ -44,9 +45,15 @@ def test_nobody_who_tells_of_rows_waits_for_upkeep(
         log=SimpleNamespace(storage=None, layout=None),
         fold=SimpleNamespace(adoptions=adoptions),
     )
-    parts: Any = SimpleNamespace(sink=sink, source=None)
+    context: Any = SimpleNamespace(
+        config=config,
+        parts=SimpleNamespace(sink=sink),
+        log=stderr_log(level="error"),
+        figures=SimpleNamespace(figures=Figures()),
+        source=None,
+    )
     ready: Any = SimpleNamespace(announcers=(teller,))
-    composed = composition.compose(config, owned, parts, ready, stderr_log(level="error"))
+    composed = composition.compose(context, owned, ready)
     names = [each.name for each in composed.runner.states()]
     assert sorted(names) == [*more, "lineage", "offsets", "table", "tell-webhook", "upkeep"]
     assert teller.after == lineage.after == ("table", *more)

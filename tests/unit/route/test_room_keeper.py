@@ -1,19 +1,28 @@
 """What a driver that has the route does for the other rooms."""
 
+import time
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sluiceway.jobfile.compile.room_rule import RoomRule
+from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.room_files import RoomReport, SwitchRequest, read_advice, write_advice
+from sluiceway.ledger.room_files import (
+    GivenUpRoom,
+    RoomReport,
+    SwitchRequest,
+    read_advice,
+    write_advice,
+)
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.rooms import RoomKeeper, RoomProgress
+from sluiceway.route.rooms import RoomKeeper, RoomProgress, RouteRooms, _mirror_gauges
+from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.storage.local import LocalStorage
+from tools.session_on_disk import session_on_disk
 
 if TYPE_CHECKING:
     from sluiceway.ledger.driver_term import OwnedLedger
@@ -116,6 +125,67 @@ def test_a_driver_that_works_stays(kept: Kept) -> None:
         assert kept.look() is None
 
 
+def test_announcements_wait_for_a_lost_room_until_it_is_given_up(kept: Kept) -> None:
+    mirror = MirrorRule(linked=False, exactly_once=True, origin=None, own_writers=True)
+    took_over = replace(OTHER, room="a", lost_room="b", lost_ms=7)
+    write_advice(kept.storage, kept.layout, kept.layout.room("a"), took_over)
+    kept.look()
+    assert kept.keeper.lost_before_us() is None
+    for holds in (False, True):
+        kept.keeper._rule = replace(RULE, mirror=replace(mirror, holds=holds))
+        kept.look()
+        assert kept.keeper.lost_before_us() == (7000 if holds else None)
+    # Its own reports keep it.
+    kept.look()
+    assert (kept.own().lost_room, kept.keeper.lost_before_us()) == ("b", 7000)
+    given = GivenUpRoom("b", 7, drained=True, operator="ann", reason="")
+    write_advice(kept.storage, kept.layout, kept.layout.given_up, replace(given, lost_ms=6))
+    kept.look()
+    assert kept.keeper.lost_before_us() == 7000
+    write_advice(kept.storage, kept.layout, kept.layout.given_up, given)
+    kept.look()
+    kept.look()
+    assert kept.keeper.lost_before_us() is None
+    assert kept.lines.getvalue().count("room_given_up") == 1
+
+
+def test_rows_wait_for_the_room_that_has_the_fewest_copies(kept: Kept) -> None:
+    mirror = MirrorRule(linked=False, exactly_once=True, origin="o", own_writers=True, first=True)
+    kept.keeper._rule = replace(RULE, names=("a", "b", "c"), mirror=mirror)
+    kept.other(copied={"orders/0": 7, "orders/1": 3})
+    kept.keeper.look()
+    assert kept.keeper.copied() == {}
+    third = replace(OTHER, room="c", copied={"orders/0": 5})
+    write_advice(kept.storage, kept.layout, kept.layout.room("c"), third)
+    kept.keeper.look()
+    assert kept.keeper.copied() == {"orders/0": 5}
+
+
+def test_log_ends_are_reported_once_and_only_for_copies_with_a_header(kept: Kept) -> None:
+    ends = {SourcePartition("orders", 0): LogBounds(0, 9, 10)}
+    mirror = MirrorRule(linked=False, exactly_once=True, origin=None, own_writers=True)
+    for origin, wanted in ((None, {}), ("o", {"orders/0": 10})):
+        kept.keeper._rule = replace(RULE, mirror=replace(mirror, origin=origin))
+        kept.progress = replace(kept.progress, log_ends=(time.monotonic(), ends))
+        kept.look()
+        assert kept.own().log_ends == wanted
+    # Ends that were read before the last report say nothing new.
+    kept.look()
+    assert kept.own().log_ends == {}
+
+
+def test_metrics_show_how_many_positions_are_exact_and_the_lag_of_the_mirror() -> None:
+    holds = replace(OTHER, room="a", holds=True, log_ends={"orders/0": 50, "orders/1": 9})
+    ready = replace(OTHER, positions={"header": 2, "refused": 1}, copied={"orders/0": 30})
+    assert _mirror_gauges([holds, OTHER]) == {}
+    assert _mirror_gauges([holds, ready]) == {
+        "room_positions": {("b", "header"): 2.0, ("b", "refused"): 1.0},
+        "mirror_lag_records": {("b",): 29.0},
+    }
+    # A standby knows no log ends of the other room.
+    assert _mirror_gauges([ready])["mirror_lag_records"] == {}
+
+
 def test_files_that_differ_are_logged_once(kept: Kept) -> None:
     for counter in range(1, 5):
         kept.other(counter=counter, digest="e")
@@ -130,3 +200,36 @@ def test_rows_in_one_room_only_are_logged_and_reported(kept: Kept) -> None:
         kept.look()
     assert kept.own().notices == kept.problems
     assert kept.lines.getvalue().count("rooms_in_one_place") == 1
+
+
+@pytest.mark.parametrize(("room", "waits"), [("a", True), ("b", False)])
+def test_a_session_has_what_its_rooms_wait_for(
+    room: str,
+    waits: bool,  # noqa: FBT001
+    kept: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mirror = MirrorRule(linked=True, exactly_once=True, origin=None, own_writers=True, first=True)
+    monkeypatch.setattr(RoomKeeper, "_run", lambda _: None)
+    took_over = replace(OTHER, room=room, lost_room="c", lost_ms=7)
+    write_advice(kept.storage, kept.layout, kept.layout.room(room), took_over)
+    rule = replace(RULE, room=room, mirror=mirror)
+    context: Any = SimpleNamespace(config=SimpleNamespace(rooms=rule), copied=None, log=None)
+    owned = kept.keeper._owned
+    fold = SimpleNamespace(next_seq=1)
+    held: Any = SimpleNamespace(
+        catalog=None, owned=SimpleNamespace(**vars(owned), fold=fold), readiness=SimpleNamespace()
+    )
+    RouteRooms(context, standby=cast("Any", object())).begin(held)
+    assert held.readiness.lost_before_us() == 7000
+    # Only the home room waits: after its loss nothing is copied there.
+    assert (context.copied is not None) is waits
+
+
+def test_a_plan_ends_where_the_copies_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with session_on_disk(tmp_path, monkeypatch) as session:
+        context = session.session._context
+        context.copied = lambda: {"orders/0": 4}
+        (planned,) = session.plan().splits
+        assert (planned.split.start_offset, planned.split.stop_offset) == (0, 4)
+        assert [each.high_watermark for each in context.log_ends[1].values()] == [10]

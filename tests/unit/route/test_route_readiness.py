@@ -72,6 +72,21 @@ def test_time_without_rows_waits_for_nothing_before_it_is_announced(table: Table
     assert before.prefixes == [EIGHT]
 
 
+def test_times_from_before_the_loss_of_a_room_wait_for_it(table: TableOnDisk) -> None:
+    table.rows(SEVEN, EIGHT)
+    table.rows(closed=(SEVEN, EIGHT))
+    made, lost_us = readiness(table), [EIGHT_US]
+    fold = table.log.fold()
+    fold.published_through = fold.next_seq
+    made.lost_before_us = lambda: lost_us[0]
+    assert made.to_announce(fold) is None
+    # A bounded run does not wait for a room.
+    assert not made.waits
+    lost_us[0] = EIGHT_US - HOUR
+    assert made.to_announce(fold) == SEVEN
+    assert made.waits
+
+
 def test_row_ahead_of_the_clock_from_before_there_was_a_watermark_counts_as_now(
     table: TableOnDisk,
 ) -> None:

@@ -12,6 +12,7 @@ from sluiceway.schedule.planner import (
     new_partitions,
     plan_sources,
     plan_splits,
+    up_to_copies,
 )
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import (
@@ -170,6 +171,18 @@ def test_partition_without_a_leader_fails_no_run_whose_others_are_at_their_targe
     assert plan_splits(fold, bounds(p0=(0, 20)), targets) == []
     with pytest.raises(SourceUnavailableError, match="no leader answers"):
         plan_splits(fold, {}, targets)
+
+
+def test_rows_wait_until_another_room_has_copies_of_them() -> None:
+    fold = fold_of(fence(), sources(0, 1, 2), data(1, 0, span(0, 0, 7)))
+    splits = plan_splits(fold, bounds(p0=(0, 20), p1=(0, 20), p2=(0, 20)), None)
+    found = up_to_copies(splits, {"orders/0": 12, "orders/1": 0})
+    assert [(each.split.partition, each.split.stop_offset) for each in found] == [(part(0), 12)]
+    assert up_to_copies(splits, {"orders/0": 7}) == []
+    targets = {part(0): 10, part(1): 3}
+    bounded = plan_splits(fold, bounds(p0=(0, 20), p1=(0, 20), p2=(0, 20)), targets)
+    found = up_to_copies(bounded, {"orders/0": 12, "orders/1": 2})
+    assert [each.split.stop_offset for each in found] == [10, 2]
 
 
 def test_bounded_run_plans_only_what_is_below_its_targets() -> None:

@@ -73,6 +73,7 @@ def _findings(spec: "JobSpec", route: str | None) -> "Iterator[Finding]":
         check_machine,
         check_servers,
     )
+    from sluiceway.audit.mirror_checks import check_mirror  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
@@ -86,6 +87,8 @@ def _findings(spec: "JobSpec", route: str | None) -> "Iterator[Finding]":
     if route is not None:
         routes = (pick_route(routes, route),)
     yield from check_servers(spec, routes)
+    for config in {config.source: config for config in routes}.values():
+        yield from check_mirror(config)
 
 
 def _text(finding: "Finding") -> str:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,13 +18,33 @@ if TYPE_CHECKING:
 
     from sluiceway.jobfile.compile.config import RouteConfig
     from sluiceway.ledger.room_files import HandPosition
-    from sluiceway.operate.switch import SwitchPlan
+    from sluiceway.operate.drain import LeftLog
+    from sluiceway.operate.switch import RoutePlace, SwitchPlan
+    from sluiceway.sources.contract import SourceClient
 
 app = typer.Typer()
 
 ToRoom = Annotated[str, typer.Option("--to", metavar="ROOM", help="Room that is to have the job.")]
-
-
+_Drain = Annotated[
+    str,
+    typer.Option("--drain", metavar="ROOM", help="Room that is back: wait until no row is left."),
+]
+_GiveUp = Annotated[
+    str,
+    typer.Option("--give-up", metavar="ROOM", help="Room that was lost: announce without it."),
+]
+_Term = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--term",
+        metavar="[ROUTE=]TERM",
+        help="With --now: the term that may be replaced; repeatable.",
+    ),
+]
+_Reason = Annotated[
+    str,
+    typer.Option("--reason", help="Why; --now, --confirm, --give-up need it.", show_default=False),
+]
 _Confirm = Annotated[
     list[str] | None,
     typer.Option(
@@ -50,28 +71,21 @@ _AcceptDoubles = Annotated[list[str] | None, _position("--accept-doubles", "be i
 @app.command()
 def switch(  # noqa: PLR0913, PLR0917 - the command's options
     job_file: JobFile,
-    to: ToRoom,
+    to: ToRoom = "",
+    drain: _Drain = "",
+    give_up: _GiveUp = "",
     route: OnlyRoute = None,
     now: Annotated[
         bool, typer.Option("--now", help="The other room is lost: do not wait for its driver.")
     ] = False,
-    term: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--term",
-            metavar="[ROUTE=]TERM",
-            help="With --now: the term that may be replaced; repeatable.",
-        ),
-    ] = None,
+    term: _Term = None,
     force: Annotated[
         bool, typer.Option("--force", help="Also to a room that is not ready.")
     ] = False,
     confirm: _Confirm = None,
     accept_gap: _AcceptGap = None,
     accept_doubles: _AcceptDoubles = None,
-    reason: Annotated[
-        str, typer.Option("--reason", help="Why; --now, --confirm need it.", show_default=False)
-    ] = "",
+    reason: _Reason = "",
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it; without it only the plan is printed.")
     ] = False,
@@ -82,12 +96,22 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     When the room that has the job answers, its driver ends in order and releases each route to the
     other room. When it is silent, an operator who knows that it is lost gives --now and the term.
 
+    Announcements wait for rows that only a lost room has. Once its mirror copies them, --drain says
+    what is left there. --give-up ends the wait without them.
+
     $ sluiceway switch orders.yaml --to b
     $ sluiceway switch orders.yaml --to b --execute
+    $ sluiceway switch orders.yaml --drain a --room a --execute
     """
     from sluiceway.cli.commands.run import parsed_terms  # noqa: PLC0415
     from sluiceway.operate.switch import await_switch, request_switch  # noqa: PLC0415
 
+    if sum(map(bool, (to, drain, give_up))) != 1:
+        raise WrongUsageError("expected one of --to, --drain and --give-up")
+    if drain or give_up:
+        lost = _Lost(drain or give_up, bool(drain), reason.strip(), execute)
+        _end_loss(chosen_routes(job_file, route), lost, output)
+        return
     confirms = _confirmations(confirm or ())
     by_hand = (*_by_hand(accept_gap, "gap"), *_by_hand(accept_doubles, "twice"))
     if execute and (now or confirms or by_hand):
@@ -114,6 +138,86 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
         for config, one in zip(chosen, found, strict=True):
             sys.stdout.write(_text(config.route, one, execute=execute))
     raise_code(found, lambda one: 0 if one[1] or not execute else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """What is asked about a lost room."""
+
+    room: str
+    drains: bool
+    reason: str
+    execute: bool
+
+
+def _end_loss(chosen: "tuple[RouteConfig, ...]", lost: _Lost, output: OutputFormat) -> None:
+    if lost.execute and not lost.drains:
+        _require(lost.reason)
+    found = read_each(chosen, lambda config: _lost_route(config, lost), output)
+    if output.is_document:
+        answers = route_answers(chosen, found, _lost_json)
+        print_document({"room": lost.room, "routes": answers}, output)
+    else:
+        for config, one in zip(chosen, found, strict=True):
+            sys.stdout.write(_lost_text(config.route, one, lost))
+    raise_code(found, lambda one: 0 if one[1] or not lost.execute else 1)
+
+
+def _lost_route(config: "RouteConfig", lost: _Lost) -> "tuple[tuple[LeftLog, ...], bool]":
+    """What is left in the room, and whether announcements wait for it no more."""
+    from sluiceway.operate.drain import await_drain, give_up, rows_left, waited_for  # noqa: PLC0415
+
+    place, source = _place_of(config, lost.room)
+    try:
+        left: tuple[LeftLog, ...] = ()
+        if lost.drains:
+            drain = await_drain if lost.execute else rows_left
+            left = drain(place, lost.room, source)
+        drained = lost.drains and not any(each.rows for each in left)
+        if not lost.execute:
+            return left, waited_for(place, lost.room) is None
+        if drained or not lost.drains:
+            give_up(place, lost.room, this_operator(), lost.reason, drained=drained)
+        return left, drained or not lost.drains
+    finally:
+        source.close()
+
+
+def _lost_json(found: "tuple[tuple[LeftLog, ...], bool]") -> dict[str, Any]:
+    left, done = found
+    logs = [
+        {
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "end": each.origin_end,
+            "log_end": each.log_end,
+            "rows": each.rows,
+            "gone": each.gone,
+        }
+        for each in left
+    ]
+    return {"logs": logs, "done": done}
+
+
+def _lost_text(
+    route: str, found: "tuple[tuple[LeftLog, ...], bool] | SluicewayError", lost: _Lost
+) -> str:
+    if isinstance(found, SluicewayError):
+        return f"{route}: NOT DONE [{found.code}] {printable(str(found))}\n"
+    left, done = found
+    lines = [f"{route}: room {lost.room}"]
+    for each in left:
+        text = f"  {each.partition.topic}/{each.partition.partition}: {each.rows:,} rows are left"
+        gone = f", {each.gone:,} offsets are gone" if each.gone else ""
+        lines.append(f"{text} from {each.origin_end} to {each.log_end}{gone}")
+    if not lost.execute:
+        waits = "no announcement waits for it" if done else "announcements wait for it"
+        lines.append(f"  {waits}; nothing was changed")
+    elif done:
+        lines.append("  done: no announcement waits for it")
+    else:
+        lines.append("  rows are left: see that its mirror runs, then repeat it")
+    return "\n".join([*lines, ""])
 
 
 def _by_hand(given: "Iterable[str] | None", accepted: str) -> "tuple[HandPosition, ...]":
@@ -159,19 +263,26 @@ def chosen_routes(job_file: "Path", route: str | None) -> "tuple[RouteConfig, ..
 
 def plan_of(config: "RouteConfig", to: str) -> "SwitchPlan":
     """What a switch of a route would do."""
-    from sluiceway.audit.open_table import open_place, read_ledger  # noqa: PLC0415
-    from sluiceway.operate.switch import RoutePlace, plan_switch, room_rule_of  # noqa: PLC0415
-    from sluiceway.route.clients import open_source  # noqa: PLC0415
+    from sluiceway.operate.switch import plan_switch  # noqa: PLC0415
 
-    rule = room_rule_of(config, to)
-    table = open_place(config)
-    ledger = read_ledger(table)
-    place = RoutePlace(config, rule, table.storage, table.layout, ledger.log, ledger.fold)
-    source = open_source(config)
+    place, source = _place_of(config, to)
     try:
         return plan_switch(place, to, source)
     finally:
         source.close()
+
+
+def _place_of(config: "RouteConfig", room: str) -> "tuple[RoutePlace, SourceClient]":
+    """Where the route's ledger is, and a client of this room's queue."""
+    from sluiceway.audit.open_table import open_place, read_ledger  # noqa: PLC0415
+    from sluiceway.operate.switch import RoutePlace, room_rule_of  # noqa: PLC0415
+    from sluiceway.route.clients import open_source  # noqa: PLC0415
+
+    rule = room_rule_of(config, room)
+    table = open_place(config)
+    ledger = read_ledger(table)
+    place = RoutePlace(config, rule, table.storage, table.layout, ledger.log, ledger.fold)
+    return place, open_source(config)
 
 
 def plan_as_json(plan: "SwitchPlan") -> dict[str, Any]:

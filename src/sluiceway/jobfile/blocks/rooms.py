@@ -64,7 +64,6 @@ class RoomsSpec(Block):
             operator's `switch --now` (`ask`).
         queue: Where the queue is: `stretched` is one cluster that spans the rooms. With `linked`
             and `mirrored` each room has its own, and copies with the same or with other offsets.
-            `mirrored_first` and `after_loss` are not in this version.
         storage: Where table and ledger are: `stretched` is one store that spans the rooms;
             `copied` has a copy in each room, which `adopt` takes over. The key `witness` is not in
             this version.
@@ -74,11 +73,14 @@ class RoomsSpec(Block):
         check_blocks: What a driver does while blocks of HDFS are in one room only.
         mirror: What copies the topics, with `mirrored`; None with other queues.
         writers: Who writes to the copied topics: with `own` only the mirror ever does.
+        mirrored_first: Whether the home room reads rows only once another room has copies.
+        after_loss: Whether times from before a room's loss wait for `switch --drain` or `--give-up`
+            (`hold`), or are announced without its rows.
     """
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, RoomSpec]
-    LATER = frozenset({"witness", "mirrored_first", "after_loss"})
+    LATER = frozenset({"witness"})
     NAMED: ClassVar[type[Block] | None] = RoomSpec
     home: str
     switch: Literal["ask", "auto"] = "ask"
@@ -89,6 +91,8 @@ class RoomsSpec(Block):
     check_blocks: Literal["wait", "warn", "off"] = "warn"
     mirror: MirrorSpec | None = None
     writers: Literal["own", "shared"] = "shared"
+    mirrored_first: bool = False
+    after_loss: Literal["hold", "announce"] = "hold"
 
     @model_validator(mode="after")
     def _queue_has_a_mirror(self) -> Self:
@@ -103,6 +107,11 @@ class RoomsSpec(Block):
         renamed = any(each.topics for each in self.named_rooms.values())
         if mirror is not None and mirror.origin and renamed and len(self.names) != _PAIR:
             raise wrong("two rooms, where topics have other names", "give them the same names")
+        if self.mirrored_first and self.queue != "linked" and (not mirror or not mirror.origin):
+            raise wrong(
+                "`mirrored_first` with `queue: linked` or an origin header",
+                "remove it, or give the mirror the transform of `sluiceway mirror-jar`",
+            )
         if self.queue == "stretched" and renamed:
             raise wrong("`topics` of a room with `queue: mirrored` or `linked`", "remove it")
         return self

@@ -18,6 +18,8 @@ class MirrorRule:
         own_writers: Whether nothing but the mirror ever writes to the copied topics.
         transactional_ids: Ids of the mirror's transactions.
         names_there: Topics whose name in the other room is another one, and that name.
+        first: Whether rows are read only once the other room has copies of them.
+        holds: Whether times from before the loss of a room wait for its rows.
     """
 
     linked: bool
@@ -26,6 +28,8 @@ class MirrorRule:
     own_writers: bool
     transactional_ids: tuple[str, ...] = ()
     names_there: tuple[tuple[str, str], ...] = ()
+    first: bool = False
+    holds: bool = True
 
     def origin_name(self, cluster_id: str, topic: str, partition: LogKey) -> str:
         """How a copied row's header names its log.
@@ -112,6 +116,8 @@ def _mirror_rule(rooms: RoomsSpec, room: str) -> MirrorRule | None:
         own_writers=mirror is None or rooms.writers == "own",
         transactional_ids=() if mirror is None else mirror.transactional_ids,
         names_there=_names_in_other(rooms, room),
+        first=rooms.mirrored_first,
+        holds=rooms.after_loss == "hold",
     )
 
 

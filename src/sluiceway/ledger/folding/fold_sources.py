@@ -10,6 +10,7 @@ from sluiceway.ledger.folding.fold_state import (
 from sluiceway.ledger.log_tail import NO_TAIL, tail_runs
 from sluiceway.ledger.operator_records import (
     GAP,
+    MISSING,
     TAIL,
     TWICE,
     ChangedSource,
@@ -127,6 +128,7 @@ def check_source_change(fold: FoldState, body: SourceChangeRecord, record: Recor
         new = (each.new_cluster_id, each.new_topic_id)
         require(new != old, "rule 22", f"{where} stays the log that it is")
         check_tail(each.evidence.get(TAIL, NO_TAIL), where)
+        check_tail(each.evidence.get(MISSING, NO_TAIL), where)
 
 
 def apply_source_change(fold: FoldState, body: SourceChangeRecord, record: Record) -> None:
@@ -135,6 +137,7 @@ def apply_source_change(fold: FoldState, body: SourceChangeRecord, record: Recor
         _begin_generation(fold, each, "source_change", each.evidence.get(TAIL, NO_TAIL))
         known = fold.sources[each.topic, each.partition]
         known.cluster_id, known.topic_id = each.new_cluster_id, each.new_topic_id
+        known.missing = each.evidence.get(MISSING, NO_TAIL)
         if each.origin() is not None or each.new_cluster_id != each.old_cluster_id:
             # A topic that was made again gets copies of the same log.
             known.origin = each.origin()
@@ -200,4 +203,4 @@ def _begin_generation(
     known.quiet_since_us = None
     # The log may have been truncated or be another: what led there says nothing now.
     known.end_epoch = None
-    known.tail = tail
+    known.tail, known.missing = tail, NO_TAIL

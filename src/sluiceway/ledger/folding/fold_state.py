@@ -99,6 +99,8 @@ class SourceState:
         newest_slot: See `PinnedPartition.newest_slot`.
         origin: The log that was left for this one, which has copies of its rows; None without one.
         tail: Tail of the log before `end`; empty where it is not known.
+        missing: Runs of the tail in the log that was left which its copy lacked, so that they must
+            never come; empty where there are none.
     """
 
     cluster_id: str
@@ -116,6 +118,7 @@ class SourceState:
     newest_slot: int = -1
     origin: OriginLog | None = None
     tail: str = NO_TAIL
+    missing: str = NO_TAIL
 
     def advance(self, span: ReadSpan, read_at_us: int | None = None) -> None:
         """Take in what was read from the committed end on.

@@ -14,7 +14,16 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from sluiceway.errors import (
     JobFileError,
@@ -63,6 +72,8 @@ _BOUNDS: Final = (
     (OffsetSpec.latest, IsolationLevel.READ_UNCOMMITTED),
 )
 _NOT_MET: Final = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
+_NO_RULES: Final = frozenset({"SECURITY_DISABLED", "CLUSTER_AUTHORIZATION_FAILED"})
+_WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
 _NO_SUCH_TOPIC: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"})
 
 
@@ -335,6 +346,30 @@ class KafkaSourceClient(SourceClient):
             )
             for topic, settings in self._topic_settings(sorted(set(topics))).items()
         }
+
+    def writers(self, topic: str) -> tuple[str, ...] | None:
+        """See the contract: principals with an ALLOW of WRITE or ALL.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+        """
+        wanted = AclBindingFilter(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.MATCH,
+            None,
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ALLOW,
+        )
+        with self._asking("kafka.describe", topic):
+            answer = self._open_admin().describe_acls(wanted, request_timeout=self._timeout_s)
+            self._wait([answer], self._timeout_s)
+        failure = answer.exception(timeout=0) if answer.done() else None
+        if isinstance(failure, KafkaException) and kafka_error(failure).name() in _NO_RULES:
+            return None
+        rules = self._result(answer, topic)
+        return tuple(sorted({each.principal for each in rules if each.operation in _WRITES}))
 
     def end_transactions(self, ids: Sequence[str]) -> None:
         """See the contract: a producer with the id of a mirror ends its open transaction.

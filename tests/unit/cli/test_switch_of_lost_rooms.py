@@ -1,0 +1,139 @@
+"""`switch --drain` and `--give-up`, and what a planned switch needs no confirmation for."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sluiceway.cli.app import run_command
+from sluiceway.cli.commands import switch
+from sluiceway.cli.views.typed_commands import OWN_ROOM
+from sluiceway.errors import RequestRefusedError
+from sluiceway.jobfile.compile.room_rule import MirrorRule
+from sluiceway.ledger.folding.fold_state import SourceState
+from sluiceway.ledger.room_files import RoomReport
+from sluiceway.operate import switch as operate_switch
+from sluiceway.operate.drain import LeftLog
+from sluiceway.operate.switch import RoutePlace, SwitchPlan
+from sluiceway.rooms.positions import (
+    MIRROR_CLOSED,
+    MIRROR_END,
+    MIRROR_ONLY,
+    CopiedLog,
+    PositionMethod,
+    ResumePosition,
+)
+from sluiceway.rooms.resume import Resume
+from sluiceway.schedule.source_view import SourceView
+from sluiceway.sources.contract import LogBounds, SourceClient, SourceIdentity, SourcePartition
+from unit.cli.test_room_option import JOB
+
+ONE = SourcePartition("orders", 0)
+LEFT = (LeftLog(ONE, 200, 260, 50, 3),)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[str]:
+    path = tmp_path / "orders.yaml"
+    path.write_text(JOB.replace("${env:ROOM_B_SERVERS}", "kb:9092"))
+    yield str(path)
+    OWN_ROOM.set("")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "expected one of --to, --drain and --give-up"),
+        (("--to", "b", "--drain", "a"), "expected one of --to"),
+        (("--drain", "a", "--give-up", "a"), "expected one of --to"),
+        (("--give-up", "a", "--execute"), "say why with --reason"),
+    ],
+)
+def test_a_command_does_one_thing_and_says_why(
+    options: tuple[str, ...], says: str, job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["switch", job, "--room", "a", *options]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "done", "code", "says"),
+    [
+        ((), False, 0, "announcements wait for it; nothing was changed"),
+        ((), True, 0, "no announcement waits for it; nothing was changed"),
+        (("--execute",), True, 0, "done: no announcement waits for it"),
+        (("--execute",), False, 1, "rows are left: see that its mirror runs"),
+    ],
+)
+def test_a_drain_says_what_is_left(  # noqa: PLR0913, PLR0917 - a case and its fixtures
+    options: tuple[str, ...],
+    done: bool,  # noqa: FBT001
+    code: int,
+    says: str,
+    job: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = []
+
+    def answer(config: object, lost: object) -> tuple[tuple[LeftLog, ...], bool]:
+        asked.append(lost)
+        return LEFT, done
+
+    monkeypatch.setattr(switch, "_lost_route", answer)
+    drain = ["switch", job, "--room", "a", "--drain", "a", *options]
+    assert run_command(drain) == code
+    shown = capsys.readouterr().out
+    assert "orders/0: 50 rows are left from 200 to 260, 3 offsets are gone" in shown
+    assert says in shown
+    assert run_command([*drain, "-o", "json"]) == code
+    (route,) = json.loads(capsys.readouterr().out)["routes"]
+    assert (route["done"], route["logs"][0]["rows"], route["logs"][0]["gone"]) == (done, 50, 3)
+    assert asked == [switch._Lost("a", True, "", bool(options))] * 2  # noqa: FBT003
+
+
+def test_while_the_other_room_lives_its_last_rows_still_arrive() -> None:
+    known = SourceState("c1", "t1", 0, "earliest", 20)
+    log = CopiedLog(ONE, known, SourceIdentity("c2", "t2"), LogBounds(0, 9, 9))
+    needs = (MIRROR_ONLY, MIRROR_END, MIRROR_CLOSED)
+    position = ResumePosition(log, 9, PositionMethod.SHORT, needs)
+    fold = SimpleNamespace(term=1, fence=SimpleNamespace(site="a"))
+    place: Any = SimpleNamespace(fold=fold, holder="a", config=SimpleNamespace(route="orders"))
+    ready = RoomReport("b", 1, "d", "h", 1, "d", False, True, (), 1, 1, 1)  # noqa: FBT003
+
+    def plan(*, lives: bool) -> SwitchPlan:
+        return SwitchPlan(cast("RoutePlace", place), "b", lives, ready, (), Resume((position,)))
+
+    with pytest.raises(RequestRefusedError, match="need a confirmation") as refused:
+        plan(lives=True).refuse(now=False, term=None, force=False)
+    assert "mirror_closed: " not in refused.value.message
+    plan(lives=True).refuse(now=False, term=None, force=False, confirms=(MIRROR_ONLY,))
+    with pytest.raises(RequestRefusedError, match="mirror_closed: "):
+        plan(lives=False).refuse(now=True, term=1, force=False, confirms=(MIRROR_ONLY,))
+
+
+def test_a_plan_asks_for_what_the_standby_will_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = SourceState("c1", "t1", 0, "earliest", 20)
+    log = CopiedLog(ONE, known, SourceIdentity("c2", "t2"), LogBounds(0, 9, 9))
+    inside = ResumePosition(log, 9, PositionMethod.INSIDE)
+    report = RoomReport(
+        *("b", 1, "d", "h", 1, "d", False, True, (), 1, 1, 1), unfaithful=("orders/0",)
+    )
+    monkeypatch.setattr(operate_switch, "_who_lives", lambda *_: (True, report))
+    monkeypatch.setattr(operate_switch, "find_resume", lambda *_: Resume((inside,)))
+    monkeypatch.setattr(operate_switch, "read_source_view", lambda *_: SourceView({}, {}, {}))
+    mirror = MirrorRule(linked=False, exactly_once=True, origin=None, own_writers=True)
+    place: Any = SimpleNamespace(
+        fold=SimpleNamespace(sources={("orders", 0): known}),
+        rule=SimpleNamespace(mirror=mirror, room="b"),
+        config=SimpleNamespace(source=None),
+        holder="a",
+    )
+    plan = operate_switch.plan_switch(place, "b", cast("SourceClient", None))
+    assert plan.resume is not None
+    assert plan.resume.missing(()) == (MIRROR_ONLY,)
+    (moved,) = plan.positions
+    assert (moved.position, moved.proof) == (9, "inside, needs mirror_only")
