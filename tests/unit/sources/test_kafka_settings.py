@@ -7,15 +7,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 
 from sluiceway.errors import JobFileError
-from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.kafka.failures import BrokerTrouble
 from sluiceway.sources.kafka.settings import (
     LIBRARY_LOG,
-    QUEUED_KBYTES,
     REFUSED,
     check_properties,
     consumer_settings,
-    properties_for,
 )
 
 
@@ -38,27 +35,6 @@ def test_more_than_sixty_dangerous_options_are_refused_before_the_library_sees_t
 def test_refused_properties_are_all_named_at_once() -> None:
     with pytest.raises(JobFileError, match=r"enable\.auto\.commit.*group\.id"):
         check_properties({"group.id": "g", "enable.auto.commit": "true"})
-
-
-@pytest.mark.parametrize(
-    ("stops", "given", "queued"),
-    [
-        ([1_000, 3_000], {}, "1024"),
-        ([1_000], {QUEUED_KBYTES: "64", "client.id": "a"}, "64"),
-        ([1_000], {QUEUED_KBYTES: "4096"}, "1024"),
-        ([1_000, 3_001], {QUEUED_KBYTES: "4096"}, "4096"),
-        ([1_000, None], {}, None),
-    ],
-)
-def test_reader_of_few_rows_fetches_little_beyond_them(
-    stops: list[int | None], given: dict[str, str], queued: str | None
-) -> None:
-    splits = [Split(SourcePartition("t", n), 1_000 * n, stop) for n, stop in enumerate(stops)]
-    found = properties_for(splits, given)
-    assert found.get(QUEUED_KBYTES) == queued
-    assert ("fetch.message.max.bytes" in found) == (queued in ("64", "1024"))
-    assert found.items() >= {name: given[name] for name in given.keys() - {QUEUED_KBYTES}}.items()
-    Consumer(consumer_settings("localhost:9", found, BrokerTrouble())).close()
 
 
 def test_harmless_properties_pass_and_reach_the_consumer() -> None:

@@ -44,7 +44,6 @@ from sluiceway.sources.kafka.jump_check import check_jumps, lost_offset
 from sluiceway.sources.kafka.log_cuts import cut_failure, log_cut
 from sluiceway.sources.kafka.native_consumer import NativeConsumer
 from sluiceway.sources.kafka.progress import SplitProgress
-from sluiceway.sources.kafka.settings import properties_for
 
 _SAMPLE_STEP = 100
 
@@ -240,7 +239,7 @@ class KafkaSplitReader(SplitReader):
         if open_splits:
             key = ConsumerKey(
                 bootstrap_servers,
-                tuple(sorted(properties_for(open_splits, properties).items())),
+                tuple(sorted(properties.items())),
                 frozenset(self._assigned),
                 owner,
             )

@@ -1,7 +1,7 @@
 """librdkafka's settings: what the protocol needs, and which of the user's would break it."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sluiceway.errors import JobFileError
@@ -10,8 +10,6 @@ from sluiceway.sources.kafka.own_options import OWN_KAFKA_OPTIONS
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-    from sluiceway.sources.contract import Split
-
 # librdkafka writes to stderr unless it is given a logger. It would report a broker that is away
 # many times a second, and the product's log says it once; who wants it adds a handler.
 LIBRARY_LOG: Final = logging.getLogger("sluiceway.sources.kafka.librdkafka")
@@ -19,9 +17,6 @@ LIBRARY_LOG.addHandler(logging.NullHandler())
 LIBRARY_LOG.propagate = False
 
 QUEUED_KBYTES: Final = "queued.max.messages.kbytes"
-
-_FEW_ROWS: Final = 2_000
-_FEW_ROWS_KBYTES: Final = 1_024
 
 # Needed by the API and never used: partitions are assigned, no group is joined.
 _UNUSED_GROUP: Final = "sluiceway-assign-only"
@@ -112,19 +107,6 @@ def consumer_settings(
         "logger": LIBRARY_LOG,
         "error_cb": on_error,
     }
-
-
-def properties_for(splits: "Sequence[Split]", properties: Mapping[str, str]) -> dict[str, str]:
-    """Client properties of a reader: one of few rows fetches little beyond them.
-
-    Called once a reader. Rows after a stop come off the broker and are thrown away.
-    """
-    ends = [(each.start_offset, each.stop_offset) for each in splits]
-    if any(stop is None or stop - start > _FEW_ROWS for start, stop in ends):
-        return dict(properties)
-    most = min(_FEW_ROWS_KBYTES, int(properties.get(QUEUED_KBYTES, _FEW_ROWS_KBYTES)))
-    fetch = {"fetch.message.max.bytes": str(_FEW_ROWS_KBYTES << 8)}
-    return {**fetch, **properties, QUEUED_KBYTES: str(most)}
 
 
 def feed_settings(
