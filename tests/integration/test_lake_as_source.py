@@ -55,7 +55,7 @@ def test_table_that_removes_rows_or_is_dropped_or_made_again_stops_the_route(
     chain.job.catch_up()
     chain.table().delete(EqualTo("id", 3))
     for _ in range(2):
-        with pytest.raises(OffsetsLostError, match="snapshot 2 has removed or replaced rows"):
+        with pytest.raises(OffsetsLostError, match="number 2 has removed or replaced rows"):
             chain.job.catch_up()
         # Also when the table has as many rows as before.
         chain.append(range(10, 11))

@@ -32,7 +32,7 @@ from sluiceway.jobfile.compile.schema_formats import named_registry
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import read_subject
 from sluiceway.sinks.registry import METASTORE, read_metastore
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import TABLE_TOPIC, Split
 from sluiceway.sources.topic_sample import read_splits
 from sluiceway.storage.contract import Storage
 
@@ -95,7 +95,8 @@ def check_servers(spec: JobSpec, routes: Sequence[RouteConfig]) -> Iterator[Find
         routes: Its routes.
     """
     for config in {config.source: config for config in routes}.values():
-        yield _guarded("broker", _brokers(config), partial(_broker, config))
+        check = "source" if _tables(config) else "broker"
+        yield _guarded(check, _brokers(config), partial(_broker, config, check))
     for route in spec.routes:
         if named_registry(route) is not None:
             yield _guarded("registry", route.route or spec.name, partial(_registry, route))
@@ -218,21 +219,28 @@ def _processes() -> Finding:
     return Finding("ulimit", "processes", Health.WARNING, f"{limit:,} for this user", fix)
 
 
+def _tables(config: RouteConfig) -> tuple[str, ...]:
+    """Tables that the route reads in place of topics."""
+    return tuple(each for each in config.topics if each.startswith(TABLE_TOPIC))
+
+
 def _brokers(config: RouteConfig) -> str:
+    if tables := _tables(config):
+        return ", ".join(tables)
     options = dict(config.source.options)
     return options.get("bootstrap.servers", config.source.kind)
 
 
-def _broker(config: RouteConfig) -> Finding:
+def _broker(config: RouteConfig, check: str) -> Finding:
     started = time.monotonic()
     source = open_source(config)
     try:
         topics = source.list_topics()
     finally:
         source.close()
-    has = counted(len(topics), "topic")
-    found = f"answers in {(time.monotonic() - started) * 1000:.0f} ms, has {has}"
-    return Finding("broker", _brokers(config), Health.OK, found)
+    has = "" if _tables(config) else f", has {counted(len(topics), 'topic')}"
+    found = f"answers in {(time.monotonic() - started) * 1000:.0f} ms{has}"
+    return Finding(check, _brokers(config), Health.OK, found)
 
 
 def _registry(route: RouteSpec) -> Finding:
@@ -335,7 +343,7 @@ def _topics(route: PlannedRoute) -> Iterator[Finding]:
     except SluicewayError as error:
         yield _failed("topic", name, error)
         return
-    for problem in source.problems:
+    for problem in (*source.problems, *source.lost):
         yield _failed("topic", name, problem)
     for topic in dict.fromkeys(start.partition.topic for start in source.starts):
         starts = [start for start in source.starts if start.partition.topic == topic]

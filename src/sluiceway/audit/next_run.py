@@ -89,7 +89,8 @@ def foresee_run(config: RouteConfig, records: int) -> NextRun:
     """
     route = foresee_route(config)
     source = foresee_source(route)
-    risks = [Risk(Weight.STOPS, _error_text(error), error.hint) for error in source.problems]
+    stops = (*source.problems, *source.lost)
+    risks = [Risk(Weight.STOPS, _error_text(error), error.hint) for error in stops]
     sample = NOTHING
     try:
         # Units are computed whole: no single row of them can be shown.
@@ -121,19 +122,25 @@ def _changes(route: PlannedRoute, source: PlannedSource, sample: Preview) -> tup
     elif table.state.lacking:
         names = ", ".join(each.name for each in table.state.lacking)
         changes.append(Change(f"add columns: {names}", table.statement))
+    if sample.tables:
+        named = _some(sample.tables)
+        changes.append(Change(f"make tables for values of the records looked at: {named}"))
     if sample.added:
-        shown = ", ".join(sample.added[:_SHOWN])
-        more = f" and {len(sample.added) - _SHOWN} more" if len(sample.added) > _SHOWN else ""
-        changes.append(Change(f"add columns for fields of the records looked at: {shown}{more}"))
+        named = _some(sample.added)
+        changes.append(Change(f"add columns for fields of the records looked at: {named}"))
     if not route.fold.sources:
         place = route.ledger_place or "a folder next to the table"
         changes.append(Change(f"begin a ledger in {place}"))
     new = [each for each in source.starts if each.how != COMMITTED]
     if new:
-        shown = ", ".join(str(each.partition) for each in new[:_SHOWN])
-        more = f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else ""
-        changes.append(Change(f"read for the first time: {shown}{more}"))
+        named = _some([str(each.partition) for each in new])
+        changes.append(Change(f"read for the first time: {named}"))
     return tuple(changes)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def _start_risks(route: PlannedRoute, starts: Sequence[PlannedStart]) -> list[Risk]:
@@ -145,15 +152,6 @@ def _start_risks(route: PlannedRoute, starts: Sequence[PlannedStart]) -> list[Ri
                 Weight.LOSES,
                 f"it begins at the end of the log: {passed:,} records before it are never read",
                 "write source.start: earliest to have them",
-            )
-        )
-    lost = [each for each in starts if each.how == COMMITTED and each.offset < each.log_start]
-    for each in lost:
-        risks.append(
-            Risk(
-                Weight.STOPS,
-                f"{each.partition}: committed to {each.offset}, the log begins at {each.log_start}",
-                "see `sluiceway offsets show JOB` and `sluiceway explain SW455`",
             )
         )
     if not starts:
@@ -178,7 +176,7 @@ def _row_risks(route: PlannedRoute, sample: Preview) -> list[Risk]:
                 "see docs/guides/dirty-rows.md",
             )
         )
-    if counts.read and not counts.written and not counts.dirty:
+    if counts.read and not counts.written and not counts.dirty and not sample.shared:
         risks.append(Risk(Weight.LOSES, "no record becomes a row", "look at `where` and `format`"))
     unread = ", ".join(sample.unread[:_SHOWN])
     if sample.unfilled:

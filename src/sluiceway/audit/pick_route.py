@@ -77,6 +77,8 @@ def found_routes(spec: JobSpec, log: Log) -> FoundRoutes:
 def routes_without_brokers(spec: JobSpec, log: Log, name: str | None) -> tuple[RouteConfig, ...]:
     """The routes of a job, for commands that need no broker: asked only where topics name routes.
 
+    Tables of a `route_by` are listed next to the ledger of its rest; catalog and store are asked.
+
     Args:
         spec: The job.
         log: As in `job_routes`.
@@ -87,7 +89,8 @@ def routes_without_brokers(spec: JobSpec, log: Log, name: str | None) -> tuple[R
     """
     job = compile_routes(spec)
     listed = any(name in (config.route, table_name(config)) for config in job.routes)
-    return job.routes if listed or not job.templates else job_routes(spec, log)
+    more = job.templates or any(config.share is not None for config in job.routes)
+    return job_routes(spec, log) if more and not listed else job.routes
 
 
 def table_name(config: RouteConfig) -> str:

@@ -3,18 +3,19 @@
 Writes, creates and reports nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluiceway.audit.open_table import FoundLedger, read_ledger
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import OffsetsLostError, SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import registry_columns
 from sluiceway.route.sql_columns import sql_columns, unit_columns
-from sluiceway.schedule.planner import new_partitions
-from sluiceway.schedule.source_view import SourceView, read_source_view
+from sluiceway.schedule.planner import new_partitions, readable_start
+from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sinks.contract import PlannedTable
 from sluiceway.sinks.registry import open_sink
@@ -115,10 +116,12 @@ class PlannedSource:
         starts: Where each source partition begins, in order; partitions without a leader are left
             out.
         problems: What would keep the route from reading.
+        lost: Why a log does not continue what was read of it; its records can be looked at.
     """
 
     starts: tuple[PlannedStart, ...]
     problems: tuple[SluicewayError, ...]
+    lost: tuple[OffsetsLostError, ...] = ()
 
 
 COMMITTED = "committed"
@@ -152,7 +155,18 @@ def foresee_source(route: PlannedRoute) -> PlannedSource:
             problems.append(error)
     finally:
         source.close()
-    return PlannedSource(_starts(view, begins), tuple(problems))
+    return PlannedSource(_starts(view, begins), tuple(problems), tuple(_lost(fold, view)))
+
+
+def _lost(fold: Fold, view: SourceView) -> Iterator[OffsetsLostError]:
+    for key, known in sorted(fold.sources.items()):
+        one = SourcePartition(*key)
+        bounds = None if known.retired else view.bounds.get(one)
+        if bounds is not None and is_same_log(one, known, view):
+            try:
+                readable_start(fold, one, bounds)
+            except OffsetsLostError as error:
+                yield error
 
 
 def _starts(

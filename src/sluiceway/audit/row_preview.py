@@ -14,6 +14,7 @@ from sluiceway.errors import NotInThisVersionError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.records import NO_ROWS, RowCounts
+from sluiceway.ledger.value_tables import ValueTableLog
 from sluiceway.route.columns_to_add import ColumnsToAdd, merged_fields, state_with
 from sluiceway.route.route_plan import LedgerTerm, table_plan
 from sluiceway.sinks.contract import ColumnToHave, TableState
@@ -26,7 +27,13 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline, Written
 from sluiceway.worker.places import LatePlace, Place
-from sluiceway.worker.plan import ObservedField, PlannedMetaColumn, RoutePlan, TaskPlan
+from sluiceway.worker.plan import (
+    ObservedField,
+    PlannedMetaColumn,
+    RoutePlan,
+    RowShare,
+    TaskPlan,
+)
 from sluiceway.worker.row_files import NoFiles
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
@@ -95,6 +102,8 @@ class Preview:
         unread: Fields that no column reads.
         added: Columns that the table would get for such fields, with their types.
         refused: Such fields that would get none, and why.
+        tables: Tables that the run would make for values of the records (`route_by`).
+        shared: Whether other routes of the same `route_by` have the rows that are left out.
         unit: The unit that the SQL ran over; empty for records. Its rows have the unit in place of
             a source partition, and their number in the result in place of an offset.
     """
@@ -109,6 +118,8 @@ class Preview:
     unread: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    shared: bool = False
     unit: str = ""
 
 
@@ -174,8 +185,16 @@ def preview_batches(
         return NOTHING
     records = list(batches)
     state, added, refused = route.table.state, dict[str, ColumnToHave](), dict[str, str]()
+    share, tables = _share(route), tuple[str, ...]()
     for _ in range(_LOOKS):
-        plan, written, kept = _read(route, state, splits, records)
+        plan, written, kept = _read(route, state, share, splits, records)
+        if share is not None and len(written.tables) > share.room:
+            # As the run does: rows of tables for which there is no room are dirty.
+            tables = written.tables[: share.room]
+            share = replace(share, known=share.known | {*tables}, room=0)
+            plan, written, kept = _read(route, state, share, splits, records)
+        elif written.tables:
+            tables = written.tables
         wanted = _to_add(route, state, plan, written.unknown_fields)
         refused = {ObservedField(*at, type="").name: why for at, why in wanted.refused.items()}
         if not wanted.desired:
@@ -203,12 +222,27 @@ def preview_batches(
         unread=unread,
         added=told,
         refused=refused,
+        tables=tables,
+        shared=share is not None,
     )
+
+
+def _share(route: PlannedRoute) -> RowShare | None:
+    """The route's share of a `route_by`; the rest knows its tables, as in an epoch."""
+    share = route.config.share
+    if share is None or share.table is not None:
+        return share
+    known = ValueTableLog(route.storage, route.layout)
+    if route.table.home:
+        known.read_on()
+    room = max(0, route.config.max_tables - len(known.tables))
+    return replace(share, known=frozenset(known.tables), room=room)
 
 
 def _read(
     route: PlannedRoute,
     state: TableState,
+    share: RowShare | None,
     splits: Sequence[Split],
     batches: Sequence[SourceBatch],
 ) -> tuple[RoutePlan, Written, _KeptRows]:
@@ -221,7 +255,11 @@ def _read(
     settings = tuple(each for each in plan.files.settings if each[0] != FIELD_IDS)
     files = replace(plan.files, settings=settings)
     task = TaskPlan(
-        replace(plan, meta=(*plan.meta, *origin), files=files), 0, 0, tuple(splits), _READ_S
+        replace(plan, meta=(*plan.meta, *origin), files=files, share=share),
+        0,
+        0,
+        tuple(splits),
+        _READ_S,
     )
     kept = _KeptRows()
     if route.config.sql is not None:

@@ -68,8 +68,8 @@ class OneTableClient(SourceClient):
         return TopicNotFoundError(
             "the table that this route reads was dropped",
             where=self._topic,
-            hint="rows of the route's own table are safe. Bring the table back from a backup "
-            "together with its ledger, or read another one",
+            hint="rows of the route's own table are safe. Bring the table back from a backup, "
+            "a Hive table together with its ledger, or let a new route read another one",
         )
 
     def _refuse_others(self, topics: Sequence[str]) -> None:

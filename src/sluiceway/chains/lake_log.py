@@ -94,7 +94,7 @@ class LakeLog:
         """
         base = self.newest if split.newest_slot < 0 else split.newest_slot
         if self.removed > base:
-            raise self._lost(f"snapshot {self.removed} has removed rows")
+            raise self._lost(f"the snapshot of sequence number {self.removed} has removed rows")
         steps = self._since(base)
         last_read = base if split.leader_epoch is None else split.leader_epoch
         for number in (base, last_read):

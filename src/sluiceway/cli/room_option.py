@@ -90,7 +90,7 @@ def choose_room(
     if not room:
         raise WrongUsageError(
             f"the job has the rooms {known}, and no room is named for this process",
-            hint=f"write --room {first}, or export {_VARIABLE}={first}",
+            hint=f"name the room of this machine, such as --room {first} or {_VARIABLE}={first}",
         )
     if room not in known.split(", "):
         raise WrongUsageError(f"the job has no room `{room}`", hint=f"its rooms: {known}")

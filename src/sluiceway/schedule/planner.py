@@ -505,15 +505,16 @@ def _check_rows_stay(partition: SourcePartition, known: SourceState, place: LogB
     """Refuse a table of others that has removed rows since its reading began."""
     text = ""
     if place.removed_slot > known.newest_slot:
-        text = f"snapshot {place.removed_slot} has removed or replaced rows of the table"
+        text = f"the snapshot of sequence number {place.removed_slot} has removed or replaced rows"
     elif known.end > place.high_watermark:
         text = f"the table has {place.high_watermark} rows, and was rolled back"
     if text:
         raise OffsetsLostError(
-            f"{text}; {known.end} rows were read before",
+            f"{text}; {known.end:,} rows were read before",
             where=str(partition),
             hint="those are safe in the route's own table. Only tables that are appended to are "
-            "followed: roll the snapshot back, or let a new route fill another table from this one",
+            "followed: roll it back and start the job again, or let a new route "
+            "fill another table from this one",
         )
 
 

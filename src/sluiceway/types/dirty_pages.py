@@ -173,7 +173,8 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "partition",
         "in Hive the value cannot be a folder: empty, over 255 bytes when escaped or 256 "
         "characters, or Hive's name for null. In any table: NUL, a local time outside of the "
-        "years 0001 to 9999. In Iceberg: a `truncate` below the least number of the type",
+        "years 0001 to 9999. In Iceberg: a `truncate` below the least number of the type. "
+        "With `route_by`: it names no table",
         '`""` in a column that rows of a Hive table are partitioned by',
         "partition by a computed column that replaces odd values",
     ),

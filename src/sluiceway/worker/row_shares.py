@@ -101,7 +101,7 @@ class RowShares:
         if self._rest is not None and not self.shares[self._rest].known:
             # A replay, which knows no tables: in an epoch there is one before there is no room.
             return "names a table that is filled from the topic alone: send the row there again"
-        return "would be a table beyond route_by.max_tables"
+        return "would be a table beyond max_tables: raise it, and send the row again"
 
     def _dirty(
         self, rows: RowBatch, encoded: pa.DictionaryArray, dealt: NDArray[np.int64]

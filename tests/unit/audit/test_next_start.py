@@ -3,10 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from sluiceway.audit import health_checks, next_run
+from sluiceway.audit.health_checks import Health
 from sluiceway.audit.open_table import OpenTable
+from sluiceway.audit.planned_route import foresee_source
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.source_offsets import RouteOffsets, route_offsets
 from sluiceway.catalog.hive_table import HiveColumn
@@ -20,6 +25,8 @@ from sluiceway.errors import (
 from sluiceway.jobfile.blocks.start import StartAt
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.driver_term import Owner
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.sinks.hive.table import HiveTableSink
@@ -168,3 +175,55 @@ def test_table_of_another_job_or_route_is_one_error(place: Place, job: str, rout
         with pytest.raises(LedgerMismatchError, match=f"job {job}, route {route}") as refused:
             look(place.config)
         assert (refused.value.code, refused.value.exit_code) == ("SW454", 7)
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "end", "says"),
+    [
+        ("t1", 7, ()),
+        ("t1", 12, ("the log ends at 9, the committed end is 12",)),
+        ("t1", 2, ("the log starts at 5, the committed end is 2",)),
+        # Its numbers say nothing of another log.
+        ("t2", 12, ()),
+    ],
+)
+def test_plan_and_doctor_see_a_log_that_does_not_continue_what_was_read(
+    topic_id: str, end: int, says: tuple[str, ...], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = SourceState("c1", topic_id, 0, "earliest", end, has_data=True)
+    fold = Fold()
+    fold.sources["orders", 0] = known
+    monkeypatch.setattr("sluiceway.audit.planned_route.open_source", lambda _: place.cluster)
+    route = cast("Any", SimpleNamespace(config=place.config, fold=fold))
+    found = foresee_source(route)
+    assert [each.offset for each in found.starts] == [end]
+    for error, text in zip(found.lost, says, strict=True):
+        assert error.message.startswith(text)
+    monkeypatch.setattr(health_checks, "read_splits", lambda *_: iter(()))
+    checks = [each for each in health_checks._topics(route) if each.health is Health.BAD]
+    assert [each.found.startswith("[SW455]") for each in checks] == [True] * len(says)
+    route.table = SimpleNamespace(exists=True, state=SimpleNamespace(lacking=(), warnings=()))
+    monkeypatch.setattr(next_run, "foresee_route", lambda _: route)
+    monkeypatch.setattr(next_run, "foresee_source", lambda _: found)
+    run = next_run.foresee_run(place.config, 0)
+    stops = [risk for risk in run.risks if risk.weight is next_run.Weight.STOPS]
+    assert [risk.text.startswith("[SW455] orders[0]: the log") for risk in stops] == [
+        True for _ in says
+    ]
+
+
+@pytest.mark.parametrize(
+    ("topic", "says"),
+    [
+        ("table:lake.events", ("source", "table:lake.events")),
+        ("orders", ("broker", "127.0.0.1:1")),
+    ],
+)
+def test_doctor_calls_a_table_that_is_read_no_broker(
+    topic: str, says: tuple[str, str], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_checks, "open_source", lambda _: place.cluster)
+    config = replace(place.config, topics=(topic,))
+    (found, *_) = health_checks.check_servers(cast("Any", SimpleNamespace(routes=())), [config])
+    assert (found.check, found.subject) == says
+    assert (", has 1 topic" in found.found) is (topic == "orders")

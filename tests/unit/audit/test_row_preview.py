@@ -1,16 +1,20 @@
 """Rows that `preview` shows: of a table with a key, and of one that gets columns."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from sluiceway.audit import row_preview
+from sluiceway.audit.given_records import GivenRecord, preview_given
 from sluiceway.audit.planned_route import PlannedRoute
-from sluiceway.audit.row_preview import Preview, _rows, preview_rows
-from sluiceway.jobfile.compile.compile import compile_route
+from sluiceway.audit.row_preview import Preview, _rows, preview_batches, preview_rows
+from sluiceway.jobfile.compile.compile import compile_route, compile_routes
+from sluiceway.jobfile.loader import inspect_job
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.value_tables import ValueTableLog
 from sluiceway.sinks.contract import PlannedTable, TableIdentity, TableState
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourcePartition, Split
@@ -86,3 +90,46 @@ def test_field_that_gets_no_column_is_told_and_spoils_no_other_row(
     assert found.added == ("x bigint",)
     assert dict(found.refused) == {"a-b": "its key is no name of a column"}
     assert found.unread == ("a-b",)
+
+
+TYPED = """\
+version: 1
+name: events
+connections:
+  main: {kafka: {bootstrap_servers: "localhost:9092"}}
+  hms: {metastore: {uri: "thrift://localhost:9083"}}
+source: {connection: main, topics: [events]}
+format: {json: {}}
+route_by: $.type
+max_tables: 3
+table:
+  hive: {connection: hms, name: "ods.{value}"}
+  columns: [{name: id, type: bigint}]
+  partition_by: []
+"""
+VALUES = ("a", "b", "b", "c", None)
+
+
+def test_tables_of_values_are_those_that_the_run_would_make(tmp_path: Path) -> None:
+    job = inspect_job(TYPED.encode(), Path("job.yaml"), {}).job
+    assert job is not None
+    (config,) = compile_routes(job.spec).routes
+    records = [GivenRecord(json.dumps({"id": 1, "type": each}).encode()) for each in (*VALUES, "d")]
+    # Three fit; the fourth is dirty, as is the row without a value.
+    found = preview_given(config, records)
+    assert found.tables == ("ods.a", "ods.b", "ods.c")
+    assert (found.counts.filtered, found.counts.dirty, found.shared) == (4, 2, True)
+    assert "'d' would be a table beyond max_tables" in found.dirty[1].message
+    # With one table of before there is room for two.
+    storage, root = open_storage(str(tmp_path))
+    layout = LedgerLayout(root, "ods-unrouted")
+    Path(layout.stage).mkdir(parents=True)
+    ValueTableLog(storage, layout).add(["ods.d"], {("events", 0): 0}, 3)
+    identity = TableIdentity("hms", "ods", "unrouted", 1, root)
+    schema = Schema((Field("id", IntegerType(64)),))
+    state = TableState(identity, schema, (), None, PARQUET_FILES, columns=(("id", "bigint"),))
+    table = PlannedTable("ods.unrouted", root, state, exists=True, statement="")
+    read = made_batch(0, [{"id": 1, "type": each} for each in ("d", "a", "b", "c", "c")])
+    split = Split(SourcePartition("events", 0), 0, 5)
+    found = preview_batches(PlannedRoute(config, table, storage, layout, Fold()), [split], [read])
+    assert (found.tables, found.counts.dirty) == (("ods.a", "ods.b"), 2)

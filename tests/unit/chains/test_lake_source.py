@@ -148,7 +148,7 @@ def test_table_that_removes_rows_after_the_reading_began_is_not_read_on(
     chain.table().delete(EqualTo("id", 3))
     chain.append(range(5, 6))
     assert client.bounds([LOG])[LOG] == LogBounds(0, 5, 5, removed_slot=2)
-    with pytest.raises(OffsetsLostError, match="snapshot 2 has removed rows"):
+    with pytest.raises(OffsetsLostError, match="number 2 has removed rows"):
         read(opened(chain, client, Split(LOG, 4, leader_epoch=1, newest_slot=begin)))
 
 
@@ -229,7 +229,7 @@ def test_table_that_was_made_again_under_its_uuid_is_not_read_on(chain: LakeChai
     alone.summary.additional_properties["total-records"] = "15"
     log = LakeLog(table.metadata.model_copy(update={"snapshots": [*older, alone]}), "t")
     assert (log.removed, log.end) == (2, 15)
-    with pytest.raises(OffsetsLostError, match="snapshot 2 has removed rows"):
+    with pytest.raises(OffsetsLostError, match="number 2 has removed rows"):
         log.after(Split(LOG, 5, leader_epoch=1, newest_slot=0))
 
 

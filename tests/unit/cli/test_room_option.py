@@ -68,7 +68,9 @@ def test_a_room_is_named_by_the_option_else_by_the_variable() -> None:
 def test_a_command_that_reaches_servers_needs_a_room_and_others_are_of_the_home() -> None:
     with pytest.raises(WrongUsageError, match="no room is named") as refused:
         choose_room(ROOMS, "a", opens=True, environ={})
-    assert refused.value.hint == "write --room a, or export SLUICEWAY_ROOM=a"
+    assert (
+        refused.value.hint == "name the room of this machine, such as --room a or SLUICEWAY_ROOM=a"
+    )
     assert choose_room(ROOMS, "a", opens=False, environ={}) == "a"
 
 

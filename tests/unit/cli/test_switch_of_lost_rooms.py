@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.commands import switch
+from sluiceway.cli.commands import drill, switch
 from sluiceway.cli.views.typed_commands import OWN_ROOM
 from sluiceway.errors import RequestRefusedError
 from sluiceway.jobfile.compile.room_rule import MirrorRule
 from sluiceway.ledger.folding.fold_state import SourceState
-from sluiceway.ledger.room_files import RoomReport
+from sluiceway.ledger.room_files import DrillResult, RoomReport
 from sluiceway.operate import switch as operate_switch
 from sluiceway.operate.drain import LeftLog
 from sluiceway.operate.switch import RoutePlace, SwitchPlan
@@ -57,6 +57,36 @@ def test_a_command_does_one_thing_and_says_why(
 ) -> None:
     assert run_command(["switch", job, "--room", "a", *options]) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["switch", "drill"])
+def test_a_switch_that_was_made_says_so(
+    verb: str, job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = SimpleNamespace(holder="a", fold=SimpleNamespace(term=1))
+    plan = SimpleNamespace(
+        to="b", place=place, is_done=False, holder_lives=True, standby=None, positions=()
+    )
+    plan.refuse = lambda **_: None
+
+    def made(*_: object, **__: object) -> Any:
+        # Waiting reads the ledger on, so the plan then has the room that it was to get.
+        plan.is_done, place.holder, place.fold.term = True, "b", 2
+        return DrillResult("a", "b", 0, 1.5, 7, 7, ok=True) if verb == "drill" else True
+
+    monkeypatch.setattr(switch, "plan_of", lambda *_: plan)
+    monkeypatch.setattr(drill, "plan_of", lambda *_: plan)
+    monkeypatch.setattr(operate_switch, "request_switch", lambda *_, **__: None)
+    monkeypatch.setattr(operate_switch, "await_switch", made)
+    monkeypatch.setattr(operate_switch, "run_drill", made)
+    options = ["--execute"] if verb == "switch" else []
+    assert run_command([verb, job, "--to", "b", "--room", "a", *options]) == 0
+    first, _, last = capsys.readouterr().out.splitlines()
+    assert first == "orders: room a has it, term 1, and answers"
+    done = "done: room b has it, term 2" if verb == "switch" else "a to b: switched in 1.5 s"
+    assert last.strip().startswith(done)
+    assert run_command([verb, job, "--to", "b", "--room", "a", *options]) == 0
+    assert capsys.readouterr().out == "orders: room b has it already\n"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.audit.pick_route import routes_without_brokers
+from sluiceway.driver import discovery
 from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.loader import inspect_job
 from sluiceway.ledger.value_tables import ValueStart, ValueTable
+from sluiceway.observe.log import WarningsOnDemand
 from sluiceway.types.strict_json import BigInt
 
 JOB = """\
@@ -53,6 +57,26 @@ def test_route_of_a_value_begins_where_its_rows_may() -> None:
     assert made.start.offsets == (("events", 0, 7),)
     assert made.share is not None
     assert made.share.table == "ods.e_paid"
+
+
+def test_commands_find_the_tables_that_values_have_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = inspect_job(JOB.encode(), Path("job.yaml"), {})
+    assert found.job is not None
+    spec, asked = found.job.spec, list[str]()
+    paid = ValueTable("ods.e_paid", (ValueStart("events", 0, BigInt(7)),))
+
+    def tables(rest: RouteConfig) -> tuple[ValueTable, ...]:
+        asked.append(rest.route)
+        return (paid,)
+
+    monkeypatch.setattr(discovery, "_value_tables", tables)
+    for name in (None, "ods-e_paid"):
+        names = [each.route for each in routes_without_brokers(spec, WarningsOnDemand(), name)]
+        assert names == ["ods-e_unrouted", "ods-e_paid"]
+    assert len(asked) == 2
+    # The rest itself is listed: no catalog is asked.
+    (rest,) = routes_without_brokers(spec, WarningsOnDemand(), "ods-e_unrouted")
+    assert (rest.route, len(asked)) == ("ods-e_unrouted", 2)
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ def test_table_of_others_that_removes_rows_after_the_reading_began_halts() -> No
     assert (planned.split.start_offset, planned.split.newest_slot) == (7, 3)
     # Also when there is nothing to read, or less than before.
     for end in (7, 9, 5):
-        with pytest.raises(OffsetsLostError, match=r"snapshot 4 has removed .*; 7 rows were read"):
+        with pytest.raises(OffsetsLostError, match=r"number 4 has removed .*; 7 rows were read"):
             plan_splits(fold, {part(0): replace(before, end_offset=end, removed_slot=4)}, None)
     rolled_back = LogBounds(0, 6, 6, removed_slot=3)
     with pytest.raises(OffsetsLostError, match="the table has 6 rows, and was rolled back"):

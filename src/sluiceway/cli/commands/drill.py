@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sluiceway.ledger.room_files import DrillResult
     from sluiceway.operate.switch import SwitchPlan
 
-    Drilled = tuple[SwitchPlan, tuple[DrillResult, ...]]
+    Drilled = tuple[SwitchPlan, tuple[DrillResult, ...], list[str]]
 
 app = typer.Typer()
 mirror_jar_app = typer.Typer()
@@ -50,16 +50,18 @@ def drill(
         plan = plan_of(config, to)
         home = plan.place.holder
         if plan.is_done:
-            return plan, ()
+            return plan, (), []
+        # As it is before the drill, which reads the ledger on.
+        before = plan_lines(config.route, plan)
         plan.refuse(now=False, term=None, force=False)
         if dry_run:
-            return plan, ()
+            return plan, (), before
         results = [run_drill(plan, this_operator())]
         if back and results[0].ok:
             there = plan_of(config, home)
             there.refuse(now=False, term=None, force=False)
             results.append(run_drill(there, this_operator()))
-        return plan, tuple(results)
+        return plan, tuple(results), before
 
     chosen = chosen_routes(job_file, route)
     found = read_each(chosen, practise, output)
@@ -73,17 +75,17 @@ def drill(
 
 
 def _as_json(found: "Drilled") -> dict[str, Any]:
-    plan, results = found
+    plan, results, _ = found
     return {**plan_as_json(plan), "drills": [asdict(each) for each in results]}
 
 
 def _text(route: str, found: "Drilled | SluicewayError", *, dry_run: bool) -> str:
     if isinstance(found, SluicewayError):
         return f"{route}: NO DRILL [{found.code}] {printable(str(found))}\n"
-    plan, results = found
-    if plan.is_done:
+    plan, results, before = found
+    if not before:
         return f"{route}: room {plan.to} has it already\n"
-    lines = plan_lines(route, plan)
+    lines = [*before]
     if dry_run:
         lines.append("  nothing was changed; the switch could be made")
     for each in results:

@@ -115,10 +115,15 @@ def _preview_file(
     from sluiceway.audit.given_records import preview_given, records_of_lines  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.jobfile.compile.compile import compile_routes  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
-    config = pick_route(routes_without_brokers(spec, WarningsOnDemand(), route), route)
+    job = compile_routes(spec)
+    # A `route_by` has one route as long as no catalog is asked for its tables.
+    alone = route is None and not job.templates
+    routes = job.routes if alone else routes_without_brokers(spec, WarningsOnDemand(), route)
+    config = pick_route(routes, route)
     found = preview_given(config, records_of_lines(file)[: records or _MOST_RECORDS])
     if output.is_document:
         print_document(_as_document(config.route, found, exists=False), output)
@@ -138,6 +143,7 @@ def _as_document(route: str, found: "Preview", *, exists: bool) -> dict[str, Any
         "dirty": dirty,
         "columns_never_filled": list(found.unfilled),
         "fields_never_read": list(found.unread),
+        "tables_made": list(found.tables),
         "columns_added": list(found.added),
         "fields_refused": dict(found.refused),
     }
@@ -153,7 +159,8 @@ def _lines(found: "Preview", which: Which) -> list[str]:
         lines += ["", *(line for row in found.dirty for line in _dirty_lines(row))]
     told = [counted(counts.read, "record"), counted(counts.written, "row")]
     told += [f"{counts.dirty:,} dirty"]
-    told += [f"{counts.filtered:,} left out by `where`"] if counts.filtered else []
+    left_out = "of other tables" if found.shared else "left out by `where`"
+    told += [f"{counts.filtered:,} {left_out}"] if counts.filtered else []
     if found.unit:
         told = [f"{found.unit}: {counted(counts.read, 'row')} read"]
         told += [f"{counted(counts.written, 'row')} computed"]
@@ -164,6 +171,8 @@ def _lines(found: "Preview", which: Which) -> list[str]:
         shown = ", ".join(f"{name} {rows:,}" for name, rows in folders[:_SHOWN_FOLDERS])
         more = f" and {len(folders) - _SHOWN_FOLDERS} more" if len(folders) > _SHOWN_FOLDERS else ""
         lines.append(f"partitions: {printable(shown)}{more}")
+    if found.tables:
+        lines.append(f"the run makes tables: {printable(', '.join(found.tables))}")
     if found.added:
         lines.append(f"the run adds columns: {printable(', '.join(found.added))}")
     for name, why in list(found.refused.items())[:_SHOWN_FOLDERS]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sluiceway.operate.switch import RoutePlace, SwitchPlan
     from sluiceway.sources.contract import SourceClient
 
+    # The lines are of before the switch, which reads the ledger on.
+    Moved = tuple[SwitchPlan, bool, list[str]]
+
 app = typer.Typer()
 
 ToRoom = Annotated[str, typer.Option("--to", metavar="ROOM", help="Room that is to have the job.")]
@@ -118,17 +121,18 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
         _require(reason)
     terms = parsed_terms(term or [], "--term")
 
-    def move(config: "RouteConfig") -> "tuple[SwitchPlan, bool]":
+    def move(config: "RouteConfig") -> "Moved":
         plan = plan_of(config, to)
         if plan.is_done:
-            return plan, True
+            return plan, True, []
+        found = plan_lines(config.route, plan)
         named = terms.get(config.route, terms.get(""))
         if not execute:
-            return plan, False
+            return plan, False, found
         plan.refuse(now=now, term=named, force=force, confirms=confirms, by_hand=by_hand)
         who, why, mirror = this_operator(), reason.strip(), (confirms, by_hand)
         request_switch(plan, who, why, now=now, force=force, mirror=mirror)
-        return plan, await_switch(plan, rows=False)
+        return plan, await_switch(plan, rows=False), found
 
     chosen = chosen_routes(job_file, route)
     found = read_each(chosen, move, output)
@@ -330,18 +334,18 @@ def plan_lines(route: str, plan: "SwitchPlan") -> list[str]:
     return lines
 
 
-def _as_json(found: "tuple[SwitchPlan, bool]") -> dict[str, Any]:
-    plan, done = found
+def _as_json(found: "Moved") -> dict[str, Any]:
+    plan, done, _ = found
     return {**plan_as_json(plan), "done": done}
 
 
-def _text(route: str, found: "tuple[SwitchPlan, bool] | SluicewayError", *, execute: bool) -> str:
+def _text(route: str, found: "Moved | SluicewayError", *, execute: bool) -> str:
     if isinstance(found, SluicewayError):
         return f"{route}: NOT SWITCHED [{found.code}] {printable(str(found))}\n"
-    plan, done = found
-    if plan.is_done:
+    plan, done, before = found
+    if not before:
         return f"{route}: room {plan.to} has it already\n"
-    lines = plan_lines(route, plan)
+    lines = [*before]
     if not execute:
         lines.append("  nothing was changed; repeat it with --execute to do it")
     elif done:

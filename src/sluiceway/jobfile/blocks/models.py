@@ -179,7 +179,7 @@ class SourceSpec(Block):
         connection: Name of a Kafka or RocketMQ connection. With `table` it is a catalog's, and
             without the key that of the route's own table.
         topics: List of topic names, or one pattern that must match a whole name.
-        table: `database.table` that a job of yours fills, whose rows are read; None reads topics.
+        table: `database.table` of yours or of Iceberg, whose rows are read; None reads topics.
         start: Where source partitions begin that the ledger does not have; None is `earliest`, or
             what the format needs.
         max_rate_per_s: Most records per second of the route; None sets no limit of its own.
