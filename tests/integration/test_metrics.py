@@ -119,7 +119,8 @@ def assert_all_are_there(page: dict[str, dict[tuple[str, ...], float]]) -> None:
     unmet = {"watermark_seconds", "partition_overdue_since_seconds"}
     # The job has one place only.
     unmet |= {"room_ready", "room_needs_confirmation", "rooms_in_one_place"}
-    unmet |= {"last_drill_timestamp_seconds"}
+    unmet |= {"last_drill_timestamp_seconds", "room_positions", "mirror_lag_records"}
+    unmet |= {"copies_dropped_total"}
     for metric in METRICS:
         name = metric.full_name + ("_count" if metric.kind == "histogram" else "")
         assert (name in page) is (metric.name not in unmet), name
