@@ -17,23 +17,13 @@ from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.lab import Lab
 from sluiceway.ledger.room_files import RoomReport, read_advice
 from tools.driver_process import DriverProcess
-from tools.job_files import event, write_job
+from tools.job_files import event
 from tools.lab_fixture import running_lab
 from tools.mirror_maker import MirrorMaker
+from tools.mirrored_job import TOPIC, mirrored_job
 from tools.route_faults import wait_until
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
-
-TOPIC = "orders"
-ROOMS = """\
-rooms:
-  home: a
-  after: 3s
-  queue: mirrored
-  mirror: {{origin: sw-origin}}
-  a: {{connections: {{main: {{kafka: {{bootstrap_servers: "{a}"}}}}}}}}
-  b: {{connections: {{main: {{kafka: {{bootstrap_servers: "{b}"}}}}}}}}
-"""
 
 
 @dataclass(frozen=True)
@@ -95,16 +85,7 @@ def rooms(tmp_path: Path, metastore_uri: str) -> Iterator[Returning]:
             for room in ("a", "b")
         }
         a, b = (each.endpoints().bootstrap_servers for each in labs.values())
-        create_topic(a, TOPIC, 1)
-        job = write_job(
-            tmp_path,
-            bootstrap_servers=a,
-            metastore_uri=metastore_uri,
-            topic=TOPIC,
-            table=f"ods.returning_{tmp_path.name.replace('-', '_')}",
-        )
-        job.path.write_text(job.path.read_text() + ROOMS.format(a=a, b=b))
-        yield Returning(tmp_path, labs, RouteRun(job), stack)
+        yield Returning(tmp_path, labs, mirrored_job(tmp_path, (a, b), metastore_uri), stack)
 
 
 @pytest.mark.slow

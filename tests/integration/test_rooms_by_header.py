@@ -12,28 +12,17 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from sluiceway.lab.kafka import create_topic
 from sluiceway.lab.lab import Lab
 from sluiceway.ledger.operator_records import SourceChangeRecord
 from sluiceway.ledger.records import DataRecord
 from tools.driver_process import DriverProcess
-from tools.job_files import event, write_job
+from tools.job_files import event
 from tools.lab_fixture import running_lab
 from tools.mirror_maker import MirrorMaker
+from tools.mirrored_job import TOPIC, mirrored_job
 from tools.route_faults import wait_until
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
-
-TOPIC = "orders"
-ROOMS = """\
-rooms:
-  home: a
-  after: 3s
-  queue: mirrored
-  mirror: {{origin: sw-origin}}
-  a: {{connections: {{main: {{kafka: {{bootstrap_servers: "{a}"}}}}}}}}
-  b: {{connections: {{main: {{kafka: {{bootstrap_servers: "{b}"}}}}}}}}
-"""
 
 
 @dataclass(frozen=True)
@@ -79,17 +68,8 @@ def rooms(tmp_path: Path, metastore_uri: str) -> Iterator[TwoRooms]:
     with ExitStack() as labs:
         a = labs.enter_context(running_lab(tmp_path / "a", metastore=False))
         b = labs.enter_context(running_lab(tmp_path / "b", metastore=False))
-        servers = [each.endpoints().bootstrap_servers for each in (a, b)]
-        create_topic(servers[0], TOPIC, 1)
-        job = write_job(
-            tmp_path,
-            bootstrap_servers=servers[0],
-            metastore_uri=metastore_uri,
-            topic=TOPIC,
-            table=f"ods.mirrored_{tmp_path.name.replace('-', '_')}",
-        )
-        job.path.write_text(job.path.read_text() + ROOMS.format(a=servers[0], b=servers[1]))
-        yield TwoRooms(tmp_path, a, b, RouteRun(job))
+        here, there = (each.endpoints().bootstrap_servers for each in (a, b))
+        yield TwoRooms(tmp_path, a, b, mirrored_job(tmp_path, (here, there), metastore_uri))
 
 
 def _driver(rooms: TwoRooms, room: str, *options: str) -> DriverProcess:

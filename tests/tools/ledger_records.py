@@ -1,11 +1,14 @@
 """Records for tests of the ledger."""
 
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 from sluiceway.ledger.data_parts import LateRows
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.places import intent_folder
 from sluiceway.ledger.record_formats import needed_format
 from sluiceway.ledger.records import (
@@ -22,9 +25,18 @@ from sluiceway.ledger.records import (
     TableIdentityRecord,
     encode_record,
 )
+from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 
 LEDGER = "f" * 32
+
+
+def new_log(folder: Path) -> LedgerLog:
+    """An empty log of the route `orders` on a local disk."""
+    layout, storage = LedgerLayout(str(folder), "orders"), LocalStorage()
+    for each in (layout.stage, layout.log):
+        storage.make_folders(each)
+    return LedgerLog(storage, layout)
 
 
 def fence(*, driver: str = "d1", ledger: str = LEDGER, job: str = "orders") -> FenceRecord:

@@ -14,11 +14,16 @@ from sluiceway.sources.contract import SourceBatch, Split, SplitEnd, SplitReader
 _NO_TIME: Final = -1
 
 
+def hashed_rows(batch: SourceBatch, rows: range) -> Iterator[tuple[int, int]]:
+    """`row_hash` and record time of rows of a fetch, in order; -1 for a row without one."""
+    found = batch.records(rows)
+    times = [_NO_TIME if each is None else each for each in found.timestamps_ms]
+    return zip(map(row_hash, found.keys, found.values, times), times, strict=True)
+
+
 def row_hashes(batch: SourceBatch) -> Iterator[int]:
     """`row_hash` of each row of a fetch, in order."""
-    found = batch.records(range(len(batch.values)))
-    times = [_NO_TIME if each is None else each for each in found.timestamps_ms]
-    return map(row_hash, found.keys, found.values, times)
+    return (row for row, _ in hashed_rows(batch, range(len(batch.values))))
 
 
 class MissingRowsReader(SplitReader):

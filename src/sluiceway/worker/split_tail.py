@@ -1,10 +1,8 @@
 """The tail of what a task reads of one split: its last rows alone are looked at."""
 
-from sluiceway.ledger.log_tail import NO_TAIL, RUNS, joined_tails, row_hash, tail_of, tail_runs
+from sluiceway.ledger.log_tail import NO_TAIL, RUNS, joined_tails, tail_of, tail_runs
 from sluiceway.sources.contract import SourceBatch
-
-NO_TIME = -1
-"""Stands for the record time of a row that has none."""
+from sluiceway.sources.missing_rows import hashed_rows
 
 
 def batch_tail(batch: SourceBatch) -> str:
@@ -12,10 +10,7 @@ def batch_tail(batch: SourceBatch) -> str:
     rows, count = len(batch.values), RUNS
     while True:
         first = max(0, rows - count)
-        found = batch.records(range(first, rows))
-        times = [NO_TIME if each is None else each for each in found.timestamps_ms]
-        hashed = map(row_hash, found.keys, found.values, times)
-        tail = tail_of(zip(hashed, times, strict=True))
+        tail = tail_of(hashed_rows(batch, range(first, rows)))
         if first == 0 or len(tail_runs(tail)) == RUNS:
             return tail
         count *= 4

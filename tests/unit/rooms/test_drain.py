@@ -9,8 +9,6 @@ import pytest
 
 from sluiceway.errors import NotInThisVersionError, RequestRefusedError, WrongUsageError
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
-from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import (
     ORIGIN_HEADER,
     ORIGIN_LOG,
@@ -23,9 +21,8 @@ from sluiceway.operate import drain
 from sluiceway.operate.drain import LeftLog, await_drain, give_up, rows_left, waited_for
 from sluiceway.operate.switch import RoutePlace
 from sluiceway.sources.contract import SourcePartition
-from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
-from tools.ledger_records import data, fence, sources, span
+from tools.ledger_records import data, fence, new_log, sources, span
 from tools.made_logs import ACCESS, MadeLog, MadeLogs
 
 ONE = SourcePartition("orders", 0)
@@ -62,10 +59,8 @@ class Drained:
 
 @pytest.fixture
 def drained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drained:
-    layout, storage = LedgerLayout(str(tmp_path), "orders"), LocalStorage()
-    for each in (layout.stage, layout.log):
-        storage.make_folders(each)
-    log = LedgerLog(storage, layout)
+    log = new_log(tmp_path)
+    storage, layout = log.storage, log.layout
     writer = LedgerWriter(log, log.fold(), lambda *_: None)
     writer.fence(replace(fence(), site="a"), lambda: None)
     writer.commit(sources(0))

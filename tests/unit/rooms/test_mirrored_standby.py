@@ -7,7 +7,6 @@ import pytest
 
 from sluiceway.errors import NeedsConfirmationError, RoomNotReadyError
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
-from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.log_tail import tail_runs
@@ -30,9 +29,8 @@ from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.schedule.planner import plan_splits
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.copies import CopyTraits
-from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, encode
-from tools.ledger_records import data, fence, record, sources, span
+from tools.ledger_records import data, fence, new_log, record, sources, span
 from tools.made_logs import ACCESS, MadeLog, MadeLogs, tail_before
 
 ONE = SourcePartition("orders", 0)
@@ -91,10 +89,7 @@ class Rooms:
 
 @pytest.fixture
 def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rooms:
-    layout, storage = LedgerLayout(str(tmp_path), "orders"), LocalStorage()
-    for each in (layout.stage, layout.log):
-        storage.make_folders(each)
-    log = LedgerLog(storage, layout)
+    log = new_log(tmp_path)
     writer = LedgerWriter(log, log.fold(), lambda *_: None)
     writer.fence(replace(fence(), site="a"), lambda: None)
     writer.commit(sources(0))
@@ -115,9 +110,7 @@ def test_the_source_moves_right_after_the_fence(rooms: Rooms) -> None:
 
 
 def test_no_other_room_begins_where_the_home_has_only_fenced(rooms: Rooms, tmp_path: Path) -> None:
-    log = LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path / "new"), "orders"))
-    for each in (log.layout.stage, log.layout.log):
-        log.storage.make_folders(each)
+    log = new_log(tmp_path / "new")
     LedgerWriter(log, log.fold(), lambda *_: None).fence(replace(fence(), site="a"), lambda: None)
     with pytest.raises(RoomNotReadyError, match="room a has read nothing yet"):
         rooms.standby().check_positions(log, log.fold())

@@ -13,7 +13,6 @@ from sluiceway.errors import (
     StorageUnavailableError,
 )
 from sluiceway.jobfile.compile.room_rule import RoomRule
-from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.room_files import RoomReport, SwitchRequest, read_advice, write_advice
@@ -21,9 +20,8 @@ from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.sources.contract import LogBounds
-from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import encode
-from tools.ledger_records import data, fence, sources, span
+from tools.ledger_records import data, fence, new_log, sources, span
 from tools.session_on_disk import ONE, SmallSource
 
 RULE = RoomRule("b", "a", ("a", "b"), auto=True, after_s=0.0, give_way_s=30.0, digest="d")
@@ -67,16 +65,9 @@ class Place:
         write_advice(self.log.storage, self.log.layout, self.log.layout.switch, asked)
 
 
-def _ledger(folder: Path) -> LedgerLog:
-    layout, storage = LedgerLayout(str(folder), "orders"), LocalStorage()
-    for each in (layout.stage, layout.log):
-        storage.make_folders(each)
-    return LedgerLog(storage, layout)
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    log = _ledger(tmp_path)
+    log = new_log(tmp_path)
     writer = LedgerWriter(log, log.fold(), lambda *_: None)
     writer.fence(replace(fence(), site="a"), lambda: None)
     writer.commit(sources(0))
@@ -87,7 +78,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_only_the_home_room_begins_a_route(tmp_path: Path) -> None:
-    empty = Place(_ledger(tmp_path), SmallSource(LogBounds(0, 10, 10)))
+    empty = Place(new_log(tmp_path), SmallSource(LogBounds(0, 10, 10)))
     with pytest.raises(LeaseHeldError, match="its home is room a"):
         empty.wait(empty.standby())
     assert empty.wait(empty.standby(room="a")) is None
