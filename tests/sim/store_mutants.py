@@ -1,5 +1,6 @@
 """Wrong variants of the local storage's own steps."""
 
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -35,7 +36,7 @@ def seal_without_sync(writer: Any) -> FileSeal:
     try:
         writer._stream.flush()
         writer._file.close()
-        writer._open_path.rename(writer.path)
+        Path(writer._open_path).rename(writer.path)
     except OSError as error:
         raise StorageUnavailableError("cannot close") from error
     writer._sealed = True

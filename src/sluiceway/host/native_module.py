@@ -9,7 +9,7 @@ from typing import Final
 
 MODULE = "sluiceway_native"
 # The interface that this version calls; see `INTERFACE` in native/src/lib.rs.
-INTERFACE: Final = 7
+INTERFACE: Final = 8
 SWITCH: Final = "SLUICEWAY_NATIVE"
 
 

@@ -42,10 +42,10 @@ def copy_staged(source: Storage, path: str, target: Storage, staged: str) -> Fil
 _READ_CHUNK_BYTES = 1 << 20
 
 
-def stream_crc32c(stream: BinaryIO) -> str:
+def stream_crc32c(stream: BinaryIO, *, read_at_once: int = _READ_CHUNK_BYTES) -> str:
     """Castagnoli checksum of what is left of a stream, eight hex digits."""
     checksum = google_crc32c.Checksum()
-    while chunk := stream.read(_READ_CHUNK_BYTES):
+    while chunk := stream.read(read_at_once):
         checksum.update(chunk)
     return cast("bytes", checksum.hexdigest()).decode()
 
@@ -59,7 +59,8 @@ def check_content(storage: Storage, path: str, seal: FileSeal) -> None:
     """
     try:
         with storage.open_read(path) as handle:
-            found = stream_crc32c(handle)
+            # A small file is not read into a large buffer.
+            found = stream_crc32c(handle, read_at_once=min(seal.size_bytes + 1, _READ_CHUNK_BYTES))
     except OSError as error:
         raise StorageUnavailableError(f"cannot read {path}: {error}") from error
     if found != seal.crc32c:

@@ -16,6 +16,7 @@ import pytest
 from pyarrow import orc
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
+from sluiceway.host.native_module import SWITCH
 from sluiceway.sinks.files.avro_schema import SCHEMA_LITERAL
 from sluiceway.sinks.files.contract import FileChoice, FileFormat, WrittenFile
 from sluiceway.sinks.files.parquet_file import FileColumns, ParquetStagedFile
@@ -367,7 +368,10 @@ def test_parquet_timestamps_are_instants_of_either_kind(tmp_path: Path) -> None:
     assert micros.column_bounds["t"] == ("0001-01-01T00:00:00.000001Z",) * 2
 
 
-def test_small_parquet_files_compress_the_columns_for_which_it_pays(tmp_path: Path) -> None:
+def test_small_parquet_files_compress_the_columns_for_which_it_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SWITCH, "0")
     schema = pa.schema([("same", pa.string()), ("text", pa.string()), ("n", pa.int64())])
     columns = FileColumns(schema)
 

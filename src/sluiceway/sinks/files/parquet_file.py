@@ -1,6 +1,6 @@
 """Staged Parquet files: written by a task, then checked by it through a fresh handle."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
@@ -22,6 +22,7 @@ from sluiceway.sinks.files.contract import (
     WrittenFile,
 )
 from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, with_field_ids
+from sluiceway.sinks.files.small_parquet import SmallParquetFiles, bound_texts
 from sluiceway.storage.contract import StagedWriter
 
 ROW_GROUP_BYTES = 64 << 20
@@ -108,6 +109,7 @@ class ParquetStagedFile(TableFile):
         self._by_id = stored is not None
         self._file_schema = stored or (schema if int96 else _instants(schema))
         self._compression = compression
+        self._level = _ZSTD_LEVEL if compression == "zstd" else None
         self._row_group_bytes = row_group_bytes
         self._batches: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
@@ -173,6 +175,19 @@ class ParquetStagedFile(TableFile):
             TaskFailedError: The rows cannot be written; discard the file.
             StorageUnavailableError: The store failed; discard the file.
         """
+        bounds = self._small_file()
+        if bounds is None:
+            bounds = self._library_file()
+        return WrittenFile(
+            path=self.path, rows=self._rows, seal=self._writer.seal(), column_bounds=bounds
+        )
+
+    def _library_file(self) -> dict[str, tuple[str, str]]:
+        """Write the rest and the footer by the library.
+
+        Returns:
+            Bounds of the columns.
+        """
         self._flush(is_whole=True)
         try:
             (self._parquet or self._opened(self._schema.empty_table(), is_whole=True)).close()
@@ -184,7 +199,6 @@ class ParquetStagedFile(TableFile):
         footer = self._footers[0]
         if footer.num_rows != self._rows:
             raise TaskFailedError(f"{self.path}: footer has {footer.num_rows}, took {self._rows}")
-        seal = self._writer.seal()
         self._columns.learn(footer)
         bounds = {
             name: (bound_text(low), bound_text(high))
@@ -192,7 +206,40 @@ class ParquetStagedFile(TableFile):
         }
         for name, (low, high) in self._time_bounds.items():
             bounds[name] = (instant_text(low), instant_text(high))
-        return WrittenFile(path=self.path, rows=self._rows, seal=seal, column_bounds=bounds)
+        return bounds
+
+    def _small_file(self) -> dict[str, tuple[str, str]] | None:
+        """Write a file of few rows in one piece.
+
+        Returns:
+            Bounds of the columns; None where the library is to write the file.
+        """
+        fits = SmallParquetFiles.fits(self._rows, self._buffered_bytes)
+        small = self._columns.small_files(self._small_files) if fits else None
+        if small is None or self._parquet is not None:
+            return None
+        try:
+            table = pa.Table.from_batches(self._batches, schema=self._schema)
+            stored = table if self._int96 else _cast(table, self._file_schema)
+            content, found = small.file(stored)
+            self._writer.handle().write(content)
+        except (pa.ArrowException, ValueError) as error:
+            raise self._failure(error) from error
+        except OSError as error:
+            raise self._storage_failure(error) from error
+        self._batches = []
+        self._buffered_bytes = 0
+        return self._columns.bounds_of(found, stored.schema)
+
+    def _small_files(self) -> SmallParquetFiles | None:
+        sink = pa.BufferOutputStream()
+        self._library_writer(
+            sink, compression=self._compression, level=self._level, footers=[]
+        ).close()
+        schema = self._schema if self._int96 else self._file_schema
+        return SmallParquetFiles.like(
+            sink.getvalue().to_pybytes(), schema, compression=self._compression, level=self._level
+        )
 
     def abort(self) -> None:
         """Drop the file and what is buffered. Safe to repeat."""
@@ -210,24 +257,40 @@ class ParquetStagedFile(TableFile):
             # A file of a few rows has sixty pieces; each call of Python would cost as much as one.
             handle = pa.PythonFile(self._writer.handle(), mode="w")
             self._sink = pa.BufferedOutputStream(handle, _GATHERED_BYTES)
-            codec = self._compression
-            level = _ZSTD_LEVEL if codec == "zstd" else None
+            codec, level = self._compression, self._level
             # In a file of several row groups these rows say nothing about the others.
             pays = self._columns.is_compressed(sample.num_rows) if is_whole else {}
             levels = {path: level for path, wanted in pays.items() if wanted}
-            self._parquet = pq.ParquetWriter(
+            self._parquet = self._library_writer(
                 self._sink,
-                self._file_schema,
                 compression={path: codec if of else "none" for path, of in pays.items()} or codec,
-                compression_level=level if level is None or not pays else levels,
-                use_dictionary=self._columns.with_dictionary(sample) or False,
-                write_statistics=True,
-                use_deprecated_int96_timestamps=self._int96,
-                store_schema=False,
-                store_decimal_as_integer=self._by_id,
-                metadata_collector=self._footers,
+                level=level if level is None or not pays else levels,
+                dictionary=self._columns.with_dictionary(sample),
+                footers=self._footers,
             )
         return self._parquet
+
+    def _library_writer(
+        self,
+        sink: Any,
+        *,
+        compression: Any,
+        level: Any,
+        footers: list[Any],
+        dictionary: Sequence[str] = (),
+    ) -> Any:
+        return pq.ParquetWriter(
+            sink,
+            self._file_schema,
+            compression=compression,
+            compression_level=level,
+            use_dictionary=list(dictionary) or False,
+            write_statistics=True,
+            use_deprecated_int96_timestamps=self._int96,
+            store_schema=False,
+            store_decimal_as_integer=self._by_id,
+            metadata_collector=footers,
+        )
 
     def _widen_time_bounds(self, table: pa.Table) -> None:
         # INT96 has no order in Parquet, so footers hold no bounds for it.
@@ -264,15 +327,43 @@ class FileColumns:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        bounded, chunk = [], 0
-        for field in schema:
+        self.times = [field for field in schema if pa.types.is_timestamp(field.type)]
+        bounded, chunks, chunk = [], [], 0
+        for number, field in enumerate(schema):
             if has_bounds(field.type):
                 bounded.append((chunk, field.name))
+            if has_bounds(field.type) or field in self.times:
+                chunks.append((chunk, number))
             chunk += _chunk_count(field.type)
         self.bounded = tuple(bounded)
-        self.times = [field for field in schema if pa.types.is_timestamp(field.type)]
+        self._chunks = tuple(chunks)
         self._chosen: list[str] | None = None
         self._saved: dict[str, float] | None = None
+        self._small: SmallParquetFiles | None = None
+        self._small_known = False
+
+    def small_files(self, make: Callable[[], SmallParquetFiles | None]) -> SmallParquetFiles | None:
+        """What makes small files, made with the first of them; None where nothing does."""
+        if not self._small_known:
+            self._small, self._small_known = make(), True
+        return self._small
+
+    def bounds_of(
+        self, found: Sequence[tuple[Any, Any] | None], stored: pa.Schema
+    ) -> dict[str, tuple[str, str]]:
+        """Bounds of simple top-level columns, as a record of the ledger holds them.
+
+        Args:
+            found: Of each column chunk, as `SmallParquetFiles.file` returns them.
+            stored: Schema of the rows in that file.
+        """
+        bounds = {}
+        for chunk, number in self._chunks:
+            pair, field = found[chunk], stored.field(number)
+            texts = None if pair is None else bound_texts(field.type, *pair)
+            if texts is not None:
+                bounds[field.name] = texts
+        return bounds
 
     def with_dictionary(self, sample: pa.Table) -> list[str]:
         """Parquet paths of these columns, for a file that begins with these rows."""
