@@ -9,20 +9,32 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
+from sluiceway.cli.app import run_command
 from sluiceway.cli.views.dirty_lanes import choose
 from sluiceway.driver.spark.spark_sql import SparkSql
-from sluiceway.errors import JobFileError
+from sluiceway.errors import JobFileError, SqlFailedError, UnhealthyEnvironmentError
+from sluiceway.jobfile.blocks.transform import SqlPlaces
+from sluiceway.jobfile.compile.sql_rule import DimensionRule, SqlRule
+from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord, FenceRecord, RowCounts
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
+from sluiceway.observe.log import stderr_log
+from sluiceway.operate.replay import carry_out
+from sluiceway.route import sql_epoch
+from sluiceway.schedule.sql_engine import JoinedTable
+from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.requests import put_request
 from tools.driver_process import DriverProcess, kill_quietly
 from tools.job_files import event
 from tools.lab_fixture import TopicFactory
+from tools.landed_epoch import land_epoch
 from tools.route_faults import NewRun
 from tools.spark_cluster import spark_cluster
 from tools.sql_runs import SqlRouteRun, spark_sql, write_sql_job
@@ -267,6 +279,27 @@ def test_dirty_rows_run_through_the_sql_again_when_they_are_replayed(
     run.assert_verified()
 
 
+def test_commands_work_without_a_driver_but_for_replays_which_wait_for_its_spark(
+    sql_run: MakeRun, writer: TopicWriter
+) -> None:
+    run, topic = sql_run("SELECT id, CAST(city AS INT) AS n FROM input")
+    for number, city in enumerate(("7", "x", "8", "9")):
+        writer.write(topic, [order(number, city=city)], partition=0)
+        run.catch_up()
+    (name,) = run.log().fold().partitions
+    assert run_command(["compact", str(run.job.path), name]) == 0
+    assert any(isinstance(each.body, ReplaceRecord) for each in run.records())
+    text = run.job.path.read_text()
+    run.job.path.write_text(text.replace("CAST(city", "try_cast(city"))
+    rows = DirtyRows.read(run.log())
+    request = choose(rows, DirtyFilter()).request(rows, "replay", "me", "")
+    with pytest.raises(UnhealthyEnvironmentError, match="only its job has a Spark"):
+        carry_out(run.config(), rows.log, request, lambda *_: None, stderr_log())
+    run.catch_up()
+    assert sorted(run.rows("id, n")) == [(0, 7), (1, None), (2, 8), (3, 9)]
+    run.assert_verified()
+
+
 def test_small_tables_are_joined_as_their_jobs_have_filled_them(
     sql_run: MakeRun, new_run: NewRun, writer: TopicWriter
 ) -> None:
@@ -281,6 +314,42 @@ def test_small_tables_are_joined_as_their_jobs_have_filled_them(
     run.catch_up()
     assert run.rows("id, named") == [(0, "c0"), (1, "c1"), (2, "c2"), (3, None), (4, None)]
     run.assert_verified()
+
+
+def test_small_table_that_gets_a_column_halts_and_fills_no_other_column(
+    spark_sql: SparkSql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = Schema((Field("id", IntegerType(64)), Field("city", StringType())))
+    users = DimensionRule("users", "dim.users", 0.0)
+    text = "SELECT u.*, i.city FROM input i LEFT JOIN users u ON u.id = i.id"
+    rule = SqlRule(text, "UTC", (users,), (), of_table=False, places=SqlPlaces())
+
+    def held(pin: str, **more: list[str]) -> JoinedTable:
+        rows = pa.table({"id": pa.array([1], pa.int64()), **more})
+        return JoinedTable("users", pin, rows)
+
+    columns = spark_sql.columns(rule, decoded, (held("u@1"),))
+    made = Schema(tuple(Field(name, parse_hive_type(kind)) for name, kind in columns))
+    epoch = land_epoch(tmp_path, decoded, made, [{"id": 1, "city": "Berlin"}])
+    monkeypatch.setattr(sql_epoch, "read_table", lambda *_, **__: held("u@2", name=["Ann"]))
+    with pytest.raises(JobFileError, match="other columns than at the start of the job: name"):
+        epoch.transformed(rule, spark_sql)
+    monkeypatch.setattr(sql_epoch, "read_table", lambda *_, **__: held("u@3"))
+    assert epoch.rows(epoch.transformed(rule, spark_sql)) == [{"id": 1, "city": "Berlin"}]
+
+
+def test_value_of_a_small_table_at_which_the_sql_fails_makes_no_record_dirty(
+    spark_sql: SparkSql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = Schema((Field("id", IntegerType(64)),))
+    users = DimensionRule("users", "dim.users", 0.0)
+    text = "SELECT i.id FROM input i JOIN (SELECT 10 / id AS share FROM users) u ON u.share = i.id"
+    rule = SqlRule(text, "UTC", (users,), (), of_table=False, places=SqlPlaces())
+    held = JoinedTable("users", "u@1", pa.table({"id": pa.array([0, 2], pa.int64())}))
+    monkeypatch.setattr(sql_epoch, "read_table", lambda *_, **__: held)
+    epoch = land_epoch(tmp_path, decoded, decoded, [{"id": n} for n in range(4)])
+    with pytest.raises(SqlFailedError, match=r"whatever records it reads.*DIVIDE_BY_ZERO"):
+        epoch.transformed(rule, spark_sql)
 
 
 def test_replay_joins_small_tables_as_they_were_when_its_rows_became_dirty(
@@ -315,14 +384,15 @@ def test_replay_joins_small_tables_as_they_were_when_its_rows_became_dirty(
         (2, 1, "c1", 8),
     ]
     (ledger,) = {each.body.ledger for each in users.records() if isinstance(each.body, FenceRecord)}
+    first, second = (each.seq for each in users.records() if isinstance(each.body, DataRecord))
     pins = {
         type(each.body).__name__: [(pin.name, pin.state) for pin in each.body.pins]
         for each in run.records()
         if isinstance(each.body, EpochRecord)
     }
     assert pins == {
-        "DataRecord": [("users", f"{ledger}@2")],
-        "LaneDataRecord": [("users", f"{ledger}@1")],
+        "DataRecord": [("users", f"{ledger}@{second}")],
+        "LaneDataRecord": [("users", f"{ledger}@{first}")],
     }
     run.assert_verified()
 

@@ -12,6 +12,7 @@ from sim.background import BACKGROUND
 from sim.lives import Life
 from sim.rooms import blind_room, lose_room, switch_room
 from sim.scheduler import Process
+from sim.sql import SQL
 from sim.world import TOPIC, World
 from sluiceway.jobfile.compile.dirty_limits import DirtyLimits
 
@@ -343,6 +344,13 @@ def cut_log(world: World) -> None:
         world.note("a log has lost its end")
 
 
+def change_dimension(world: World) -> None:
+    """The small table that the SQL joins gets rows, loses them, is created again or goes away."""
+    act = world.sql.dimension.change(world.rng, world.scheduler.now)
+    world.seen[f"dimension_{act}"] += 1
+    world.note(f"the small table: {act}, states {world.sql.dimension.states}")
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """Something that happens, and how often among the others.
@@ -402,5 +410,9 @@ ACTORS = (
 ROOM_ACTORS = (Actor(lose_room, 3), Actor(blind_room, 3), Actor(switch_room, 4))
 """In worlds of two rooms only, so that all other worlds stay as they are."""
 
-OFTEN = frozenset({BACKGROUND, *(actor.act.__name__ for actor in (*ACTORS, *ROOM_ACTORS))})
+SQL_ACTORS = (Actor(change_dimension, 8),)
+"""In worlds whose route has SQL, likewise."""
+
+_ALL = (*ACTORS, *ROOM_ACTORS, *SQL_ACTORS)
+OFTEN = frozenset({BACKGROUND, SQL, *(each.act.__name__ for each in _ALL)})
 """What a world can be asked to have often."""

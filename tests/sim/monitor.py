@@ -58,6 +58,7 @@ class Monitor:
         self._unsealed: dict[str, object] = {}
         self.acting: Callable[[], Process | None] = lambda: None
         self.ever_cut: Callable[[], bool] = lambda: False
+        self.joined: Callable[[dict[str, Any]], str] = lambda _: ""
         self.outside = outside
         self.max_unpublished = 100
         self._with_files: list[int] = []
@@ -451,6 +452,7 @@ class Monitor:
         told = body.get("late_rows", {})
         if kept is not None:
             return
+        self._joined(body, seq)
         # Never silent: whatever reaches a closed partition, or goes aside, is counted.
         counted = [int(told.get(name, 0)) for name in ("reopen", "side")]
         _require(counted == [reached, counts["late"]], "P6", f"slot {seq}: {reached} late, {told}")
@@ -459,6 +461,10 @@ class Monitor:
         self.seen.fit(dirty, wanted[DIRTY], f"slot {seq}: dirty do not fit", optional)
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
+
+    def _joined(self, body: dict[str, Any], seq: int) -> None:
+        problem = self.joined(body)
+        _require(not problem, "C22", f"slot {seq}: {problem}")
 
     def _note_aside(self, late: list[tuple[NamedFile, str]]) -> None:
         self.aside += sum(f"hr={value}" in self.fold.places.sealed for _, value in late)
@@ -491,6 +497,7 @@ class Monitor:
         fold.places.data({**body, "closed": []}, clean, seq, self.root)
         fold.places.late(late, seq)
         if kept is None:
+            self._joined(body, seq)
             self.seen.fit([*clean, *late], wanted[CLEAN], f"slot {seq}: rows of a lane")
             self._note_aside(late)
             self.seen.fit(dirty, wanted[DIRTY], f"slot {seq}: rows of a lane")

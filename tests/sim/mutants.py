@@ -22,6 +22,7 @@ from sim import partition_mutants as move
 from sim import piece_mutants as piece
 from sim import ready_mutants as ready
 from sim import room_mutants as room
+from sim import sql_mutants as sqls
 from sim import store_mutants as store
 from sim import swap_mutants as swaps
 from sim import upkeep_mutants as keep
@@ -441,6 +442,8 @@ MUTANTS = (
             (fold_partitions, "check_rows", _nothing))),
     *(Mutant(name, what, patches, often=frozenset({"background"}))
       for name, (what, patches) in swaps.WRONG.items()),
+    *(Mutant(name, what, patches, often=sqls.OFTEN.get(name, sqls.ONLY_SQL))
+      for name, (what, patches) in sqls.WRONG.items()),
     Mutant("group-files-mixed", "all of a group are rewritten from the files of one of them",
            ((replacing, "_rewrite_all", move.rewrite_from_the_first),
             (replacing._Work, "add_files", move.take_any_rows),

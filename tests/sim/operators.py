@@ -21,6 +21,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
     TaskFailedError,
     TopicNotFoundError,
+    UnhealthyEnvironmentError,
 )
 from sluiceway.ledger import collect
 from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from sim.world import World
 
 _ALL = 1 << 62
+_LONGEST_WAIT_S = 30
 _KINDS: tuple[TargetKind, ...] = ("earliest", "latest", "offset", "offset")
 _EXPECTED = (
     FencedError,
@@ -67,6 +69,11 @@ class Command:
     resets: bool
 
 
+def _needs_spark(world: "World", error: SluicewayError) -> bool:
+    """Whether a command is refused because only a driver can run the SQL of the route."""
+    return world.sql.there and isinstance(error, UnhealthyEnvironmentError)
+
+
 def start(world: "World", name: str, run: Callable[["World"], None]) -> Process:
     """Run a command in a process of its own, on one of the hosts."""
     process = world.scheduler.process(f"{name}{len(world.commands)}", world.rng.choice(world.hosts))
@@ -78,7 +85,13 @@ def start(world: "World", name: str, run: Callable[["World"], None]) -> Process:
         except _EXPECTED as error:
             world.note(f"{process.name} ends with {error.code} {error}")
         except SluicewayError as error:
-            world.wrong.append(f"command: {process.name}: {error.code} {error}")
+            if run is replay and _needs_spark(world, error):
+                world.seen["replays_refused"] += 1
+                if not world.sql.well:
+                    # As the error says.
+                    world.start_driver(bounded=False)
+            else:
+                world.wrong.append(f"command: {process.name}: {error.code} {error}")
         world.note(f"{process.name} has ended")
         world.scheduler.kill_soon(process)
 
@@ -159,7 +172,12 @@ def accept_cut(world: "World") -> None:
 
 
 def replay(world: "World") -> None:
-    """`sluiceway dirty replay`."""
+    """`sluiceway dirty replay`; where the route has SQL, mostly while its driver lives."""
+    if world.sql.there and not world.sql.well:
+        for _ in range(_LONGEST_WAIT_S):
+            if any(life.term == world.monitor.fold.term for life in world.running()):
+                break
+            world.scheduler.wait(None, 1.0)
     _lane(world, REPLAY)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sim import operators
-from sim.actors import ACTORS, OFTEN, ROOM_ACTORS, weight_of
+from sim.actors import ACTORS, OFTEN, ROOM_ACTORS, SQL_ACTORS, weight_of
 from sim.lives import Life
 from sim.places import ViolationError
 from sim.scheduler import KilledError, Process, StuckError
@@ -43,6 +43,7 @@ class _Run:
         self._scheduler = world.scheduler
         self._arrived = 0
         actors = (*ACTORS, *ROOM_ACTORS) if world.rooms.there else ACTORS
+        actors = (*actors, *SQL_ACTORS) if world.sql.there else actors
         self._drawn = [actor for actor in actors for _ in range(weight_of(actor, world.often))]
 
     def trouble(self) -> None:
@@ -71,6 +72,7 @@ class _Run:
         world.broker.heal()
         world.doubts.heal()
         world.rooms.heal()
+        world.sql.heal()
         for life in world.running():
             life.stop.ask()
         processes = [life.process for life in world.running()]

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sim.broker import CLEAN, DIRTY, Broker, Log, outcome, repaired
+from sim.broker import CLEAN, DIRTY, FILTERED, Broker, Log, outcome, repaired
 from sim.readiness import event_time_us
 from sim.scheduler import Process, Scheduler
+from sim.sql import SimSqlWorld, fails_in_sql, lines_of
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.ledger.data_parts import LateRows
@@ -16,6 +17,7 @@ from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.offset_sum import offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
+from sluiceway.schedule.sql_engine import SqlEngine
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka import log_cuts
@@ -24,9 +26,13 @@ from sluiceway.sources.kafka.progress import SplitProgress
 from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker import answers, lane_task
+from sluiceway.worker.landing import LandedFiles, first_number
 from sluiceway.worker.places import LatePlace
 from sluiceway.worker.plan import LatePolicy, SplitResult, TaskPlan, TaskResult
 from sluiceway.worker.staged_files import StagedFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _POLL_S = 0.1
 LATE = "late"
@@ -73,13 +79,13 @@ class RowsFile:
 
     def __init__(self, writer: StagedWriter) -> None:
         self._writer = writer
-        self._rows: list[tuple[int, int]] = []
+        self._rows: list[tuple[Any, ...]] = []
 
-    def write(self, rows: list[tuple[int, int]]) -> None:
-        self._rows += rows
+    def write(self, rows: "list[tuple[Any, ...]] | pa.RecordBatch") -> None:
+        self._rows += lines_of(rows)
 
     def close(self) -> WrittenRows:
-        text = "".join(f"{partition}:{offset}\n" for partition, offset in self._rows)
+        text = "".join(":".join(map(str, row)) + "\n" for row in self._rows)
         self._writer.handle().write(text.encode())
         return WrittenRows(self._writer.path, len(self._rows), self._writer.seal())
 
@@ -93,6 +99,7 @@ class Cluster(Protocol):
     scheduler: Scheduler
     weather: Weather
     broker: Broker
+    sql: SimSqlWorld
 
     @property
     def is_timed(self) -> bool: ...
@@ -216,6 +223,8 @@ class Attempt:
         return replace(found, max_event_time_us=_newest(reading))
 
     def _write(self, plan: TaskPlan, storage: Storage, readings: list[_Reading]) -> TaskResult:
+        if plan.route.sql is not None:
+            return self._land(plan, storage, readings)
         files: Any = StagedFiles(storage, plan, None)
         counts = dict.fromkeys(("clean", "dirty", "filtered", "skipped", LATE), 0)
         reopened = 0
@@ -260,6 +269,66 @@ class Attempt:
             late_rows=LateRows(side=BigInt(counts[LATE]), reopen=BigInt(reopened)),
         )
 
+    def _land(self, plan: TaskPlan, storage: Storage, readings: list[_Reading]) -> TaskResult:
+        rows = [
+            (each.split.partition.number, offset, index)
+            for index, each in enumerate(readings)
+            for offset in each.offsets
+        ]
+        kinds = [outcome(number, offset) for number, offset, _ in rows]
+        return _landed_result(plan, storage, rows, kinds, tuple(map(self._split, readings)))
+
+
+def _landed_result(
+    plan: TaskPlan,
+    storage: Storage,
+    rows: Sequence[tuple[int, int, int]],
+    kinds: Sequence[str],
+    splits: tuple[SplitResult, ...],
+) -> TaskResult:
+    """What a task answers whose rows wait for the SQL; some are through before it.
+
+    Args:
+        rows: (partition, offset, split) of each row that was read.
+        kinds: What has to become of each.
+    """
+    files: Any = LandedFiles(storage, plan, None)
+    counts = dict.fromkeys((CLEAN, DIRTY, FILTERED, "skipped"), 0)
+    at = first_number(plan.task)
+    for (number, offset, index), kind in zip(rows, kinds, strict=True):
+        if kind == CLEAN or (kind in (DIRTY, FILTERED) and fails_in_sql(number, offset)):
+            files.write((), [(number, offset, kind, at, index)])
+            at += 1
+            continue
+        counts[kind] += 1
+        if kind == DIRTY:
+            files.write_dirty([(number, offset)])
+    landed, dirty, _ = files.close()
+    no = BigInt(0)
+    return TaskResult(
+        ledger=plan.route.ledger,
+        term=plan.route.term,
+        epoch=plan.epoch,
+        task=plan.task,
+        attempt=files.attempt,
+        splits=splits,
+        files=(),
+        dirty_files=dirty,
+        counts=RowCounts(
+            BigInt(len(rows)),
+            no,
+            BigInt(counts[DIRTY]),
+            no,
+            BigInt(counts[FILTERED]),
+            BigInt(counts["skipped"]),
+        ),
+        dirty_reasons={"broken": counts[DIRTY]} if counts[DIRTY] else {},
+        timings_ms={},
+        consumer_reused=False,
+        failure=None,
+        landed=landed,
+    )
+
 
 def _newest(reading: _Reading) -> BigInt | None:
     """Greatest event time of what was written."""
@@ -303,10 +372,9 @@ def run_lane_task(
     # No table of this world has a key.
     assert judge is None
     rng = cluster.scheduler.rng
-    files: Any = StagedFiles(storage, plan, None)
-    counts = dict.fromkeys((CLEAN, DIRTY), 0)
+    rows: list[tuple[int, int, int]] = []
     splits: list[SplitResult] = []
-    for split, path in zip(plan.splits, paths, strict=True):
+    for index, (split, path) in enumerate(zip(plan.splits, paths, strict=True)):
         with storage.open_read(path) as stream:
             lines = stream.read().decode().split()
         start, stop = split.start_offset, split.stop_offset or split.start_offset
@@ -314,15 +382,23 @@ def run_lane_task(
         end = stop if rng.random() < 0.6 else rng.randint(least, stop)
         for line in lines[start:end]:
             number, offset = map(int, line.split(":"))
-            kind = repaired(number, offset)
-            counts[kind] += 1
-            if kind == CLEAN:
-                files.write((cluster.value(number, offset),), [(number, offset)])
-            else:
-                files.write_dirty([(number, offset)])
+            rows.append((number, offset, index))
         splits.append(_lane_result(split, end))
         if end < stop:
             break
+    if plan.route.sql is not None:
+        cluster.scheduler.wait(None, rng.random())
+        kinds = [repaired(number, offset) for number, offset, _ in rows]
+        return _landed_result(plan, storage, rows, kinds, tuple(splits))
+    files: Any = StagedFiles(storage, plan, None)
+    counts = dict.fromkeys((CLEAN, DIRTY), 0)
+    for number, offset, _ in rows:
+        kind = repaired(number, offset)
+        counts[kind] += 1
+        if kind == CLEAN:
+            files.write((cluster.value(number, offset),), [(number, offset)])
+        else:
+            files.write_dirty([(number, offset)])
     cluster.scheduler.wait(None, rng.random())
     clean, dirty, _ = files.close()
     no = BigInt(0)
@@ -377,6 +453,9 @@ class SimRunner(TaskRunner):
 
     def slots(self) -> int:
         return self._slots
+
+    def sql(self) -> SqlEngine:
+        return self._cluster.sql.engine()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float

@@ -26,6 +26,7 @@ from sim.readiness import minute_of
 from sim.remote import Objects, RemoteStorage
 from sim.rooms import RoomSource, SimRooms
 from sim.scheduler import Process, Scheduler
+from sim.sql import SimSqlWorld, matching
 from sim.tasks import RowsFormat, SimRunner, copy_late_files, run_lane_task
 from sim.watched import WatchedLocalStorage
 from sim.weather import Rates, Weather
@@ -63,10 +64,13 @@ from sluiceway.route import (
     committer,
     rooms,
     route_plan,
+    sql_columns,
+    sql_epoch,
     takeover,
 )
 from sluiceway.route.route_context import RouteParts
 from sluiceway.schedule import pieces, runner, steady_clock
+from sluiceway.schedule.sql_engine import JoinedTable
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sinks.table_options import TableOptions
@@ -85,7 +89,8 @@ from sluiceway.upkeep import (
     replacing,
 )
 from sluiceway.upkeep.record_queue import RecordQueue
-from sluiceway.worker import answers, staged_files
+from sluiceway.worker import answers, sql_task, staged_files
+from sluiceway.worker.landing import LandedRecords
 from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule, TaskPlan, TaskResult
 
 if TYPE_CHECKING:
@@ -141,6 +146,8 @@ class World:
         self.wrong: list[str] = []
         self.in_a_turn: set[int] = set()
         self.rooms = SimRooms(self, seed)
+        self.sql = SimSqlWorld(self, seed)
+        self.monitor.joined = self.sql.problem
         self.hosts = self.rooms.hosts(self.rng.choice((("a",), ("a", "b"))))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 4)
@@ -235,7 +242,7 @@ class World:
     def spoil_staged(self, results: Sequence[TaskResult]) -> None:
         """The store loses files that a task has named, before anybody has looked."""
         for result in results:
-            files = (*result.files, *result.dirty_files, *result.late_files)
+            files = (*result.files, *result.dirty_files, *result.late_files, *result.landed)
             for path in self.doubts.vanished(self.monitor.stage + each.staged for each in files):
                 if self.monitor.look.content(path) is None:
                     # Another driver has fenced this one, and collected what it had staged.
@@ -327,6 +334,7 @@ class World:
             catalog=CatalogAccess(),
             table=TableOptions("thrift://sim", "db", ROUTE, SCHEMA, ()),
             columns=SCHEMA,
+            sql=self.sql.rule(),
             meta=(),
             event_time=None,
             partitions=(PartitionRule("hr", None, "hr"),),
@@ -475,6 +483,10 @@ def _open_sink(config: RouteConfig) -> SimSink:
     return SimSink(_world().table, _world().weather)
 
 
+def _read_table(*asked: Any, **named: Any) -> JoinedTable:
+    return _world().sql.read_table(*asked, **named)
+
+
 def _begin_background(record_queue: RecordQueue) -> SimBackground:
     return SimBackground(_world(), record_queue, TOPIC)
 
@@ -552,6 +564,11 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     # It reads log ends for figures alone, and each of its looks would be a step of every history.
     (LagWatch, "start", _start_no_watch),
     (run, "open_sink", _open_sink),
+    (sql_columns, "open_sink", _open_sink),
+    (sql_epoch, "read_table", _read_table),
+    (sql_epoch, "MOST_PIECES", 1000),
+    (sql_task, "open_storage", _open_storage),
+    (LandedRecords, "_matching", matching),
     (operator_record, "open_sink", _open_sink),
     (replay, "open_sink", _open_sink),
     (short_driver, "open_sink", _open_sink),

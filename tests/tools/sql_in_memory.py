@@ -37,6 +37,7 @@ class PythonSql(SqlEngine):
         guards: Whether there is a guarded plan.
         lost: Rows that a job says it has not read.
         batch_rows: Rows of a batch.
+        fails: Whether it fails whatever rows it reads.
         jobs: (guarded, first record, last record) of the jobs so far.
     """
 
@@ -45,6 +46,7 @@ class PythonSql(SqlEngine):
     guards: bool = True
     lost: int = 0
     batch_rows: int = 3
+    fails: bool = False
     jobs: list[tuple[bool, int, int | None]] = field(default_factory=list)
 
     def columns(
@@ -55,6 +57,8 @@ class PythonSql(SqlEngine):
     def run(self, job: SqlJob, check: Callable[[], None]) -> SqlAnswer:
         check()
         self.jobs.append((job.guarded, job.first, job.last))
+        if self.fails and not (job.guarded and self.guards):
+            raise SqlDataError("[DIVIDE_BY_ZERO] in a small table")
         if job.guarded and not self.guards:
             raise NotGuardedError("no plan")
         if self.deaths:

@@ -117,7 +117,7 @@ class TablePin:
 
     Attributes:
         name: Its name in the SQL.
-        state: `ledger@end`: uuid of its ledger, and the row place after the last row.
+        state: `ledger@slot`: uuid of its ledger, and the slot that changed its rows last.
     """
 
     name: str

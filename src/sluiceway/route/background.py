@@ -79,12 +79,12 @@ def _begin_units(
     parts: RouteParts,
     log: Log,
 ) -> Recomputer | None:
-    """What computes units; None in a route that appends rows.
+    """What computes units; None in a route that appends rows, and in a command.
 
     Raises:
         UnhealthyEnvironmentError: There is no Spark to run the SQL.
     """
-    if config.units is None or config.sql is None:
+    if config.units is None or config.sql is None or parts.slots is None:
         return None
     if parts.unit_sql is None:
         raise UnhealthyEnvironmentError(

@@ -24,7 +24,12 @@ from sluiceway.route.registry_columns import with_registry_columns
 from sluiceway.route.route_context import RouteContext
 from sluiceway.route.schema_follow import SchemaFollower
 from sluiceway.route.side_records import abandon_left
-from sluiceway.route.sql_columns import with_sql_columns, with_unit_columns
+from sluiceway.route.sql_columns import (
+    refuse_replay,
+    with_sql_columns,
+    with_table_columns,
+    with_unit_columns,
+)
 from sluiceway.route.sql_epoch import SqlEpochs, SqlTables
 from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import OwnedTable, ReleasedLedger, TakeoverHooks, take_over
@@ -123,6 +128,7 @@ def fence_route(
     context.config, context.parts = with_sql_columns(context.config, context.parts)
     context.config, context.parts = with_unit_columns(context.config, context.parts)
     owned = take_over(context.config, context.parts.sink, hooks, left)
+    context.config = with_table_columns(context.config, owned.state)
     context.log.info(
         "fenced",
         term=owned.writer.term,
@@ -193,13 +199,14 @@ def _owned_route(
     housekeeper = FileCleaner(owned.log, log)
     upkeep = LogUpkeep(owned.writer, route_sealing(config, ready))
     record_queue = RecordQueue(owned.log, owned.fold.closed)
+    replayed = refuse_replay if committer.sql is None else committer.sql.replayed
     hooks = LaneHooks(
         observe=parts.observe,
         next_epoch=context.next_epoch,
         publish=committer.publish,
         applied=committer.want_partitions,
         held_up=committer.is_held_up,
-        **({} if committer.sql is None else {"transformed": committer.sql.replayed}),
+        **({} if config.sql_columns is None else {"transformed": replayed}),
     )
     lanes = Lanes(owned, schema.current, hooks, log, tasks=parts.work)
     if config.max_tables:

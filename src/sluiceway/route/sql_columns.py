@@ -17,10 +17,11 @@ from sluiceway.route.clients import open_sink
 from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_plan import decoded_columns
 from sluiceway.route.sql_epoch import SqlTables
-from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.sql_engine import SqlEngine, TransformedEpoch
 from sluiceway.schedule.unit_sql import UnitSql
+from sluiceway.sinks.contract import TableState
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
-from sluiceway.types.schema import Field, Schema
+from sluiceway.types.schema import Field, Schema, StringType
 
 
 def with_unit_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
@@ -76,13 +77,16 @@ def _has_table(parts: RouteParts) -> bool:
 def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
     """A route as it starts: with the columns that its SQL returns now.
 
-    Called at each START. A route without SQL, or with SQL over units, stays as it is.
+    Called at each START. A route without SQL, or with SQL over units, stays as it is, and so does
+    the route of a command, which has no Spark (see `with_table_columns`).
 
     Raises:
         JobFileError: The SQL is wrong, does not work row by row, or returns what no table has.
         UnhealthyEnvironmentError: What runs the tasks cannot run SQL.
     """
     if config.sql is None or config.units is not None:
+        return config, parts
+    if parts.sql is None and parts.slots is None:
         return config, parts
     if parts.sql is None:
         raise UnhealthyEnvironmentError(
@@ -96,6 +100,30 @@ def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfi
     sink = open_sink(completed)
     parts.sink.close()
     return completed, replace(parts, sink=sink)
+
+
+def with_table_columns(config: RouteConfig, state: TableState) -> RouteConfig:
+    """The route of a command, whose SQL nothing runs: with the columns that its table has.
+
+    Called at a START after fencing. Other routes stay as they are.
+    """
+    if config.sql is None or config.units is not None or config.sql_columns is not None:
+        return config
+    known = {each.name for each in state.schema.fields}
+    folders = (Field(name, StringType()) for name in state.partition_columns if name not in known)
+    return replace(config, sql_columns=Schema((*state.schema.fields, *folders)))
+
+
+def refuse_replay(*_: object) -> TransformedEpoch:
+    """Stands for `SqlEpochs.replayed` in a command.
+
+    Raises:
+        UnhealthyEnvironmentError: Always.
+    """
+    raise UnhealthyEnvironmentError(
+        "the rows of this route pass SQL, and only its job has a Spark that runs it",
+        hint="the request is kept: start the job with `sluiceway run JOB`, which replays them",
+    )
 
 
 def sql_columns(config: RouteConfig, rule: SqlRule, engine: SqlEngine) -> RouteConfig:

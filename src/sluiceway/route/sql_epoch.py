@@ -5,20 +5,32 @@ is read from the queue a second time. Where a value makes the SQL fail, the guar
 epoch marks the records; where there is none, the epoch is halved until the records are alone.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sluiceway.errors import SqlFailedError, TaskFailedError
+import pyarrow as pa
+
+from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.whole_table import WholeTable
+from sluiceway.errors import (
+    JobFileError,
+    NotInThisVersionError,
+    SourceUnavailableError,
+    SqlFailedError,
+    TaskFailedError,
+)
 from sluiceway.jobfile.compile.config import RouteConfig
-from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.jobfile.compile.sql_rule import DimensionRule, SqlRule
 from sluiceway.ledger.data_parts import TablePin
 from sluiceway.observe.log import Log
 from sluiceway.route.route_plan import decoded_columns
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.sql_engine import (
+    JoinedTable,
     NotGuardedError,
     SqlAnswer,
     SqlDataError,
@@ -35,23 +47,8 @@ from sluiceway.worker.sql_task import SqlTask, reject_records
 if TYPE_CHECKING:
     from sluiceway.sources.contract import Split
 
-import time
-from typing import Any
-
-import pyarrow as pa
-
-from sluiceway.errors import JobFileError, NotInThisVersionError, SourceUnavailableError
-from sluiceway.jobfile.compile.sql_rule import DimensionRule
-from sluiceway.route.clients import REQUEST_TIMEOUT_S
-from sluiceway.schedule.source_view import read_source_view
-from sluiceway.schedule.sql_engine import JoinedTable
-from sluiceway.sources.contract import LogBounds, Split
-from sluiceway.sources.registry import open_client, open_reader, reader_access
-
 MOST_BYTES = 256 << 20
 """Largest small table; it goes to every task."""
-
-_READ_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,8 @@ class SqlTables:
         Called before each job. All tries of an epoch use the same rows.
 
         Args:
-            pins: States of tables to read. A table that was created again since, or has let go of
-                all rows of its state, is read as it is now.
+            pins: States of tables to read. A table that was created again since, or that no longer
+                has all rows of its state, is read as it is now.
 
         Raises:
             JobFileError: A table is too large.
@@ -122,54 +119,24 @@ def read_table(
             where=sql.places.place(None),
             hint="join tables that a job fills, in the metastore of the route's own table",
         )
-    client = open_client(rule.access, REQUEST_TIMEOUT_S)
-    try:
-        view = read_source_view(client, [rule.topic])
-        (found,) = view.of((rule.topic,))
-        bounds = view.bounds[found.partition]
-        ledger = found.identity.topic_id
-        end = pinned_end(pin, ledger, bounds)
-        pin = f"{ledger}@{end}"
-        if before is not None and before.pin == pin:
-            return before
-        access = reader_access(rule.access, client)
-    finally:
-        client.close()
-    if end == bounds.start_offset:
+    table = WholeTable(UpstreamOptions.of(dict(rule.access.options)), pin)
+    if before is not None and before.pin == table.pin:
+        return before
+    batches: list[pa.RecordBatch] = []
+    size_bytes = 0
+    for batch in table.batches():
+        batches.append(batch)
+        size_bytes += batch.nbytes
+        if size_bytes > MOST_BYTES:
+            raise _too_large(rule, sql)
+    if not batches:
         raise SourceUnavailableError(
             f"the table {rule.table} has no row yet; it is read again",
             where=f"transform.tables.{rule.name}",
             hint="run the job that fills it",
         )
-    split = Split(found.partition, bounds.start_offset, end)
-    reader = open_reader(access, [split], owner=f"sql-{rule.name}")
-    batches: list[pa.RecordBatch] = []
-    size_bytes = 0
-    try:
-        while not reader.finished():
-            for batch in _columns(reader.read(_READ_S)):
-                batches.append(batch)
-                size_bytes += batch.nbytes
-                if size_bytes > MOST_BYTES:
-                    raise _too_large(rule, sql)
-    finally:
-        reader.close(reusable=False)
     tables = [pa.Table.from_batches([batch]) for batch in batches]
-    return JoinedTable(rule.name, pin, pa.concat_tables(tables, promote_options="default"))
-
-
-def pinned_end(pin: str, ledger: str, bounds: LogBounds) -> int:
-    """Where the rows of a state end: of the pinned one if it is still there, else the newest."""
-    of, _, end = pin.partition("@")
-    if of == ledger and bounds.start_offset < int(end) <= bounds.end_offset:
-        return int(end)
-    return bounds.end_offset
-
-
-def _columns(batches: list[Any]) -> Iterator[pa.RecordBatch]:
-    """The columns of rows of a table."""
-    for batch in batches:
-        yield batch.values.columns
+    return JoinedTable(rule.name, table.pin, pa.concat_tables(tables, promote_options="default"))
 
 
 def _too_large(rule: DimensionRule, sql: SqlRule) -> JobFileError:
@@ -288,6 +255,7 @@ class SqlEpochs:
         All records below `begin` are through. Some record in [begin, bad_end) fails; nothing is
         known of those after it, nor where `bad_end` is None.
         """
+        self._refuse_without_rows(job)
         begin = 0
         bad_end: int | None = landed.rows
         for number in range(1, MOST_PIECES + 1):
@@ -310,6 +278,22 @@ class SqlEpochs:
             where=self.rule.places.place(None),
             hint="write expressions and functions that cannot fail: try_cast, try_divide",
         )
+
+    def _refuse_without_rows(self, job: SqlJob) -> None:
+        """Require that the SQL can be computed over no record: else no record is to blame.
+
+        Raises:
+            SqlFailedError: A small table has a value at which it fails.
+        """
+        try:
+            self._tried(replace(_piece(job, MOST_PIECES + 1), last=-1), 0)
+        except SqlDataError as error:
+            raise SqlFailedError(
+                f"the SQL fails whatever records it reads: {error}",
+                where=self.rule.places.place(None),
+                hint="a table that it joins has a value at which it fails: correct the value, or "
+                "write expressions that cannot fail: try_cast, try_divide",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from sluiceway.jobfile.blocks.transform import SqlPlaces
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route import sql_epoch
-from sluiceway.route.sql_epoch import MOST_PIECES, TRIES, pinned_end
-from sluiceway.sources.contract import LogBounds
+from sluiceway.route.sql_epoch import MOST_PIECES, TRIES
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from sluiceway.worker.plan import TaskResult
 from tools.landed_epoch import LandedEpoch, land_epoch
@@ -109,7 +108,7 @@ def test_without_a_guard_the_bad_record_is_found_by_halving(
     assert [*landed.dirty(results)] == [bad]
     assert ids(landed, results) == [n for n in range(rows) if n != bad]
     assert (total(results).read, total(results).dirty) == (rows, 1)
-    assert len(engine.jobs) <= MOST_PIECES + 2
+    assert len(engine.jobs) <= MOST_PIECES + 3
 
 
 def test_halving_finds_several_records(land: Land) -> None:
@@ -126,20 +125,11 @@ def test_route_halts_when_halving_takes_too_many_jobs(
     landed, engine = land(40), PythonSql(failing(17), guards=False)
     with pytest.raises(SqlFailedError, match=r"3 jobs did not find all of the rows.*17"):
         landed.transformed(RULE, engine)
-    assert len(engine.jobs) == 2 + 3
+    assert len(engine.jobs) == 3 + 3
 
 
-@pytest.mark.parametrize(
-    ("pin", "end"),
-    [
-        ("", 9),
-        ("u@7", 7),
-        ("u@9", 9),
-        # Created again, rows that are all gone, and a ledger that was put back.
-        ("other@7", 9),
-        ("u@4", 9),
-        ("u@12", 9),
-    ],
-)
-def test_state_of_a_table_that_is_gone_is_not_read(pin: str, end: int) -> None:
-    assert pinned_end(pin, "u", LogBounds(4, 9, 9)) == end
+def test_sql_that_fails_over_no_record_makes_no_record_dirty(land: Land) -> None:
+    landed, engine = land(4), PythonSql(failing(), guards=False, fails=True)
+    with pytest.raises(SqlFailedError, match=r"whatever records it reads.*DIVIDE_BY_ZERO"):
+        landed.transformed(RULE, engine)
+    assert engine.jobs == [(False, 0, None), (True, 0, None), (False, 0, -1)]

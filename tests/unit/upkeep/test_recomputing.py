@@ -19,6 +19,8 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger.partition_records import ReadyCause
 from sluiceway.ledger.records import DataRecord, RecordType
+from sluiceway.observe.log import stderr_log
+from sluiceway.operate.short_driver import short_driver
 from sluiceway.route.route_planner import RoutePlanner
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.storage.access import NO_STORES
@@ -115,7 +117,19 @@ def test_state_of_a_joined_table_is_in_the_record_and_makes_no_unit_due(tmp_path
     disk.run.catch_up()
     assert disk.rows() == [("08", 4, 6), ("09", 4, 22 + 4 * 2)]
     pins = [each.pins["users"].rpartition("@")[2] for each in disk.swaps()]
-    assert pins == ["1", "3"]
+    assert pins == ["2", "3"]
+    disk.run.assert_verified()
+
+
+def test_command_computes_nothing_and_needs_no_spark(disk: UnitsOnDisk) -> None:
+    disk.fill(EIGHT)
+    disk.run.catch_up()
+    disk.fill(NINE)
+    with short_driver(disk.run.config(), stderr_log()) as session:
+        assert [each.prefix for each in disk.swaps()] == [EIGHT]
+        assert session.lanes.trouble is None
+    disk.run.catch_up()
+    assert [each.prefix for each in disk.swaps()] == [EIGHT, NINE]
     disk.run.assert_verified()
 
 

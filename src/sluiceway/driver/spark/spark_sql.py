@@ -17,7 +17,13 @@ from sluiceway import __version__
 from sluiceway.driver.hdfs_tokens import HdfsTokens
 from sluiceway.driver.spark.spark_errors import unreadable_store
 from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
-from sluiceway.driver.spark.sql_frames import job_failure, map_batches, refused_sql, sql_columns
+from sluiceway.driver.spark.sql_frames import (
+    check_columns,
+    job_failure,
+    map_batches,
+    refused_sql,
+    sql_columns,
+)
 from sluiceway.driver.spark.sql_functions import register_functions
 from sluiceway.driver.spark.sql_plan import (
     NOT_BY_ROW,
@@ -128,6 +134,7 @@ class SparkSql(SqlEngine):
             carried = [each.name for each in carried_fields(route)]
             rows = _observed(self._landed(session, job))
             frame = self._query(session, job.rule, rows, job.decoded)
+            check_columns(frame, job.rule, route.sql)
             plans = SqlPlans(session)
             found = self._carrying(plans, job.rule, frame, carried)
             if job.guarded:

@@ -14,6 +14,8 @@ from sluiceway.driver.spark.sql_types import NoHiveTypeError, hive_type
 from sluiceway.errors import JobFileError, TaskFailedError
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.schedule.sql_engine import SqlDataError
+from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.schema import Field, Schema
 
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]\s*(.*)")
@@ -62,6 +64,28 @@ def sql_columns(frame: DataFrame, rule: SqlRule) -> tuple[tuple[str, str], ...]:
                 hint=f"write CAST(... AS STRING) AS {each.name}, or another type",
             ) from error
     return tuple(found.values())
+
+
+def check_columns(frame: DataFrame, rule: SqlRule, wanted: Schema | None) -> None:
+    """Require that a query returns what it did at START. Called before each job.
+
+    Files take columns by their order, so another column would fill those after it.
+
+    Raises:
+        JobFileError: A small table has other columns or types since.
+    """
+    found = [Field(name, parse_hive_type(kind)) for name, kind in sql_columns(frame, rule)]
+    held = [] if wanted is None else [Field(each.name, each.type) for each in wanted.fields]
+    if found != held:
+        changed = sorted(
+            {each.name for each in (*found, *held) if (each in found) != (each in held)}
+        )
+        raise JobFileError(
+            "the SQL returns other columns than at the start of the job: "
+            f"{', '.join(changed) or 'in another order'}",
+            where=rule.places.place(None),
+            hint="a table that it joins has changed: name columns instead of `*`, or start again",
+        )
 
 
 def refused_sql(error: PySparkException, rule: SqlRule) -> JobFileError:
