@@ -61,7 +61,7 @@ def _played(arguments: argparse.Namespace, lab: Lab, folder: Path) -> DrillResul
 def _report(results: dict[str, object]) -> int:
     """Print the last line; 0 when nothing is wrong."""
     print(json.dumps(results))
-    wrong = ("lost", "doubled", "zombie_commits", "early_ready")
+    wrong = ("lost", "doubled", "zombie_commits", "early_ready", "unannounced")
     late = float(str(results["rto_p95_s"])) > _MOST_S
     return int(late or any(results[name] for name in wrong))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rooms.judge import PARTITIONS, CheckedTopic, DrillResults, Rows, committed_rows
-from rooms.load import Load
+from rooms.load import BY_MINUTE, EVENT_TIME, QUICK_STEP_MS, Load
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.rooms import adopt_table
 from tools.driver_process import DriverProcess
@@ -109,18 +109,25 @@ class CopiedDrills:
             topic = f"copied-{uuid.uuid4().hex[:10]}"
             admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0})
             admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(60)
-            rooms = two_rooms(folder, self._servers, topic, ready="{}")
+            rooms = two_rooms(
+                folder,
+                self._servers,
+                topic,
+                partition_by=BY_MINUTE,
+                event_time=EVENT_TIME,
+                ready="{}",
+            )
             self._drill(rooms, _DELAYS_S[number % len(_DELAYS_S)])
         return self.results
 
     def _drill(self, rooms: TwoRooms, delay_s: float) -> None:
-        load = Load(self._servers, rooms.topic, PARTITIONS)
+        load = Load(self._servers, rooms.topic, PARTITIONS, step_ms=QUICK_STEP_MS)
         copier = Copier(rooms.table("a"), rooms.table("b"), self._rng, delay_s)
         with self._driver(rooms, "a") as driver:
             driver.wait_for_event("fenced")
             load.start()
             copier.start()
-            driver.wait_for_event("committed", 3)
+            driver.wait_for_event("ready")
             time.sleep(self._rng.uniform(2.0, 8.0))
             driver.kill_group()
             copier.stop()

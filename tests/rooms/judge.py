@@ -39,6 +39,7 @@ class DrillResults:
     zombie_commits: int = 0
     early_ready: int = 0
     announced: int = 0
+    unannounced: int = 0
     late: int = 0
     confirmed: int = 0
     refused: int = 0
@@ -57,7 +58,10 @@ class DrillResults:
         self.doubled += (found - wanted).total()
 
     def check_order(self, records: Iterable[Record]) -> None:
-        """Add up commits of terms that are over, and rows in hours that were announced before."""
+        """Add up commits of terms that are over, and rows in hours that were announced before.
+
+        A log without any announcement judges nothing, and counts as `unannounced`.
+        """
         term, ready = 0, set[str]()
         for record in records:
             self.zombie_commits += record.term < term
@@ -69,6 +73,7 @@ class DrillResults:
                 folders = {each.final.rpartition("/")[0] for each in record.body.files}
                 self.early_ready += len(folders & ready)
                 self.late += int(record.body.counts.late)
+        self.unannounced += not ready
 
     def as_json(self, case: str) -> dict[str, object]:
         """The last line of the programme."""
@@ -89,6 +94,7 @@ class DrillResults:
             "zombie_commits": self.zombie_commits,
             "early_ready": self.early_ready,
             "announced": self.announced,
+            "unannounced": self.unannounced,
             "late": self.late,
             "kinds": dict(self.kinds),
             "methods": dict(self.methods),

@@ -1,4 +1,4 @@
-"""Rows for a stretched topic: a steady stream, some of them in transactions that are aborted."""
+"""Rows for a topic of several rooms: a steady stream, some in transactions that are aborted."""
 
 import threading
 import time
@@ -11,6 +11,11 @@ _PAUSE_S = 0.02
 _ABORT_EVERY = 40
 _FLUSH_S = 60.0
 _BEGIN_MS = 1_795_161_600_000
+QUICK_STEP_MS = 50
+"""From a row's time to the next row's, where a table has a folder for each minute."""
+BY_MINUTE = '[{name: dt, event_time: "yyyyMMdd"}, {name: hm, event_time: "HHmm"}]'
+EVENT_TIME = "{field: ts, unit: ms, out_of_orderness: 1m, idle_after: 20s}"
+"""So that minutes are announced before a room is lost."""
 
 
 class Load:
@@ -20,7 +25,7 @@ class Load:
         servers: The brokers.
         topic: Where rows go, to its partitions in turn.
         partitions: How many it has.
-        first: Number of the first row; each row has its own. Times begin the same for all.
+        first: Number of the first row; each row has its own.
         step_ms: From a row's time to the next row's.
 
     Attributes:
@@ -35,12 +40,19 @@ class Load:
         self._partitions = partitions
         self._next = self._first = first
         self._step_ms = step_ms
+        self._begin_ms = _BEGIN_MS
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.acknowledged = 0
 
-    def start(self) -> None:
-        """Begin."""
+    @property
+    def time_ms(self) -> int:
+        """Time of the next row."""
+        return self._begin_ms + (self._next - self._first) * self._step_ms
+
+    def start(self, begin_ms: int = _BEGIN_MS) -> None:
+        """Begin, with this time of the first row."""
+        self._begin_ms = begin_ms
         self._thread.start()
 
     def close(self) -> None:
@@ -65,8 +77,8 @@ class Load:
         producer.flush(_FLUSH_S)
 
     def _event(self) -> bytes:
+        at_ms = self.time_ms
         number, self._next = self._next, self._next + 1
-        at_ms = _BEGIN_MS + (number - self._first) * self._step_ms
         # The payload's time is that of its number in seconds later.
         return event(number, ts_ms=at_ms - number * 1000)
 

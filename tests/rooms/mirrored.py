@@ -24,7 +24,7 @@ from rooms.judge import (
     committed_rows,
     wait_for,
 )
-from rooms.load import Load
+from rooms.load import BY_MINUTE, EVENT_TIME, QUICK_STEP_MS, Load
 from rooms.stretched import RoomCluster
 from sluiceway.lab.lab import Lab
 from sluiceway.ledger.operator_records import SourceChangeRecord
@@ -52,9 +52,7 @@ _BY_TAIL = (
     "writers: shared\n"
     "  mirror: {copies: exactly_once, transactional_ids: [a-mm2-MirrorSourceConnector-0]}"
 )
-_EVENT_TIME = "{field: ts, unit: ms, out_of_orderness: 1h, idle_after: 20s}"
 _READINESS = ("room_ready", "room_not_ready")
-_STEP_MS = 10
 _OWN_FIRST = 10_000_000
 
 
@@ -136,8 +134,8 @@ class MirroredDrills:
             )
             places = {**self._a.places, **self._b.places}
             rooms = stack.enter_context(DrivenRooms(places, run, folder))
-            load = Load(servers[0], topic, PARTITIONS, step_ms=_STEP_MS)
-            own = Load(servers[1], topic, PARTITIONS, first=_OWN_FIRST, step_ms=_STEP_MS)
+            load = Load(servers[0], topic, PARTITIONS, step_ms=QUICK_STEP_MS)
+            own = Load(servers[1], topic, PARTITIONS, first=_OWN_FIRST, step_ms=QUICK_STEP_MS)
             home = rooms.start("a")
             home.wait_for_event("fenced")
             load.start()
@@ -146,6 +144,7 @@ class MirroredDrills:
             wait_for(lambda: self._b.has(topic) and there.rows(), "copied rows")
             standby = rooms.start("b")
             standby.wait_until(lambda: _is_ready(standby), "a standby that is ready")
+            home.wait_for_event("ready")
             yield _Drill(rooms, here, there, load, own)
 
     def _job(self, folder: Path, topic: str) -> RoomJob:
@@ -154,7 +153,8 @@ class MirroredDrills:
             bootstrap_servers=self._a.servers,
             metastore_uri=self._metastore,
             topic=topic,
-            event_time=_EVENT_TIME,
+            partition_by=BY_MINUTE,
+            event_time=EVENT_TIME,
             ready="{}",
         )
         rule = _BY_HEADER if self._header else _BY_TAIL
@@ -170,7 +170,7 @@ class MirroredDrills:
         assert self._mirror is not None
         if self._header:
             # A header tells rows apart: room b's own producers may write at any time.
-            drill.own.start()
+            drill.own.start(drill.load.time_ms)
         if fault != "none":
             time.sleep(self._rng.uniform(0.0, 3.0))
             self._mirror.kill()
@@ -181,7 +181,7 @@ class MirroredDrills:
         self._lose(drill.rooms, kind)
         if not self._header:
             fault = self._switch(drill, fault)
-            drill.own.start()
+            drill.own.start(drill.load.time_ms)
         drill.rooms.await_commit_of("b")
         self.results.add(f"{kind}, mirror {fault}", time.monotonic() - began)
         self._bring_back(drill.rooms, kind)

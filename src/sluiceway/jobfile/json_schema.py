@@ -388,6 +388,7 @@ _SPECIAL: Mapping[tuple[str, str], Callable[[_Schemas], Schema]] = {
     ("EventTimeSpec", "archive_window"): lambda _: {
         "anyOf": [{"const": "unlimited"}, dict(_DURATION)]
     },
+    ("RoomsSpec", "mirrored_first"): lambda _: {"anyOf": [{"type": "boolean"}, dict(_DURATION)]},
     ("DirtySpec", "store"): _store,
     ("DirtySpec", "reasons"): lambda _: {
         "type": "object",

@@ -46,6 +46,8 @@ class RoomReport:
             empty where copies neither name their rows nor keep their offsets.
         unfaithful: Copies, by `<topic>/<partition>`, that got more or fewer rows than the table:
             until a switch, `mirror_only` has to be confirmed for them.
+        cut: Logs of the other room, by `<topic>/<partition>`, that ended before a row that was
+            copied, and the topic id of that copy. While it has this id, the route is halted here.
         log_ends: Where each log of the room that has the route ended after its report before; empty
             where copies do not name their rows.
     """
@@ -62,6 +64,7 @@ class RoomReport:
             "copied",
             "log_ends",
             "unfaithful",
+            "cut",
         }
     )
     room: str
@@ -86,6 +89,7 @@ class RoomReport:
     copied: dict[str, int] = field(default_factory=dict)
     log_ends: dict[str, int] = field(default_factory=dict)
     unfaithful: tuple[str, ...] = ()
+    cut: dict[str, str] = field(default_factory=dict)
 
 
 def log_name(topic: str, partition: LogKey) -> str:

@@ -49,7 +49,8 @@ def rows_left(place: RoutePlace, room: str, source: SourceClient) -> tuple[LeftL
     Raises:
         WrongUsageError: This process is of another room.
         NotInThisVersionError: Copies do not name their rows.
-        RequestRefusedError: The route has not left these logs.
+        RequestRefusedError: The route has not left these logs; also where one cluster spans the
+            rooms.
         SluicewayError: The queue does not answer.
     """
     rule = place.rule
@@ -58,7 +59,13 @@ def rows_left(place: RoutePlace, room: str, source: SourceClient) -> tuple[LeftL
             f"a drain reads the logs of room {room}, and this process is of room {rule.room}",
             hint=f"run it where its brokers can be reached, with --room {room}",
         )
-    if rule.mirror is None or rule.mirror.origin is None:
+    if rule.mirror is None:
+        raise _refused(
+            place,
+            f"both rooms read one cluster, so room {room} has no rows of its own",
+            f"start the job there: the driver is a standby; `switch --to {room}` moves it back",
+        )
+    if rule.mirror.origin is None:
         raise NotInThisVersionError(
             "rows without an origin header are not drained in this version",
             where=place.config.route,

@@ -4,6 +4,7 @@ Safety rests on the log's next slot alone. This only keeps a room that cannot wo
 no operator asked, from taking the route.
 """
 
+import itertools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from sluiceway.ledger.room_files import (
 )
 from sluiceway.observe.log import Log
 from sluiceway.rooms.copy_reader import CopyReader
+from sluiceway.rooms.cut_logs import CutLogs, refuse_cut
 from sluiceway.rooms.mirror_counts import MirrorCounts
 from sluiceway.rooms.positions import CONFIRMATIONS, switch_record
 from sluiceway.rooms.resume import OriginFinder, Resume, find_resume
@@ -51,7 +53,8 @@ _WATCH_EVERY_S = 0.5
 # The other room reads no row before it knows that this one has a copy.
 _WAITED_FOR_EVERY_S = 1.0
 _SHOWN = 5
-_REPORTS_LATER = 3
+# A standby of a longer ledger would begin late; it asks for a confirmation.
+_MOST_COUNTED_SLOTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +134,8 @@ class StandbyRoom:
         self._request: SwitchRequest | None = None
         self._orderly = False
         self._copied: dict[str, int] = {}
-        self._compared = (0, self._copied)
-        self._cut: tuple[str, ...] = ()
+        self._cut = CutLogs()
+        self._cut_now: tuple[str, ...] = ()
         self._counts: MirrorCounts | None = None
 
     def wait_until_ours(self, ledger: LedgerLog, sleep: Callable[[float], None]) -> Lease | None:
@@ -149,6 +152,7 @@ class StandbyRoom:
             LeaseHeldError: Another driver lives, or another room is to begin.
             NeedsConfirmationError: The other room is silent, and no operator has confirmed the
                 switch.
+            OffsetsLostError: A log of the other room was cut after it was copied.
             RoomNotReadyError: This room would take over, but is not ready.
             StorageUnavailableError: The store failed; the wait begins again.
         """
@@ -279,6 +283,9 @@ class StandbyRoom:
         if self._orderly and self._resume.short:
             # The mirror lives: what the other room has committed still arrives.
             reasons += (f"rows of {self._resume.short} source partitions are not copied yet",)
+        if self._cut_now:
+            self._write(ledger, reasons, waiting)
+            refuse_cut(self._cut_now, self.rule.room)
         if reasons and not force:
             self._write(ledger, reasons, waiting)
             raise RoomNotReadyError(
@@ -427,6 +434,7 @@ class StandbyRoom:
         if self._is_due():
             reasons, waiting = self._reasons(ledger)
             self._write(ledger, reasons, waiting)
+            refuse_cut(self._cut_now, self.rule.room)
 
     def _reasons(
         self, ledger: LedgerLog, *, fresh: bool = False
@@ -444,7 +452,8 @@ class StandbyRoom:
             if fresh or time.monotonic() - self._resume_at >= POSITIONS_EVERY_S:
                 self._find_positions(fold, view)
             found += self._resume.problems
-            found += self._cut_logs(ledger, fold, view)
+            self._cut_now = self._cut_logs(ledger, fold, view)
+            found += self._cut_now
             lost, waiting = _positions(fold, view, self._resume.moved)
             found += lost
             waiting += self._resume.waiting_rows
@@ -455,10 +464,7 @@ class StandbyRoom:
         return tuple(found[:_SHOWN]), waiting
 
     def _cut_logs(self, ledger: LedgerLog, fold: Fold, view: SourceView) -> tuple[str, ...]:
-        """Logs of the other room that end before rows of which this room has copies.
-
-        What was copied is compared with log ends that were read three reports later.
-        """
+        """Logs of the other room that end before rows of which this room has copies."""
         mirror, fence = self.rule.mirror, fold.fence
         holder = "" if fence is None else fence.site or self.rule.home
         if mirror is None or holder == self.rule.room:
@@ -468,20 +474,9 @@ class StandbyRoom:
             found = {one: bounds.end_offset for one, bounds in view.bounds.items()}
         self._copied = {log_name(one.topic, one.partition): end for one, end in found.items()}
         report = read_advice(ledger.storage, ledger.layout.room(holder), RoomReport)
-        counter, known = self._compared
-        if report is None or not report.holds or mirror.linked:
-            return self._cut
-        if report.counter >= counter + _REPORTS_LATER:
-            ends = report.log_ends
-            cut = (
-                f"{name} ends at {ends[name]} in room {holder}, and its row {end - 1} was copied: "
-                "it was cut, so copies of new rows would look like old ones"
-                for name, end in sorted(known.items())
-                if end > ends.get(name, end)
-            )
-            self._cut = tuple(cut) or self._cut
-            self._compared = (report.counter, self._copied)
-        return self._cut
+        if report is not None and report.holds and not mirror.linked:
+            self._cut.compare(report, self._copied, view)
+        return self._cut.problems(holder, view)
 
     def _client(self) -> SourceClient:
         if self._source is None:
@@ -494,10 +489,21 @@ class StandbyRoom:
             self._fold = ledger.fold()
             own = read_advice(ledger.storage, ledger.layout.room(self.rule.room), RoomReport)
             self._counts = MirrorCounts(() if own is None else own.unfaithful)
+            self._cut = CutLogs({} if own is None else own.cut)
+            self._add_begun(ledger, self._counts)
         elif self._counts is not None:
             self._counts.add(ledger.advance(self._fold))
         self._terms.setdefault(self._fold.term, time.monotonic())
         return self._fold
+
+    def _add_begun(self, ledger: LedgerLog, counts: MirrorCounts) -> None:
+        """Count the rows of the ledger from its beginning, where that can spare a confirmation."""
+        mirror, fold = self.rule.mirror, self._fold
+        tails = mirror is not None and mirror.keeps_tails and not mirror.own_writers
+        if not tails or fold is None or fold.next_seq > _MOST_COUNTED_SLOTS:
+            return
+        known = (record for record, _ in ledger.records())
+        counts.begin(itertools.takewhile(lambda each: each.seq < fold.next_seq, known))
 
     def _write(
         self,
@@ -529,6 +535,7 @@ class StandbyRoom:
             positions=self._resume.counts,
             copied=self._copied,
             unfaithful=() if self._counts is None else tuple(sorted(self._counts.unfaithful)),
+            cut=self._cut.found,
             notices=() if self._counts is None else self._counts.problems,
             lost_room="" if before is None else before.lost_room,
             lost_ms=0 if before is None else before.lost_ms,

@@ -87,7 +87,7 @@ class RoomKeeper:
         self._owned = owned
         self._progress = progress
         self._one_place = one_place
-        self._notices = _NO_PROBLEMS
+        self._notices = self._unmirrored = _NO_PROBLEMS
         self._checked_at = float("-inf")
         self._log = log
         self._liveness = Liveness()
@@ -102,7 +102,9 @@ class RoomKeeper:
         self.others: dict[str, RoomReport] = {}
         self.drill: DrillResult | None = None
         self.lost: RoomReport | None = None
-        self._copied: Mapping[str, int] = {}
+        self._copied: Mapping[str, int] | None = {}
+        # When each room was able to take over last, and with which report.
+        self._able: dict[str, tuple[RoomReport | None, float]] = {}
         self._ends_since = float("-inf")
 
     def start(self) -> None:
@@ -146,7 +148,7 @@ class RoomKeeper:
         self._read_request()
         mirror = self._rule.mirror
         if mirror is not None and mirror.first:
-            self._read_copied()
+            self._read_copied(mirror.first_s)
         if time.monotonic() - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = time.monotonic()
             self._read_lost()
@@ -167,16 +169,49 @@ class RoomKeeper:
             self._log.warning("room_released", to=to, reason=reason, operator=operator)
             self.leave_to = to
 
-    def copied(self) -> Mapping[str, int]:
-        """How far each log is copied to every other room, by `log_name`. Any thread may ask."""
+    def copied(self) -> Mapping[str, int] | None:
+        """How far each log is copied to every other room that is waited for, by `log_name`.
+
+        None while no room is waited for. Any thread may ask.
+        """
         return self._copied
 
-    def _read_copied(self) -> None:
-        """A report counts however old it is: copies stay."""
+    def _read_copied(self, waits_s: float | None) -> None:
+        """A report counts however old it is, unless its room is waited for no longer: copies stay.
+
+        Args:
+            waits_s: How long a room that is silent or not ready is waited for; None for ever.
+        """
         found = read_reports(self._owned.storage, self._owned.layout, self._rule.others)
-        rooms = [found[name].copied if name in found else {} for name in self._rule.others]
+        waited = [
+            name
+            for name in self._rule.others
+            if waits_s is None or self._unable_s(name, found.get(name)) < waits_s
+        ]
+        rooms = [found[name].copied if name in found else {} for name in waited]
+        left = [name for name in self._rule.others if name not in waited]
+        notices = tuple(
+            f"room {name} is silent or not ready for {waits_s:.0f} s: rows are read before it has "
+            "copies of them"
+            for name in left
+        )
+        if notices != self._unmirrored and notices:
+            self._log.warning("rooms_in_one_place", reason="; ".join(notices))
+        self._unmirrored = notices
+        if not rooms:
+            self._copied = None
+            return
         names = set.intersection(*(set(each) for each in rooms))
         self._copied = {name: min(each[name] for each in rooms) for name in names}
+
+    def _unable_s(self, name: str, report: RoomReport | None) -> float:
+        """How long a room has reported nothing new, or that it is not ready."""
+        now = time.monotonic()
+        before, since = self._able.setdefault(name, (report, now))
+        if report is not None and report.ready and report != before:
+            since = now
+            self._able[name] = (report, now)
+        return now - since
 
     def _read_others(self) -> None:
         found = read_reports(self._owned.storage, self._owned.layout, self._rule.others)
@@ -228,7 +263,7 @@ class RoomKeeper:
             reported_ms=time.time_ns() // 1_000_000,
             auto_term=0 if before is None else before.auto_term,
             compare_owed=owes,
-            notices=self._notices,
+            notices=(*self._notices, *self._unmirrored),
             lost_room="" if before is None else before.lost_room,
             lost_ms=0 if before is None else before.lost_ms,
             log_ends=self._log_ends(progress),

@@ -66,7 +66,8 @@ class RouteContext:
         figures: What the metrics say of it.
         meter: What its status says of it.
         held: What the session owns; None before START and after the session has left the ledger.
-        copied: How far the other rooms have copies, by `log_name`; None where no row waits for one.
+        copied: How far the other rooms have copies, by `log_name`; None where no row waits for one,
+            and its answer is None while none does.
         log_ends: Where logs ended when the last epoch was planned, and when that was by the
             monotonic clock.
         trouble: What a put that is repeated waits for, or a move that is not published; any thread
@@ -81,7 +82,7 @@ class RouteContext:
     held: OwnedRoute | None = None
     trouble: SluicewayError | None = None
     topics: RouteConfig | None = None
-    copied: Callable[[], Mapping[str, int]] | None = None
+    copied: Callable[[], Mapping[str, int] | None] | None = None
     log_ends: tuple[float, Mapping[SourcePartition, LogBounds]] = (0.0, MappingProxyType({}))
     _epochs: Iterator[int] = field(default_factory=count)
 

@@ -320,7 +320,7 @@ class RoutePlanner:
             FencedError: After a failed epoch: another driver has taken over.
             SchemaChangedError: The table's columns have changed, and the route does not follow.
         """
-        held, copied = self._context.state, self._context.copied
+        held, ask_copied = self._context.state, self._context.copied
         self._context.log_ends = (time.monotonic(), view.bounds)
         self._context.figures.planning()
         held.refuse_unpublished(in_flight=0 if ahead is None else 1)
@@ -337,8 +337,9 @@ class RoutePlanner:
         awaited = self.key_order.ends
         targets = self._targets.aim(fold, logs, view.bounds, awaited) if bounded else None
         splits = plan_splits(fold, view.bounds, targets, view.copies)
+        copied = None if ask_copied is None else ask_copied()
         if copied is not None:
-            splits = up_to_copies(splits, copied())
+            splits = up_to_copies(splits, copied)
         splits = self._demand.expect(splits, {**view.copies, **view.bounds})
         if self._context.config.units is not None:
             # Units are read whole, elsewhere: no task reads, or waits for, single rows.

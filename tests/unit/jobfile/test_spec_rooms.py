@@ -99,7 +99,11 @@ rooms:
     (linked,) = load(JOB + ROOMS.replace("home: a", more)).spec.routes
     assert (found := compile_route(linked).rooms) is not None
     assert found.mirror is not None
-    assert (found.mirror.first, found.mirror.holds) == (True, False)
+    assert (found.mirror.first, found.mirror.first_s, found.mirror.holds) == (True, None, False)
+    (linked,) = load(JOB + ROOMS.replace("home: a", more.replace("true", "30s"))).spec.routes
+    assert (found := compile_route(linked).rooms) is not None
+    assert found.mirror is not None
+    assert (found.mirror.first, found.mirror.first_s) == (True, 30.0)
 
 
 def test_a_mirror_with_a_header_may_repeat_rows_and_keeps_no_tails() -> None:
@@ -160,6 +164,14 @@ def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
         (
             "{home: a, queue: mirrored, mirror: {origin: 'a b'}, a: {}, b: {}}",
             "12:52: expected 1 to 100 of a-z, A-Z, 0-9",
+        ),
+        (
+            "{home: a, queue: linked, mirrored_first: 5s, a: {}, b: {}}",
+            "expected `true`, `false` or a duration from 10s to 1d, got `5s`",
+        ),
+        (
+            "{home: a, queue: linked, mirrored_first: soon, a: {}, b: {}}",
+            "expected a duration such as `10s`",
         ),
         (
             "{home: a, mirrored_first: true, a: {}, b: {}}",

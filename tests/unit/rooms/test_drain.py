@@ -85,6 +85,13 @@ def test_what_is_left_is_counted_in_rows_not_in_offsets(drained: Drained) -> Non
     assert drained.left() == (LeftLog(ONE, 58, 69, 2, 3),)
 
 
+def test_rooms_of_one_cluster_have_nothing_to_drain(drained: Drained) -> None:
+    with pytest.raises(RequestRefusedError, match="both rooms read one cluster") as refused:
+        drained.left(mirror=None)
+    assert "give-up" not in (refused.value.hint or "")
+    assert "switch --to a" in (refused.value.hint or "")
+
+
 def test_a_drain_ends_once_the_driver_has_read_the_copies_of_all_rows(drained: Drained) -> None:
     (left,) = await_drain(drained.place, "a", drained.source, within_s=0.0)
     assert left.rows == 3

@@ -1,5 +1,6 @@
 """The comparison of the proof of rooms finds a planted loss and a planted double."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rooms.judge import DrillResults, Rows, committed_rows
+from sluiceway.ledger.partition_records import ReadyRecord
+from sluiceway.types.strict_json import BigInt
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
 
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
@@ -43,3 +46,16 @@ def test_planted_loss_and_planted_double_are_found(table: RowsOnDisk) -> None:
 def test_file_that_no_record_names_is_not_compared(table: RowsOnDisk) -> None:
     pq.write_table(pa.table({"ts": [99]}), table.root / EIGHT / "more.parquet")
     assert _compared(table) == (12, 0, 0)
+
+
+def test_a_log_without_an_announcement_judges_nothing(table: RowsOnDisk) -> None:
+    results = DrillResults()
+    records = [record for record, _ in table.table.log.records()]
+    results.check_order(records)
+    assert (results.announced, results.unannounced, results.early_ready) == (0, 1, 0)
+    body = ReadyRecord(SEVEN, 1, 8, BigInt(8), BigInt(1), whole=True, partitions=())
+    ready = replace(records[-1], body=body)
+    results.check_order([*records, ready])
+    assert (results.announced, results.unannounced) == (1, 1)
+    results.check_order([ready, *records])
+    assert results.early_ready == 2

@@ -8,6 +8,7 @@ import pytest
 from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.rooms.mirror_counts import MirrorCounts
 from sluiceway.rooms.positions import (
+    MIRROR_CLOSED,
     MIRROR_ONLY,
     CopiedLog,
     PositionMethod,
@@ -70,3 +71,59 @@ def test_only_positions_by_a_tail_need_more() -> None:
     short = replace(inside(3), method=PositionMethod.SHORT, needs=(MIRROR_ONLY,))
     assert counts.judge([begin, short], counted) == (begin, short)
     assert counts.judge([inside(3)], counted)[0].needs == (MIRROR_ONLY,)
+
+
+NEEDS = (MIRROR_ONLY, MIRROR_CLOSED)
+
+
+@pytest.mark.parametrize(
+    ("log", "rows", "more", "needs"),
+    [
+        (LOG, 20, 5, (MIRROR_CLOSED,)),
+        # Another writer wrote before the first position, or after it.
+        (LOG, 19, 5, NEEDS),
+        (LOG, 20, 4, NEEDS),
+        # The beginning is not there, or is of another log, or the copy is too long to count.
+        (replace(LOG, bounds=LogBounds(1, 99, 99)), 20, 5, NEEDS),
+        (replace(LOG, known=replace(LOG.known, generation=1)), 20, 5, NEEDS),
+        (replace(LOG, known=replace(LOG.known, how="timestamp")), 20, 5, NEEDS),
+        (replace(LOG, compacted=True), 20, 5, NEEDS),
+    ],
+)
+def test_equal_counts_from_the_beginning_take_the_place_of_a_confirmation(
+    log: CopiedLog, rows: int, more: int, needs: tuple[str, ...]
+) -> None:
+    counts = MirrorCounts()
+    fold = fold_of(fence(), sources(0))
+    counts.begin([record(fold, data(1, 0, span(0, 0, rows)))])
+    first, then = (replace(inside(offset, log), needs=NEEDS) for offset in (20, 25))
+    counts.judge([first], counted)
+    committed(counts, more)
+    (judged,) = counts.judge([then], counted)
+    assert judged.needs == needs
+    assert ("counts" in judged.evidence) is (needs != NEEDS)
+
+
+def test_a_ledger_that_was_not_counted_from_its_beginning_spares_no_confirmation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    position = replace(inside(20), needs=NEEDS)
+    counts = MirrorCounts()
+    committed(counts, 20)
+    assert counts.judge([position], counted) == (position,)
+    monkeypatch.setattr("sluiceway.rooms.mirror_counts.MOST_COUNTED", 19)
+    counts = MirrorCounts()
+    counts.begin([record(fold_of(fence(), sources(0)), data(1, 0, span(0, 0, 20)))])
+    assert counts.judge([position], counted) == (position,)
+
+
+def test_equal_counts_prove_nothing_of_a_copy_that_ends_early() -> None:
+    counts = MirrorCounts()
+    counts.begin([record(fold_of(fence(), sources(0)), data(1, 0, span(0, 0, 20)))])
+    counts.judge([inside(20)], counted)
+    short = replace(inside(20), method=PositionMethod.SHORT, needs=NEEDS)
+    assert counts.judge([short], counted) == (short,)
+    # Between the two, the copy was read from an earlier offset on: its rows are not known.
+    committed(counts, 1)
+    (judged,) = counts.judge([replace(inside(19), needs=NEEDS)], counted)
+    assert judged.needs == NEEDS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.errors import NeedsConfirmationError, RoomNotReadyError
+from sluiceway.errors import NeedsConfirmationError, OffsetsLostError, RoomNotReadyError
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger.lease import Lease
 from sluiceway.ledger.log import LedgerLog
@@ -213,7 +213,11 @@ def test_an_operator_decides_a_position_that_is_refused(rooms: Rooms) -> None:
     assert (int(moved.new_end), moved.evidence) == (30, {"method": "by_hand", "accepted": "gap"})
 
 
-def test_a_standby_reports_how_many_positions_are_exact(rooms: Rooms) -> None:
+def test_a_standby_reports_how_many_positions_are_exact(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of a ledger that it does not count, a standby cannot tell whether others wrote.
+    monkeypatch.setattr("sluiceway.rooms.standby._MOST_COUNTED_SLOTS", 2)
     room = rooms.standby(replace(MIRROR, own_writers=False))
     rooms.copies.logs[SourcePartition("orders", 1)] = MadeLog.of(range(3))
     with pytest.raises(NeedsConfirmationError):
@@ -222,6 +226,17 @@ def test_a_standby_reports_how_many_positions_are_exact(rooms: Rooms) -> None:
     assert report is not None
     assert report.positions == {"inside, needs mirror_only": 1}
     assert (report.ready, report.waiting_rows) == (True, 90 - 58)
+
+
+def test_a_copy_with_as_many_rows_as_the_table_needs_no_confirmation(rooms: Rooms) -> None:
+    room = rooms.standby(replace(MIRROR, own_writers=False))
+    room._report_if_due(rooms.log)
+    writer = rooms.take_over(room)
+    change = room.source_change(writer.fold)
+    assert change is not None
+    (moved,) = change.partitions
+    assert (int(moved.new_end), moved.evidence["method"]) == (58, "inside")
+    assert (moved.evidence["counts"], moved.evidence.get("confirmed")) == ("equal", None)
 
 
 NAMED = replace(MIRROR, origin="sw-origin", exactly_once=False, own_writers=False)
@@ -312,12 +327,12 @@ def _holds(rooms: Rooms, counter: int, end: int | None = None) -> None:
     write_advice(rooms.log.storage, rooms.log.layout, rooms.log.layout.room("a"), report)
 
 
-def test_a_log_that_was_cut_after_it_was_copied_keeps_the_room_from_being_ready(
+def test_a_log_that_was_cut_after_it_was_copied_halts_the_route(
     rooms: Rooms,
 ) -> None:
     room = rooms.standby(NAMED, named_at(31))
     room._parts = replace(room._parts, copied=lambda: {ONE: 25})
-    fold = rooms.log.fold()
+    fold = room._advanced(rooms.log)
 
     def cut() -> tuple[str, ...]:
         return room._cut_logs(rooms.log, fold, room._view())
@@ -334,12 +349,23 @@ def test_a_log_that_was_cut_after_it_was_copied_keeps_the_room_from_being_ready(
     assert cut() == ()
     _holds(rooms, 13, end=24)
     (found,) = cut()
-    assert found.startswith("orders/0 ends at 24 in room a, and its row 24 was copied")
-    with pytest.raises(RoomNotReadyError, match="it was cut"):
+    assert found.startswith("orders/0 was cut in room a: it ended before a row that was copied")
+    with pytest.raises(OffsetsLostError, match="was cut"):
         room.wait_until_ours(rooms.log, lambda _: None)
-    # It stays so when the log has grown again.
+    assert room.report is not None
+    assert (room.report.ready, room.report.reasons[-1]) == (False, found)
+    # It stays so when the log has grown again, after a new start, and where it is forced.
     _holds(rooms, 16, end=99)
     assert cut() == (found,)
+    again = rooms.standby(NAMED, named_at(31))
+    with pytest.raises(OffsetsLostError, match="was cut"):
+        again._take(rooms.log, None, force=True, auto=False)
+    # A copy that was created again has the log as it is now.
+    view = again._view()
+    (described,) = view.by_topic["orders"]
+    made_again = replace(described, identity=replace(described.identity, topic_id="t9"))
+    view = replace(view, by_topic={"orders": (made_again,)})
+    assert again._cut_logs(rooms.log, fold, view) == ()
 
 
 def test_linked_copies_reach_as_far_as_their_logs(rooms: Rooms) -> None:

@@ -161,6 +161,35 @@ def test_rows_wait_for_the_room_that_has_the_fewest_copies(kept: Kept) -> None:
     assert kept.keeper.copied() == {"orders/0": 5}
 
 
+def test_a_room_that_is_silent_or_not_ready_is_waited_for_no_longer_than_is_said(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = MirrorRule(linked=False, exactly_once=True, origin="o", own_writers=True, first=True)
+    kept.keeper._rule = replace(RULE, mirror=replace(mirror, first_s=30.0))
+    now_s = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+
+    def copied(at_s: float, **report: object) -> object:
+        nonlocal now_s
+        now_s = at_s
+        kept.other(copied={"orders/0": 7}, **report)
+        kept.look()
+        return kept.keeper.copied()
+
+    assert copied(1.0, counter=1) == {"orders/0": 7}
+    assert copied(30.9, counter=1) == {"orders/0": 7}
+    assert copied(31.0, counter=1) is None
+    assert "room b is silent or not ready for 30 s" in kept.own().notices[0]
+    assert copied(40.0, counter=2) == {"orders/0": 7}
+    assert kept.own().notices == ()
+    # A room that says all the time that it cannot work is no better than a silent one.
+    assert copied(69.0, counter=3, ready=False) == {"orders/0": 7}
+    assert copied(70.0, counter=4, ready=False) is None
+    assert kept.lines.getvalue().count("rooms_in_one_place") == 2
+    kept.keeper._rule = replace(RULE, mirror=mirror)
+    assert copied(999.0, counter=4) == {"orders/0": 7}
+
+
 def test_log_ends_are_reported_once_and_only_for_copies_with_a_header(kept: Kept) -> None:
     ends = {SourcePartition("orders", 0): LogBounds(0, 9, 10)}
     mirror = MirrorRule(linked=False, exactly_once=True, origin=None, own_writers=True)
@@ -233,3 +262,6 @@ def test_a_plan_ends_where_the_copies_end(tmp_path: Path, monkeypatch: pytest.Mo
         (planned,) = session.plan().splits
         assert (planned.split.start_offset, planned.split.stop_offset) == (0, 4)
         assert [each.high_watermark for each in context.log_ends[1].values()] == [10]
+        context.copied = lambda: None
+        (planned,) = session.plan().splits
+        assert planned.split.stop_offset is None

@@ -4,13 +4,14 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.connections import ConnectionSpec
-from sluiceway.jobfile.blocks.values import Location, duration, wrong
+from sluiceway.jobfile.blocks.values import Location, duration, parse_duration_ms, wrong
 
 _PAIR = 2
+_LEAST_WAIT_MS, _LONGEST_WAIT_MS = 10_000, 86_400_000
 _HEADER = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -18,6 +19,15 @@ def _check_origin(text: str | None) -> str | None:
     if text is not None and _HEADER.fullmatch(text) is None:
         raise wrong("1 to 100 of a-z, A-Z, 0-9, `.`, `_`, `-`", "name a header")
     return text
+
+
+def _check_first(value: object) -> bool | int:
+    if isinstance(value, bool):
+        return value
+    found_ms = parse_duration_ms(value)
+    if not _LEAST_WAIT_MS <= found_ms <= _LONGEST_WAIT_MS:
+        raise wrong("`true`, `false` or a duration from 10s to 1d", "choose one")
+    return found_ms
 
 
 def _check_storage(text: str) -> str:
@@ -60,20 +70,21 @@ class RoomsSpec(Block):
 
     Attributes:
         home: Room where the job normally runs.
-        switch: Whether a standby takes over from another room by itself (`auto`), or after an
-            operator's `switch --now` (`ask`).
+        switch: Whether a standby takes over by itself (`auto`), or after an operator's
+            `switch --now` (`ask`).
         queue: Where the queue is: `stretched` is one cluster that spans the rooms. With `linked`
-            and `mirrored` each room has its own, and copies with the same or with other offsets.
+            and `mirrored` each room has its own, with the same or other offsets.
         storage: Where table and ledger are: `stretched` is one store that spans the rooms;
-            `copied` has a copy in each room, which `adopt` takes over. The key `witness` is not in
-            this version.
-        after_ms: How long the lease must stand still before a standby takes over from another room.
+            `copied` has a copy in each room, which `adopt` takes over. No `witness` in this
+            version.
+        after_ms: How long the lease must stand still before a standby takes over.
         give_way_ms: How long a driver reads and commits nothing before it releases its route to a
-            room where rows are read.
+            room that reads.
         check_blocks: What a driver does while blocks of HDFS are in one room only.
         mirror: What copies the topics, with `mirrored`; None with other queues.
         writers: Who writes to the copied topics: with `own` only the mirror ever does.
-        mirrored_first: Whether the home room reads rows only once another room has copies.
+        mirrored_first: Whether the home room reads only rows that another room has. After a
+            duration it does not wait for a room that is silent or not ready.
         after_loss: Whether times from before a room's loss wait for `switch --drain` or `--give-up`
             (`hold`), or are announced without its rows.
     """
@@ -91,7 +102,7 @@ class RoomsSpec(Block):
     check_blocks: Literal["wait", "warn", "off"] = "warn"
     mirror: MirrorSpec | None = None
     writers: Literal["own", "shared"] = "shared"
-    mirrored_first: bool = False
+    mirrored_first: Annotated[bool | int, BeforeValidator(_check_first)] = False
     after_loss: Literal["hold", "announce"] = "hold"
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ class MirrorRule:
         transactional_ids: Ids of the mirror's transactions.
         names_there: Topics whose name in the other room is another one, and that name.
         first: Whether rows are read only once the other room has copies of them.
+        first_s: How long a room that is silent or not ready is waited for; None for ever.
         holds: Whether times from before the loss of a room wait for its rows.
     """
 
@@ -29,6 +30,7 @@ class MirrorRule:
     transactional_ids: tuple[str, ...] = ()
     names_there: tuple[tuple[str, str], ...] = ()
     first: bool = False
+    first_s: float | None = None
     holds: bool = True
 
     def origin_name(self, cluster_id: str, topic: str, partition: LogKey) -> str:
@@ -108,7 +110,7 @@ def room_rule(spec: RouteSpec) -> RoomRule | None:
 def _mirror_rule(rooms: RoomsSpec, room: str) -> MirrorRule | None:
     if rooms.queue == "stretched":
         return None
-    mirror = rooms.mirror
+    mirror, first = rooms.mirror, rooms.mirrored_first
     return MirrorRule(
         linked=mirror is None,
         exactly_once=mirror is None or mirror.copies == "exactly_once",
@@ -116,7 +118,8 @@ def _mirror_rule(rooms: RoomsSpec, room: str) -> MirrorRule | None:
         own_writers=mirror is None or rooms.writers == "own",
         transactional_ids=() if mirror is None else mirror.transactional_ids,
         names_there=_names_in_other(rooms, room),
-        first=rooms.mirrored_first,
+        first=bool(first),
+        first_s=None if isinstance(first, bool) else first / 1000,
         holds=rooms.after_loss == "hold",
     )
 

@@ -43,6 +43,8 @@ from sluiceway.sources.contract import (
 from sluiceway.sources.copies import CopyTraits
 from sluiceway.sources.kafka.failures import (
     BrokerTrouble,
+    is_unanswered,
+    is_unknown_topic,
     kafka_error,
     login_refused,
     request_failure,
@@ -61,6 +63,7 @@ _GRACE_S: Final = 1.0
 _FIRST_CONTACT_S: Final = 1.0
 _REPORT_TIMEOUT_S: Final = 5.0
 _SILENT_SHARE: Final = 0.25
+_ANY_TOPIC: Final = "__consumer_offsets"
 _NO_LEADER: Final = -1
 _NO_OFFSET: Final = -1
 # So long apart two answers have to deny a topic; between older ones it may have been there.
@@ -71,10 +74,8 @@ _BOUNDS: Final = (
     (OffsetSpec.latest, IsolationLevel.READ_COMMITTED),
     (OffsetSpec.latest, IsolationLevel.READ_UNCOMMITTED),
 )
-_NOT_MET: Final = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
 _NO_RULES: Final = frozenset({"SECURITY_DISABLED", "CLUSTER_AUTHORIZATION_FAILED"})
 _WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
-_NO_SUCH_TOPIC: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"})
 
 
 class KafkaSourceClient(SourceClient):
@@ -117,8 +118,10 @@ class KafkaSourceClient(SourceClient):
                 too old to give topics ids.
         """
         wanted = sorted(set(topics))
+        if not wanted:
+            return ()
         try:
-            self._meet(self._timeout_s / 2)
+            self._meet(self._timeout_s / 2, wanted[0])
             return self._describe(wanted, self._timeout_s / 2)
         except SourceUnavailableError:
             if self._is_unreachable():
@@ -126,22 +129,22 @@ class KafkaSourceClient(SourceClient):
             # The library asks the broker that it asked last, also when that one is silent.
             self._open_admin()
             self._admin = self._connected()
-            self._meet(self._timeout_s / 2)
+            self._meet(self._timeout_s / 2, wanted[0])
             return self._describe(wanted, self._timeout_s / 2)
 
     def _describe(self, wanted: Sequence[str], timeout_s: float) -> tuple[DiscoveredPartition, ...]:
         admin = self._open_admin()
         topics = TopicCollection(list(wanted))
+        deadline_s = time.monotonic() + timeout_s
         with self._asking("kafka.describe", ",".join(wanted)):
-            cluster = admin.describe_cluster(request_timeout=timeout_s)
             described = admin.describe_topics(topics, request_timeout=timeout_s)
-            self._wait([cluster, *described.values()], timeout_s)
-        cluster_id = str(self._result(cluster, self._where).cluster_id)
+            self._wait(described.values(), timeout_s)
         self._assert_found(described)
         for topic in wanted:
             for info in self._result(described[topic], topic).partitions:
                 leader = _NO_LEADER if info.leader is None else int(info.leader.id)
                 self._leaders[SourcePartition(topic, info.id)] = leader
+        cluster_id = self._cluster_id(wanted[0], deadline_s - time.monotonic())
         return tuple(
             DiscoveredPartition(
                 SourcePartition(topic, info.id),
@@ -152,6 +155,19 @@ class KafkaSourceClient(SourceClient):
             for description in [self._result(described[topic], topic)]
             for info in sorted(description.partitions, key=lambda info: int(info.id))
         )
+
+    def _cluster_id(self, topic: str, timeout_s: float) -> str:
+        """Read the cluster's id, along with a topic that is there.
+
+        `describe_cluster` names no topic. Where no broker is alive in the eyes of the one that
+        answers, for example just after a pause, that answer is empty. The library ends the process
+        then, by an assertion.
+        """
+        with self._asking("kafka.describe", topic):
+            found = self._open_admin().list_topics(topic, timeout=max(_WAIT_STEP_S, timeout_s))
+        if not found.brokers:
+            raise SourceUnavailableError("the cluster has no live broker", where=self._where)
+        return str(found.cluster_id)
 
     def list_topics(self) -> tuple[str, ...]:
         """Names of all topics except those beginning with `__`; see the contract.
@@ -172,7 +188,7 @@ class KafkaSourceClient(SourceClient):
             SourceUnavailableError: No broker answers.
         """
         topics = sorted({one.topic for one in partitions})
-        self._meet(self._timeout_s)
+        self._meet(self._timeout_s, topics[0])
         with self._asking("kafka.describe", ",".join(topics)):
             described = self._open_admin().describe_topics(
                 TopicCollection(topics), request_timeout=self._timeout_s
@@ -184,7 +200,7 @@ class KafkaSourceClient(SourceClient):
     def _is_denied(self, topic: str, answer: Future[Any]) -> bool:
         now_s = time.monotonic()
         first_s, last_s = self._denied.pop(topic, (now_s, now_s))
-        if not _is_missing(answer):
+        if not is_unknown_topic(answer):
             return False
         if now_s - last_s > _DENIED_ANEW_S:
             first_s = now_s
@@ -482,18 +498,26 @@ class KafkaSourceClient(SourceClient):
         """Whether each broker was tried, and none has ever answered this client."""
         return self._trouble.all_down and not self._answered
 
-    def _meet(self, timeout_s: float) -> None:
-        """Wait for a client's first answer, no longer than it takes to try each broker."""
+    def _meet(self, timeout_s: float, topic: str = _ANY_TOPIC) -> None:
+        """Wait for a client's first answer, no longer than it takes to try each broker.
+
+        Any answer about the topic will do; `describe_cluster` may end the process, see
+        `_cluster_id`.
+        """
         deadline_s = time.monotonic() + timeout_s
         while not self._answered:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise silent(self._trouble, self._where)
             patience_s = min(_FIRST_CONTACT_S, max(_WAIT_STEP_S, left_s))
-            first = self._open_admin().describe_cluster(request_timeout=patience_s)
+            (first,) = (
+                self._open_admin()
+                .describe_topics(TopicCollection([topic]), request_timeout=patience_s)
+                .values()
+            )
             self._wait([first], patience_s)
             failure = first.exception(timeout=0) if first.done() else None
-            if first.done() and not _is_late(failure):
+            if first.done() and not is_unanswered(failure):
                 # Also a refusal comes from a broker; the next request reports it in its words.
                 return
             if self._is_unreachable():
@@ -533,7 +557,7 @@ class KafkaSourceClient(SourceClient):
         return result
 
     def _assert_found(self, described: Mapping[str, Future[Any]]) -> None:
-        missing = [topic for topic, answer in described.items() if _is_missing(answer)]
+        missing = [topic for topic, answer in described.items() if is_unknown_topic(answer)]
         if not missing:
             return
         hint = "; ".join(filter(None, (self._alike(topic) for topic in missing)))
@@ -556,15 +580,6 @@ class KafkaSourceClient(SourceClient):
             names = list(admin.list_topics(timeout=self._timeout_s).topics)
         self._answered = True
         return names
-
-
-def _is_late(failure: BaseException | None) -> bool:
-    return isinstance(failure, KafkaException) and kafka_error(failure).name() in _NOT_MET
-
-
-def _is_missing(answer: Future[Any]) -> bool:
-    failure = answer.exception(timeout=0) if answer.done() else None
-    return isinstance(failure, KafkaException) and kafka_error(failure).name() in _NO_SUCH_TOPIC
 
 
 def _topic_id_text(topic: str, topic_id: object) -> str:

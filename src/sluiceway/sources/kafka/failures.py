@@ -1,7 +1,8 @@
 """librdkafka's errors in the terms of our tree."""
 
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -27,6 +28,8 @@ _REFUSED_LOGIN: Final = frozenset(
         "SASL_AUTHENTICATION_FAILED",
     }
 )
+_UNANSWERED: Final = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
+_UNKNOWN_TOPIC: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"})
 _NOT_ALLOWED: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 # The library goes on by itself. The group's errors do not matter: none is ever joined.
 _LIBRARY_RETRIES: Final = frozenset(
@@ -90,6 +93,17 @@ def kafka_error(failure: KafkaException) -> KafkaError:
     if not isinstance(error, KafkaError):
         raise TypeError(f"not a Kafka error: {error!r}") from failure
     return error
+
+
+def is_unanswered(failure: BaseException | None) -> bool:
+    """Whether no broker has answered; a refusal is an answer."""
+    return isinstance(failure, KafkaException) and kafka_error(failure).name() in _UNANSWERED
+
+
+def is_unknown_topic(answer: Future[Any]) -> bool:
+    """Whether a broker has denied the topic of a request, which may still be under way."""
+    failure = answer.exception(timeout=0) if answer.done() else None
+    return isinstance(failure, KafkaException) and kafka_error(failure).name() in _UNKNOWN_TOPIC
 
 
 def is_retried_by_library(error: KafkaError) -> bool:

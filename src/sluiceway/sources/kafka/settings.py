@@ -92,6 +92,8 @@ def admin_settings(
 ) -> dict[str, Any]:
     """Settings of the driver's client: the user's, then ours."""
     return {**properties, **_own_tickets(properties)} | {
+        # The library takes it for a producer, and those create topics by asking for them.
+        "allow.auto.create.topics": False,
         "bootstrap.servers": bootstrap_servers,
         "logger": LIBRARY_LOG,
         "error_cb": on_error,
