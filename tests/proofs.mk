@@ -163,8 +163,8 @@ sim-chains: $(STAMP) #: A route that reads a table and hands over to its topic, 
 	@cd tests && nice -n 10 ../$(BIN)/python -m chain_sim $(if $(UNITS),--units) $(if $(LAKES),--lakes) \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),500))
 
-sim-shared: $(STAMP) #: Routes of one topic that share its reading, and tables by value, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]; MIRROR=1: two rooms and a mirror
-	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m shared_sim $(if $(MIRROR),--mirror) \
+sim-shared: $(STAMP) #: Routes of one topic that share its reading, and tables by value, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]; ROOMS=lost or back: two rooms and a mirror
+	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m shared_sim $(if $(ROOMS),--rooms $(ROOMS)) \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),500))
 
 sql-oracle: $(STAMP) #: SQL of a route against plain Spark SQL, row by row, random queries: CHECKED=10000

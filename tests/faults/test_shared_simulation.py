@@ -40,7 +40,7 @@ def test_seeds_break_no_promise_of_routes_that_share_a_topic_and_mutants_are_cau
 
 
 def test_seeds_break_no_promise_of_rooms_with_a_mirror_and_mutants_are_caught() -> None:
-    done = _simulate("--mirror", "--seeds", "40", "--mutant-seeds", "120")
+    done = _simulate("--rooms", "lost", "--seeds", "40", "--mutant-seeds", "120")
     assert done.returncode == 0, done.stdout + done.stderr
     closing: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert closing["violations"] == 0, done.stdout

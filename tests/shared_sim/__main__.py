@@ -2,7 +2,9 @@
 
 python -m shared_sim --seeds 200                 seeds, then all mutants
 python -m shared_sim --seed 12 [--mutant NAME]   one seed, with all that happens in it
-python -m shared_sim ... --mirror                of two rooms, whose mirror copies the topic
+python -m shared_sim ... --rooms lost            of two rooms, whose mirror copies the topic
+python -m shared_sim ... --rooms back            the lost room returns, or was never lost
+python -m shared_sim ... --rooms copied          of two rooms with a store each, and a copier
 """
 
 import argparse
@@ -21,20 +23,37 @@ import pyarrow.compute
 import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
 import structlog  # noqa: F401
+import typer  # noqa: F401
 
 from sim.substitutes import substituted
 from tools.last_kills import LastKills
 from tools.mutant_fit import refuse_outdated
 
 with substituted():
+    import sluiceway.audit.open_table
     import sluiceway.catalog.metastore
     import sluiceway.formats.json.choice
     import sluiceway.sinks.hive.folder_catalog
     import sluiceway.sinks.hive.table  # noqa: F401
+    from shared_sim.copied import CopiedWorld
     from shared_sim.mirror import MirrorWorld
-    from shared_sim.mutants import MIRROR_MUTANTS, MUTANTS, patched
+    from shared_sim.mutants import (
+        ALL_MUTANTS,
+        COPY_MUTANTS,
+        MIRROR_MUTANTS,
+        MUTANTS,
+        RETURN_MUTANTS,
+        patched,
+    )
+    from shared_sim.returning import ReturningWorld
     from shared_sim.world import World, join_product, simulate
 
+_KINDS = {
+    "": (World, MUTANTS),
+    "lost": (MirrorWorld, MIRROR_MUTANTS),
+    "back": (ReturningWorld, RETURN_MUTANTS),
+    "copied": (CopiedWorld, COPY_MUTANTS),
+}
 _LAST_KILLS = LastKills(Path(__file__).parent / "last_kills.json", "shared-sim")
 
 
@@ -44,8 +63,8 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--mutant", default="", choices=["", *MUTANTS, *MIRROR_MUTANTS])
-    parser.add_argument("--mirror", action="store_true", help="two rooms with a queue each")
+    parser.add_argument("--mutant", default="", choices=["", *ALL_MUTANTS])
+    parser.add_argument("--rooms", default="", choices=[*_KINDS], help="what becomes of a room")
     parser.add_argument("--mutant-seeds", type=int, default=60, help="tries to catch a mutant")
     parser.add_argument("--keep", action="store_true", help="keep which seed caught which mutant")
     given = parser.parse_args()
@@ -60,7 +79,8 @@ def main() -> int:
 
 
 def _kind(given: argparse.Namespace) -> type[World]:
-    return MirrorWorld if given.mirror else World
+    kind, _ = _KINDS[given.rooms]
+    return kind
 
 
 def _replay(given: argparse.Namespace, folder: Path) -> int:
@@ -83,7 +103,7 @@ def _campaign(given: argparse.Namespace, folder: Path) -> int:
             print(f"seed {seed}: {violation}", flush=True)
     print(f"{given.seeds} seeds in {time.monotonic() - began:.0f} s")
     caught: dict[str, int] = {}
-    all_of_them = MIRROR_MUTANTS if given.mirror else MUTANTS
+    _, all_of_them = _KINDS[given.rooms]
     mutants = all_of_them if given.mutant_seeds else {}
     for name in mutants:
         seed, violation = _catch(name, given, folder)

@@ -157,13 +157,13 @@ class MirrorWorld(World):
             return
         home, there = self.queues[_HOME], self.queues[_OTHER]
         for one, log in home.logs.items():
-            if self.has_header and self.rng.random() < 0.15:
+            if self.has_header and not home.well and self.rng.random() < 0.15:
                 self._copied[one] = self.rng.randint(0, self._copied[one])
                 self.note(f"the mirror begins again at {one}@{self._copied[one]}")
                 self.seen["mirror_repeats"] += 1
             until = min(len(log), self._copied[one] + self.rng.randint(0, _MOST_COPIED))
             there.open_since.pop(one, None)
-            if self.rng.random() < 0.2:
+            if not home.well and self.rng.random() < 0.2:
                 there.open_since[one] = len(there.logs[one])
             for offset in range(self._copied[one], until):
                 note = home.notes[one, offset]
@@ -289,13 +289,6 @@ class MirrorWorld(World):
         """Whether the home has read anything, so that the other room may go on."""
         layout = self._layout()
         return layout is not None and bool(LedgerLog(LocalStorage(), layout).fold().sources)
-
-    def _go_on_for(self, seconds: float) -> None:
-        until = self.scheduler.now + seconds
-        self.scheduler.next_event = self.scheduler.steps + 100_000
-        end = self.scheduler.next_event
-        while self.scheduler.now < until and self.scheduler.steps < end and self.scheduler.turn():
-            self._check()
 
     def _missing(self) -> set[int]:
         """Rows of the other room's queue that are not in the table."""

@@ -5,15 +5,31 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.jobfile.compile.config import RouteConfig
+from sluiceway.jobfile.compile.room_rule import MirrorRule
+from sluiceway.ledger.file_names import FileRecord
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.operator_records import OriginLog
+from sluiceway.ledger.room_files import SwitchRequest, read_advice
+from sluiceway.operate import drain
+from sluiceway.operate.drain import LeftLog
+from sluiceway.operate.switch import RoutePlace
+from sluiceway.rooms.adopt_cut import LedgerCut, NeededFiles
+from sluiceway.rooms.cut_files import CutFiles
 from sluiceway.rooms.followed_copy import FollowedCopy
-from sluiceway.rooms.positions import ResumePosition
+from sluiceway.rooms.origin import OriginFollower
+from sluiceway.rooms.positions import CopiedLog, PositionMethod, ResumePosition
+from sluiceway.rooms.standby import StandbyRoom
 from sluiceway.rooms.tail_search import TailMatch, TailSearch
+from sluiceway.route import takeover
 from sluiceway.route.committer import EpochCommitter
 from sluiceway.schedule import shared_reading
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
 from sluiceway.schedule.shared_reading import SharedReading
 from sluiceway.schedule.source_view import SourceView
-from sluiceway.sources.contract import SourceBatch
+from sluiceway.sources.contract import SourceBatch, SourcePartition
+from sluiceway.sources.missing_rows import MissingRowsReader
 from sluiceway.sources.origins import OriginReader
 from sluiceway.worker import bundle
 from sluiceway.worker.plan import TaskPlan, TaskResult
@@ -21,6 +37,8 @@ from sluiceway.worker.row_batch import RowBatch
 from tools.mutant_fit import Patch, held
 
 _COMMIT_EPOCH = EpochCommitter.commit_epoch
+_MARK_CHANGE, _LEFT_LOG, _FIND = StandbyRoom.mark_change, drain._left_log, OriginFollower.find
+_REFUSE_UNADOPTED = takeover._refuse_unadopted
 _WITHOUT_COPIES, _RESULT = OriginReader._without_copies, TailSearch.result
 
 
@@ -127,6 +145,57 @@ MIRROR_MUTANTS: dict[str, Sequence[Patch]] = {
 }
 """Of a queue that a mirror copies; `shared_sim.mirror` catches them."""
 
+
+def any_term(self: StandbyRoom, ledger: LedgerLog, fold: Fold) -> None:
+    """What an operator confirmed of a term before holds of this one too."""
+    del fold
+    self._request = read_advice(ledger.storage, ledger.layout.switch, SwitchRequest)
+
+
+def loss_forgotten(self: StandbyRoom, ledger: LedgerLog, fold: Fold) -> None:
+    """Nothing waits for rows that only a lost room has."""
+    self._orderly = True
+    _MARK_CHANGE(self, ledger, fold)
+
+
+def nothing_left(
+    place: RoutePlace, view: SourceView, one: SourcePartition, origin: OriginLog
+) -> LeftLog:
+    """A room is drained once its logs can be read."""
+    return replace(_LEFT_LOG(place, view, one, origin), rows=0)
+
+
+def rows_come_again(self: MissingRowsReader, timeout_s: float) -> list[SourceBatch]:
+    """Rows that were missing when the room was switched are rows."""
+    return self._reader.read(timeout_s)
+
+
+def left_log_resumed(self: TailSearch) -> TailMatch:
+    """A room goes by the tail in the log that was left, which has rows of the table after it."""
+    self._was_left = False
+    return _RESULT(self)
+
+
+def own_topic_again(self: OriginFollower, rule: MirrorRule, log: CopiedLog) -> ResumePosition:
+    """A room goes on in the topic that it has read before, from its beginning."""
+    left = log.known.origin
+    if left is not None and left.topic_id == log.identity.topic_id and log.bounds is not None:
+        return ResumePosition(log, log.bounds.start_offset, PositionMethod.HEADER)
+    found = _FIND(self, rule, log)
+    assert found is not None
+    return found
+
+
+RETURN_MUTANTS: dict[str, Sequence[Patch]] = {
+    "any-term": [(StandbyRoom, "_read_request", any_term)],
+    "loss-forgotten": [(StandbyRoom, "mark_change", loss_forgotten)],
+    "nothing-left": [(drain, "_left_log", nothing_left)],
+    "rows-come-again": [(MissingRowsReader, "read", rows_come_again)],
+    "left-log-resumed": [(TailSearch, "result", left_log_resumed)],
+    "own-topic-again": [(OriginFollower, "find", own_topic_again)],
+}
+"""Of a lost room that returns; `shared_sim.returning` catches them."""
+
 MUTANTS: dict[str, Sequence[Patch]] = {
     "audience-of-another": [(bundle, "read_key", split_alone)],
     "split-of-another": [(bundle, "copy", one_object)],
@@ -142,6 +211,51 @@ MUTANTS: dict[str, Sequence[Patch]] = {
 }
 
 
+def chain_is_whole(self: NeededFiles, fold: Fold) -> bool:
+    """A slot is kept whether its files have come or not."""
+    del self, fold
+    return True
+
+
+def whatever_size(self: NeededFiles, file: FileRecord) -> str | None:
+    """Half of a file is a file."""
+    for path in (self.layout.final(file.final), self.layout.attempt(file.staged)):
+        if path in self.sizes:
+            return path
+    return None
+
+
+def nothing(*asked: object) -> None:
+    """Leave it undone."""
+    del asked
+
+
+def no_files(cut: LedgerCut) -> list[str]:
+    """Leave files where they are."""
+    del cut
+    return []
+
+
+def begun_anywhere(config: RouteConfig, log: LedgerLog, fold: Fold) -> None:
+    """Each room begins a ledger of its own where it finds none."""
+    if fold.fence is not None:
+        _REFUSE_UNADOPTED(config, log, fold)
+
+
+COPY_MUTANTS: dict[str, Sequence[Patch]] = {
+    "cut-at-the-chains-end": [(NeededFiles, "is_whole", chain_is_whole)],
+    "half-is-whole": [(NeededFiles, "place", whatever_size)],
+    "unnamed-files-stay": [(LedgerCut, "to_move", property(no_files))],
+    "publishing-is-believed": [(LedgerCut, "to_place", property(no_files))],
+    "late-files-stay": [(CutFiles, "_sweep", nothing)],
+    "claim-not-seen": [(takeover, "_refuse_other_generation", nothing)],
+    "begun-anywhere": [(takeover, "_refuse_unadopted", begun_anywhere)],
+}
+"""Of a copied table; `shared_sim.copied` catches them."""
+
+ALL_MUTANTS = {**MUTANTS, **MIRROR_MUTANTS, **RETURN_MUTANTS, **COPY_MUTANTS}
+
+
 @contextmanager
 def patched(name: str) -> Iterator[None]:
     """The product with one of them inside the block; empty is the product itself.
@@ -149,5 +263,5 @@ def patched(name: str) -> Iterator[None]:
     Raises:
         MisfitError: It does not apply to the product as it is.
     """
-    with held(name, {**MUTANTS, **MIRROR_MUTANTS}[name] if name else ()):
+    with held(name, ALL_MUTANTS[name] if name else ()):
         yield

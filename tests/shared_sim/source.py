@@ -56,6 +56,7 @@ class Topic:
     logs: dict[SourcePartition, list[bytes]] = field(default_factory=dict)
     cluster: str = "c1"
     well: bool = False
+    topic_id: str = "t1"
     notes: dict[tuple[SourcePartition, int], Note] = field(default_factory=dict)
 
     def end(self, partition: SourcePartition) -> int:
@@ -72,7 +73,7 @@ class SharedClient(SourceClient):
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
         self._ask()
         topic = self._cluster.topic_here()
-        identity = SourceIdentity(topic.cluster, "t1")
+        identity = SourceIdentity(topic.cluster, topic.topic_id)
         logs = [one for one in sorted(self._cluster.topic_here().logs) if one.topic in topics]
         return tuple(DiscoveredPartition(one, identity, None) for one in logs)
 

@@ -31,12 +31,13 @@ from sluiceway.jobfile.loader import parse_job
 from sluiceway.ledger import lease
 from sluiceway.observe import failpoint_names, failpoints
 from sluiceway.observe.progress import Progress
-from sluiceway.rooms import origin, standby
-from sluiceway.route import rooms, takeover
+from sluiceway.rooms import adopt_table, cut_files, origin, standby
+from sluiceway.route import clients, rooms, takeover
 from sluiceway.schedule import pieces
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.sources import topic_sample
 from sluiceway.sources.contract import SourceClient, SourcePartition, Split, SplitReader
+from sluiceway.sources.missing_rows import MissingRowsReader
 from sluiceway.sources.origins import OriginReader
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.worker import bundle
@@ -213,7 +214,7 @@ class Points:
         side = failpoint_names.POINTS.get(point)
         if side is not failpoint_names.FailpointSide.POSIX or "unlink" in point:
             return
-        if any(place.startswith(folder) for folder in world.sick):
+        if world.is_sick(place):
             world.seen["sick"] += 1
             raise OSError(world.sick_errno, "it is sick", place)
 
@@ -261,6 +262,10 @@ class World:
         """A line of the trace."""
         if self.trace is not None:
             self.trace.append(f"{self.scheduler.steps:6d} {self.scheduler.now:8.2f}s  {text}")
+
+    def is_sick(self, place: str) -> bool:
+        """Whether the store fails at a path, for the acting process."""
+        return any(place.startswith(folder) for folder in self.sick)
 
     def topic_here(self) -> Topic:
         """The topics, as the acting process sees them."""
@@ -429,6 +434,13 @@ class World:
         while self.scheduler.steps < until and self.scheduler.turn():
             self._check()
 
+    def _go_on_for(self, seconds: float) -> None:
+        until = self.scheduler.now + seconds
+        self.scheduler.next_event = self.scheduler.steps + 100_000
+        end = self.scheduler.next_event
+        while self.scheduler.now < until and self.scheduler.steps < end and self.scheduler.turn():
+            self._check()
+
     def _until_ended(self, processes: list[Process]) -> None:
         end = self.scheduler.next_event = self.scheduler.steps + _MOST_STEPS
         while not all(process.dead for process in processes):
@@ -472,6 +484,8 @@ def _open_source(config: RouteConfig) -> SourceClient:
 def _open_reader(access: SourceAccess, splits: list[Split], *, owner: str) -> SplitReader:
     del access, owner
     reader = _world().reader(splits)
+    if any(split.missing for split in splits):
+        reader = MissingRowsReader(reader, splits)
     if all(split.origin is None for split in splits):
         return reader
     return OriginReader(reader, splits)
@@ -496,6 +510,9 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (LagWatch, "start", _start_no_watch),
     (pieces, "LEAST_PIECE", 1),
     (pieces.SplitPieces, "_piece", lambda *asked: 3),
+    (clients, "open_source", _open_source),
+    (adopt_table, "own_identity", _own_identity),
+    (cut_files, "ALL_EVERY_S", 20.0),
     (status_board, "_WRITE_EVERY_S", 20.0),
     (status_board, "_BETWEEN_PASSES_S", 5.0),
 )

@@ -231,17 +231,27 @@ def _lost(place: CopiedPlace, kept: Fold, one: SourcePartition, bounds: LogBound
     return None
 
 
-def refuse_changing(plan: AdoptPlan, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Refuse a copy that still changes: its copier is not stopped. Called once, before the claim.
+def wait_quiet(sleep: Callable[[float], None] = time.sleep) -> None:
+    """Wait as long as no copy may change. Called once, between the plans and `refuse_changing`."""
+    sleep(QUIET_S)
+
+
+def refuse_changing(plan: AdoptPlan) -> None:
+    """Refuse a copy that still changes: its copier is not stopped. Called before the claim.
 
     Raises:
-        RequestRefusedError: Two listings differ.
+        RequestRefusedError: It has other files than the plan has seen, or the store lets a copier
+            bring more.
         StorageUnavailableError: The store failed.
     """
     place = plan.place
     if plan.cut is None:
         return
-    sleep(QUIET_S)
+    if place.storage.denies_copies(place.layout.table_root) is False:
+        root = place.layout.table_root.partition("://")[2]
+        text = "the bucket's policy lets another room's replication bring objects of the table"
+        what = f"`s3:ReplicateObject` to `*` on `arn:aws:s3:::{root}/*`"
+        raise _refused(place, text, f"add a statement to it that denies {what}")
     now = list_copy(place.storage, place.layout)
     before = plan.cut.files.sizes
     changed = sorted({*now.items()} ^ {*before.items()})
@@ -270,11 +280,12 @@ def adopt_table(plan: AdoptPlan, order: AdoptOrder, sink: TableSink) -> int:
     cut, place = plan.cut, plan.place
     if cut is None:
         return -1
+    # A copier of files alone brings no empty folder.
+    place.storage.make_folders(place.layout.stage)
     claim = _claim(plan, cut, order)
     log = LedgerLog(place.storage, place.layout)
     log.generations()
-    for folder in (log.layout.log_of(plan.number), log.layout.stage):
-        place.storage.make_folders(folder)
+    place.storage.make_folders(log.layout.log_of(plan.number))
     _unpack(plan, log)
     placed = cut.to_place
     for file in placed:

@@ -24,6 +24,8 @@ UNREAD: Final = frozenset({*BEGINNINGS, "resumed"})
 
 _FIRST_OFFSETS: Final = 32
 _MOST_OFFSETS: Final = 8192
+# Gaps are read again by one more consumer, which then asks for the bounds of each log.
+_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,12 @@ class CopyReader:
         times = {one: min(run.least_ms for run in runs) for one, runs in tails.items()}
         starts = self.client.offsets_at_times(times)
         searches = {
-            log.partition: TailSearch(tails[log.partition], compacted=log.compacted) for log in logs
+            log.partition: TailSearch(
+                tails[log.partition],
+                compacted=log.compacted,
+                lacked=tail_runs(log.known.missing),
+            )
+            for log in logs
         }
         ends = {log.partition: log.bounds.end_offset for log in logs if log.bounds is not None}
         for one, batch in self._read({one: (starts[one], end) for one, end in ends.items()}):
@@ -107,8 +114,9 @@ class CopyReader:
         self, spans: Mapping[SourcePartition, tuple[int, int]]
     ) -> Iterator[tuple[SourcePartition, SourceBatch]]:
         splits = [Split(one, first, end) for one, (first, end) in spans.items() if first < end]
-        for batch in read_splits(self.access, splits):
-            yield splits[batch.split_index].partition, batch
+        for some in (splits[n : n + _AT_ONCE] for n in range(0, len(splits), _AT_ONCE)):
+            for batch in read_splits(self.access, some):
+                yield some[batch.split_index].partition, batch
 
 
 def with_tails(record: SourcesRecord, reader: CopyReader) -> SourcesRecord:

@@ -59,6 +59,7 @@ class CutFiles(Follower):
         self._figures = figures
         self._place = 0
         self._due = float("-inf")
+        self._folders: set[str] = set()
         self._left: deque[str] = deque()
 
     def place(self) -> int:
@@ -69,11 +70,9 @@ class CutFiles(Follower):
         """See `Follower.update`."""
         del since
         if again:
-            self._place = fold.published_through
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + ALL_EVERY_S
-            folders = {state.location for state in fold.partitions.values()} or {""}
-            self._left = deque([*sorted(folders), self._layout.dirty_relative("").rstrip("/")])
+            self._place, self._due = fold.published_through, float("-inf")
+            self._folders = {state.location for state in fold.partitions.values()} or {""}
+            self._folders.add(self._layout.dirty_relative("").rstrip("/"))
 
     def follow(self, view: LogView) -> int:
         """See `Follower.follow`.
@@ -85,13 +84,17 @@ class CutFiles(Follower):
         """
         until = time.monotonic() + PIECE_S
         files = (file for each in view.records(self._place) for file in table_files(each.body))
-        self._sweep({file.final.rpartition("/")[0] for file in files})
+        touched = {file.final.rpartition("/")[0] for file in files}
+        self._sweep(touched)
+        self._folders |= touched
         self._place = view.through
-        # The route's thread may put another list in its place meanwhile.
-        left = self._left
-        while left and time.monotonic() < until and not view.over():
-            self._sweep((left[0],))
-            left.popleft()
+        # Not by what `update` brings: a topic without new rows brings nothing.
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + ALL_EVERY_S
+            self._left = deque(sorted(self._folders))
+        while self._left and time.monotonic() < until and not view.over():
+            self._sweep((self._left[0],))
+            self._left.popleft()
         return self._place
 
     def rest_s(self) -> float | None:

@@ -172,7 +172,9 @@ def _same_offsets(
     long = {
         log.partition: log.known.end
         for log in logs
-        if log.bounds is not None and log.bounds.start_offset < log.known.end <= _end(log)
+        if log.bounds is not None
+        and log.bounds.start_offset < log.known.end <= _end(log)
+        and not log.known.missing
     }
     tails = rows.before(long) if long else {}
     return {

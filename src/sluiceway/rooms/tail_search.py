@@ -38,6 +38,13 @@ class TailMatch:
     missing: str = NO_TAIL
 
 
+WAS_LEFT: Final = (
+    "the table has rows of it which the other room's copy lacked: create the topic again, and have "
+    "the other room's rows copied to it"
+)
+"""Why a log that was left for a shorter copy has no position."""
+
+
 @dataclass(slots=True)
 class _Run:
     """Equal rows of the copy that follow each other."""
@@ -56,10 +63,15 @@ class TailSearch:
     Args:
         tail: Runs of the tail, oldest first; at least one.
         compacted: Whether rows may be missing whose key came again.
+        lacked: Runs that were read in another log, and that the log read since never had.
     """
 
-    def __init__(self, tail: Sequence[TailRun], *, compacted: bool) -> None:
+    def __init__(
+        self, tail: Sequence[TailRun], *, compacted: bool, lacked: Sequence[TailRun] = ()
+    ) -> None:
         self._tail = tuple(tail)
+        self._lacked = frozenset(run.row for run in lacked)
+        self._was_left = False
         self._compacted = compacted
         self._rows = frozenset(run.row for run in self._tail)
         self._runs: deque[_Run] = deque(maxlen=RUNS)
@@ -71,6 +83,7 @@ class TailSearch:
     def add(self, offset: int, row: int) -> None:
         """Take in the next row of the copy."""
         self._scanned += 1
+        self._was_left = self._was_left or row in self._lacked
         runs = self._runs
         if runs and runs[-1].row == row:
             runs[-1].rows += 1
@@ -99,6 +112,9 @@ class TailSearch:
 
     def result(self) -> TailMatch:
         """Called once, after the copy's last row."""
+        if self._was_left:
+            # The table has more of its rows than the log that was read since.
+            return replace(self._none(WAS_LEFT), found=True)
         if len(self._tail) < _LEAST_RUNS and self._tail[0].rows > 1:
             return self._none("all rows that the tail has are equal")
         if len(self._ends) > 1:

@@ -344,20 +344,23 @@ def _refuse_unadopted(config: RouteConfig, log: LedgerLog, fold: Fold) -> None:
         LedgerMismatchError: It was not.
     """
     claims, rule = log.generations(), config.rooms
+    room = claims[-1].room if claims else rule.room if rule else ""
+    hint = f"if the other room is down, run `sluiceway adopt JOB --room {room} --dry-run`"
     if len(fold.adoptions) < len(claims):
         text = f"generation {len(claims)} is claimed by {claims[-1].operator} and not adopted yet"
-    elif rule is None or fold.fence is None or not _is_copied(config):
+    elif rule is None or not _is_copied(config):
         return
+    elif fold.fence is None:
+        if rule.room == rule.home:
+            return
+        # With a ledger of its own here, the copy that comes later could not be adopted.
+        text = f"no copy of the table of room {rule.home} is here yet"
+        hint = f"start the job in room {rule.home}, and see that its table is copied"
     elif (holder := fold.fence.site or rule.home) != rule.room:
         text = f"this is a copy of the table of room {holder}, and it was not adopted"
     else:
         return
-    room = claims[-1].room if claims else config.rooms.room if config.rooms else ""
-    raise LedgerMismatchError(
-        text,
-        where=log.layout.root,
-        hint=f"if the other room is down, run `sluiceway adopt JOB --room {room} --dry-run`",
-    )
+    raise LedgerMismatchError(text, where=log.layout.root, hint=hint)
 
 
 def _mark_change(log: LedgerLog, fold: Fold, hooks: TakeoverHooks) -> None:

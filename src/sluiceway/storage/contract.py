@@ -159,6 +159,17 @@ class Storage(ABC):
         """
         del folder
 
+    def denies_copies(self, folder: str) -> bool | None:
+        """Whether the store keeps the copiers of other rooms from writing below a folder.
+
+        Called by `adopt`, before it claims a copied table.
+
+        Returns:
+            None where the store has no rules for copiers, or does not show them to this login.
+        """
+        del folder
+        return None
+
     @abstractmethod
     def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
         """Create `path` with exactly `content`, or not at all; exclusive and durable.

@@ -62,6 +62,10 @@ class MeasuredStorage(Storage):
         """See `Storage`."""
         self._timed("look", lambda: self._store.admit(folder))
 
+    def denies_copies(self, folder: str) -> bool | None:
+        """See `Storage`."""
+        return self._timed("look", lambda: self._store.denies_copies(folder))
+
     def has_file(self, path: str) -> bool:
         """See `Storage`."""
         return self._timed("look", lambda: self._store.has_file(path))

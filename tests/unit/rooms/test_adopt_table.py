@@ -19,7 +19,12 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import ResetRecord
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.rooms import adopt_table as module
-from sluiceway.rooms.adopt_table import adopt_table, plan_adopt, refuse_changing
+from sluiceway.rooms.adopt_table import (
+    adopt_table,
+    plan_adopt,
+    refuse_changing,
+    wait_quiet,
+)
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
 from tools.ledger_records import LEDGER
@@ -110,6 +115,14 @@ def test_record_owner_and_property_name_the_new_table(table: RoomTable, room: Ro
     assert body.adopted.confirmed == ("copier_stopped", "room_down")
     assert log.layout.record(record.seq).startswith(f"{room.root}/_sluiceway/orders/log-1/")
     assert log.fold().made_for == place.table
+
+
+def test_a_copier_that_brings_no_empty_folder_leaves_nothing_amiss(
+    table: RoomTable, room: RoomB
+) -> None:
+    shutil.rmtree(room.root / "_sluiceway/orders/stage")
+    adopted(room, Queue(ends_of(table)))
+    assert LedgerLog(LocalStorage(), room.place().layout).fold().adoptions
 
 
 def test_a_second_adopt_finds_it_done(table: RoomTable, room: RoomB) -> None:
@@ -212,14 +225,32 @@ def test_a_queue_that_ends_before_the_cut_is_refused(table: RoomTable, room: Roo
 def test_a_copy_that_changes_is_refused(table: RoomTable, room: RoomB) -> None:
     plan = plan_adopt(room.place(), Queue(ends_of(table)))
     pauses: list[float] = []
-    refuse_changing(plan, pauses.append)
+    wait_quiet(pauses.append)
     assert pauses == [30.0]
-
-    def copier_brings_more(pause: float) -> None:
-        (room.root / "dt=1" / "more").write_text("x")
-
+    refuse_changing(plan)
+    (room.root / "dt=1" / "more").write_text("x")
     with pytest.raises(RequestRefusedError, match="1 files changed within 30 s"):
-        refuse_changing(plan, copier_brings_more)
+        refuse_changing(plan)
+
+
+@pytest.mark.parametrize("denied", [True, None, False])
+def test_a_store_that_lets_a_copier_bring_more_is_refused(
+    table: RoomTable, room: RoomB, monkeypatch: pytest.MonkeyPatch, *, denied: bool | None
+) -> None:
+    asked: list[str] = []
+
+    def denies(storage: LocalStorage, folder: str) -> bool | None:
+        asked.append(folder)
+        return denied
+
+    monkeypatch.setattr(LocalStorage, "denies_copies", denies)
+    plan = plan_adopt(room.place(), Queue(ends_of(table)))
+    if denied is False:
+        with pytest.raises(RequestRefusedError, match="policy lets another room's replication"):
+            refuse_changing(plan)
+    else:
+        refuse_changing(plan)
+    assert asked == [str(room.root)]
 
 
 def test_a_room_does_not_adopt_what_it_wrote_itself(table: RoomTable, room: RoomB) -> None:

@@ -23,12 +23,14 @@ def reader(monkeypatch: pytest.MonkeyPatch, **logs: MadeLog) -> CopyReader:
     return CopyReader(ACCESS, made)
 
 
-def search(found: CopyReader, tails: dict[SourcePartition, str]) -> dict[int, TailMatch]:
+def search(
+    found: CopyReader, tails: dict[SourcePartition, str], missing: str = ""
+) -> dict[int, TailMatch]:
     bounds = found.client.bounds(list(tails))
     logs = [
         CopiedLog(
             one,
-            SourceState("c1", "t1", 0, "earliest", 5, has_data=True, tail=tail),
+            SourceState("c1", "t1", 0, "earliest", 5, has_data=True, tail=tail, missing=missing),
             SourceIdentity("c2", "t2"),
             bounds[one],
         )
@@ -48,6 +50,11 @@ def test_each_log_is_searched_from_the_time_of_its_own_tail(
     found = search(copies, {ONE: tail_before(range(90)), TWO: tail_before(range(50, 60))})
     assert (found[0].offset, found[0].scanned) == (2 * 89 + 1, 18)
     assert (found[1].offset, found[1].scanned) == (7 + 10, 38)
+    # A few logs at once, each with its own batches.
+    monkeypatch.setattr(copy_reader, "_AT_ONCE", 1)
+    assert search(copies, {ONE: tail_before(range(90)), TWO: tail_before(range(50, 60))}) == found
+    left = search(copies, {ONE: tail_before(range(90))}, missing=tail_before(range(93)))
+    assert left[0].offset is None
 
 
 @pytest.mark.parametrize(

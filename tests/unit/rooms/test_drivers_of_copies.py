@@ -143,6 +143,18 @@ def test_a_copy_is_refused_until_it_is_adopted(rooms: Rooms) -> None:
         pass
 
 
+def test_a_room_that_is_not_the_home_begins_no_ledger_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rooms = Rooms(tmp_path, monkeypatch)
+    with (
+        pytest.raises(LedgerMismatchError, match="no copy of the table of room a is here yet"),
+        rooms.session("b"),
+    ):
+        pass
+    assert not Path(rooms.layout("b").record(0)).exists()
+
+
 def test_a_copy_is_refused_while_its_adopt_has_not_ended(rooms: Rooms) -> None:
     claim = Generation(1, 2, "0" * 64, "b", "ann@host", "x", ())
     claim_generation(LocalStorage(), rooms.layout("b"), claim)

@@ -111,6 +111,9 @@ def test_equal_offsets_hold_while_the_copy_is_long_enough_and_has_the_tail() -> 
     assert (same.offset, same.method) == (50, PositionMethod.SAME)
     short = found(copied(bounds=(0, 49)), LINKED, SHORT, before=TAIL)
     assert (short.offset, short.method) == (39, PositionMethod.SHORT)
+    # Of a shorter copy the table has read: where its tail is, rows of the table may follow.
+    left = found(copied(known(missing=TAIL)), LINKED, replace(NONE, found=True), before=TAIL)
+    assert left.method is None
     other = found(copied(), LINKED, INSIDE, before=tail_of([(3, 3)]))
     assert other.method is PositionMethod.INSIDE
 

@@ -71,6 +71,22 @@ def test_what_is_not_sure_is_refused(tail: list[int], copy: list[int], says: str
     assert says in match.why
 
 
+@pytest.mark.parametrize("kept", [0, 6, 9])
+def test_a_log_that_was_left_for_a_shorter_copy_is_known_by_the_rows_of_it(kept: int) -> None:
+    read = tail_runs(tail_of((number, 0) for number in A_LOG[:12]))
+    tail = tail_runs(tail_of((number, 0) for number in A_LOG[:9]))
+    left = TailSearch(tail, compacted=False, lacked=read[-3:])
+    for number in A_LOG[kept:]:
+        left.add(number, number)
+    match = left.result()
+    assert (match.offset, match.found) == (None, True)
+    assert "the table has rows of it which the other room's copy lacked" in match.why
+    other = TailSearch(tail, compacted=False, lacked=read[-3:])
+    for number in (*A_LOG[:9], 77):
+        other.add(number, number)
+    assert other.result().inside
+
+
 def test_a_compacted_copy_has_the_last_row_that_is_left() -> None:
     left = [n for n in A_LOG if n not in {18, 20}]
     assert search(A_LOG, [*left, 30], compacted=True).offset == 2 * left.index(19) + 1

@@ -53,9 +53,13 @@ class Consumer:
         self.starts: dict[int, int] = {}
         self.assigned: list[tuple[int, int]] = []
         self.closed = 0
+        self.fetches, self.asked_busily = True, 0
 
     def assign(self, wanted: Sequence[TopicPartition]) -> None:
         self.assigned = [(each.partition, each.offset) for each in wanted]
+
+    def unassign(self) -> None:
+        self.fetches = False
 
     def consume(self, most: int, timeout_s: float) -> list[Message]:
         del most, timeout_s
@@ -63,6 +67,7 @@ class Consumer:
 
     def get_watermark_offsets(self, log: TopicPartition, timeout: float) -> tuple[int, int]:
         del timeout
+        self.asked_busily += self.fetches
         return self.starts.get(log.partition, 0), 100
 
     def close(self) -> None:
@@ -85,6 +90,7 @@ def test_hole_in_which_nobody_finds_a_row_is_believed(consumer: Consumer, then: 
     consumer.parts = [[then]]
     check()
     assert consumer.assigned == [(0, 10)]
+    assert consumer.asked_busily == 0
     assert consumer.closed == 1
 
 

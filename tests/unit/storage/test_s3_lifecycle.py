@@ -1,11 +1,18 @@
 """Rules by which a bucket removes objects: which of them cover a table's folder."""
 
+import json
 from typing import Any
 
 import pytest
 
 from sluiceway.errors import StorageRefusedError, UnhealthyEnvironmentError
-from sluiceway.storage.s3.lifecycle import BucketRules, Rule, expiring_rule
+from sluiceway.storage.s3.lifecycle import (
+    REPLICATE,
+    BucketRules,
+    Rule,
+    denies_replication,
+    expiring_rule,
+)
 from sluiceway.storage.s3.storage import object_name
 
 FOLDER = "ods/orders/_sluiceway/orders/stage/"
@@ -79,3 +86,33 @@ def test_store_that_shows_no_rules_admits_all() -> None:
 
     BucketRules(ask).admit(object_name("s3a://lake/ods/orders"))
     assert asked == ["s3a://lake/ods/orders"]
+
+
+_DENY = {"Effect": "Deny", "Principal": "*", "Action": REPLICATE, "Resource": "arn:aws:s3:::lake/*"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "denied"),
+    [
+        ({}, True),
+        ({"Principal": {"AWS": "*"}, "Action": ["s3:GetObject", "s3:Replicate*"]}, True),
+        ({"Action": "s3:*", "Resource": ["arn:aws:s3:::lake/ods/orders/*"]}, True),
+        ({"Resource": "arn:aws:s3:::lake/ods/*"}, True),
+        ({"Resource": "arn:aws:s3:::lake/ods/orders/"}, False),
+        ({"Resource": "arn:aws:s3:::lake/ods/orders/log*"}, False),
+        ({"Resource": "arn:aws:s3:::other/*"}, False),
+        ({"Effect": "Allow"}, False),
+        ({"Principal": {"AWS": "arn:aws:iam::1:role/copier"}}, False),
+        ({"Action": "s3:PutObject"}, False),
+        ({"Condition": {"Bool": {"aws:SecureTransport": "false"}}}, False),
+    ],
+)
+def test_replication_is_denied_to_all_for_all_objects_of_a_folder(
+    changes: dict[str, object], *, denied: bool
+) -> None:
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow"}, {**_DENY, **changes}]}
+    name = object_name("s3a://lake/ods/orders")
+    assert denies_replication(json.dumps(policy), name) is denied
+    one = {"Statement": {**_DENY, **changes}}
+    assert denies_replication(json.dumps(one), name) is denied
+    assert denies_replication("no policy", name) is False

@@ -1,6 +1,8 @@
 """`sluiceway adopt`: continue a table from the copy that a lost room has left."""
 
 import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +14,13 @@ from sluiceway.cli.views.tables import printable
 from sluiceway.errors import RequestRefusedError, SluicewayError, WrongUsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sluiceway.jobfile.compile.config import RouteConfig
-    from sluiceway.rooms.adopt_table import AdoptPlan
+    from sluiceway.rooms.adopt_table import AdoptOrder, AdoptPlan
+    from sluiceway.sinks.contract import TableSink
+
+    Adopted = tuple[AdoptPlan, int]
 
 app = typer.Typer()
 
@@ -69,7 +76,7 @@ def adopt(  # noqa: PLR0913, PLR0917 - the command's options
         raise WrongUsageError("an adopt is kept in the log", hint="say why with --reason")
     order = AdoptOrder(this_operator(), reason.strip(), confirmed, accept_gap)
     chosen = chosen_routes(job_file, route)
-    found = read_each(chosen, lambda config: _adopt(config, at, None if dry_run else order), output)
+    found = adopt_routes(chosen, at, None if dry_run else order, output)
     if output.is_document:
         print_document(
             {"dry_run": dry_run, "routes": route_answers(chosen, found, _as_json)}, output
@@ -80,16 +87,56 @@ def adopt(  # noqa: PLR0913, PLR0917 - the command's options
     raise_code(found, lambda one: int(dry_run and bool(one[0].gaps) and not accept_gap))
 
 
-def _adopt(config: "RouteConfig", at: int | None, order: "Any | None") -> "tuple[AdoptPlan, int]":
-    """Plan an adopt, and carry it out unless `order` is None; with the slot of its first record."""
+def adopt_routes(
+    chosen: "Sequence[RouteConfig]",
+    at: int | None,
+    order: "AdoptOrder | None",
+    output: OutputFormat = OutputFormat.TABLE,
+) -> "list[Adopted | SluicewayError]":
+    """Plan an adopt of each route, and carry it out unless `order` is None. Waits once for all.
+
+    Returns:
+        Plan and slot of the first record, -1 without one; or the error of the route.
+    """
+    from sluiceway.rooms.adopt_table import (  # noqa: PLC0415
+        adopt_table,
+        refuse_changing,
+        wait_quiet,
+    )
+
+    with ExitStack() as stack:
+        copies = read_each(chosen, lambda config: _planned(config, at, order, stack), output)
+        if order is not None and any(isinstance(each, _Copy) and each.plan.cut for each in copies):
+            wait_quiet()
+        by_route = dict(zip((config.route for config in chosen), copies, strict=True))
+
+        def carry_out(config: "RouteConfig") -> "Adopted":
+            copy = by_route[config.route]
+            if isinstance(copy, SluicewayError):
+                raise copy
+            if order is None or copy.plan.done:
+                return copy.plan, -1
+            copy.plan.refuse_gaps(accepted=order.accept_gap)
+            refuse_changing(copy.plan)
+            return copy.plan, adopt_table(copy.plan, order, copy.sink)
+
+        return read_each(chosen, carry_out, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A planned adopt, and the table that it is of."""
+
+    plan: "AdoptPlan"
+    sink: "TableSink"
+
+
+def _planned(
+    config: "RouteConfig", at: int | None, order: "AdoptOrder | None", stack: ExitStack
+) -> _Copy:
     from sluiceway.audit.open_table import refuse_lakes  # noqa: PLC0415
     from sluiceway.ledger.layout import LedgerLayout  # noqa: PLC0415
-    from sluiceway.rooms.adopt_table import (  # noqa: PLC0415
-        CopiedPlace,
-        adopt_table,
-        plan_adopt,
-        refuse_changing,
-    )
+    from sluiceway.rooms.adopt_table import CopiedPlace, plan_adopt  # noqa: PLC0415
     from sluiceway.route.clients import open_sink, open_source  # noqa: PLC0415
     from sluiceway.route.ownership import table_identity  # noqa: PLC0415
     from sluiceway.storage.registry import open_storage  # noqa: PLC0415
@@ -102,24 +149,18 @@ def _adopt(config: "RouteConfig", at: int | None, order: "Any | None") -> "tuple
             hint="`sluiceway switch JOB --to ROOM` moves it; `adopt` is for `storage: copied`",
         )
     refuse_lakes((config,), "adopt", "register the copied table, and read its topics from there")
-    sink, source = open_sink(config), open_source(config)
-    try:
-        state = sink.foresee().state if order is None else sink.open()
-        storage, root = open_storage(state.identity.home, config.stores)
-        layout = LedgerLayout(root, config.route)
-        place = CopiedPlace(config, rule, storage, layout, table_identity(state), state)
-        plan = plan_adopt(place, source, at)
-        if order is None or plan.done:
-            return plan, -1
-        plan.refuse_gaps(accepted=order.accept_gap)
-        refuse_changing(plan)
-        return plan, adopt_table(plan, order, sink)
-    finally:
-        source.close()
-        sink.close()
+    sink = open_sink(config)
+    stack.callback(sink.close)
+    source = open_source(config)
+    stack.callback(source.close)
+    state = sink.foresee().state if order is None else sink.open()
+    storage, root = open_storage(state.identity.home, config.stores)
+    layout = LedgerLayout(root, config.route)
+    place = CopiedPlace(config, rule, storage, layout, table_identity(state), state)
+    return _Copy(plan_adopt(place, source, at), sink)
 
 
-def _as_json(found: "tuple[AdoptPlan, int]") -> dict[str, Any]:
+def _as_json(found: "Adopted") -> dict[str, Any]:
     plan, slot = found
     cut = plan.cut
     return {
@@ -142,7 +183,7 @@ def _as_json(found: "tuple[AdoptPlan, int]") -> dict[str, Any]:
     }
 
 
-def _text(route: str, found: "tuple[AdoptPlan, int] | SluicewayError", *, dry_run: bool) -> str:
+def _text(route: str, found: "Adopted | SluicewayError", *, dry_run: bool) -> str:
     if isinstance(found, SluicewayError):
         return f"{route}: NOT ADOPTED [{found.code}] {printable(str(found))}\n"
     plan, slot = found

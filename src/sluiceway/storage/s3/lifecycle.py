@@ -1,14 +1,18 @@
-"""Rules by which a bucket removes objects of itself: none may cover a table."""
+"""Rules by which a bucket removes objects of itself, and its policy for replication."""
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, Final
 
 from sluiceway.errors import StorageUnavailableError, UnhealthyEnvironmentError
 from sluiceway.storage.s3.requests import ObjectName
 
 _LOOKED_AT_ANEW_S = 60.0
 _ENABLED = "Enabled"
+REPLICATE: Final = "s3:ReplicateObject"
+"""What a bucket's policy denies to have no more objects of another bucket."""
 
 Rule = Mapping[str, Any]
 Ask = Callable[[ObjectName], Iterable[Rule]]
@@ -72,3 +76,33 @@ def expiring_rule(rules: Iterable[Rule], folder: str) -> str | None:
         if rule.get("Status") == _ENABLED and expires and touches and not tagged:
             return str(rule.get("ID") or prefix or "without a name")
     return None
+
+
+def denies_replication(policy: str, folder: ObjectName) -> bool:
+    """Whether a bucket's policy denies `REPLICATE` to all, for all objects below a folder.
+
+    Args:
+        policy: Its JSON. A statement with a condition may not hold, and counts for nothing.
+        folder: The folder.
+
+    Source: "Policies and permissions in Amazon S3" of Amazon's user guide.
+    """
+    try:
+        stated = json.loads(policy).get("Statement", ())
+    except (ValueError, AttributeError):
+        return False
+    wanted = f"arn:aws:s3:::{folder.bucket}/{folder.key.rstrip('/')}/"
+    for each in stated if isinstance(stated, list) else [stated]:
+        to_all = each.get("Principal") in ("*", {"AWS": "*"}, {"AWS": ["*"]})
+        if each.get("Effect") != "Deny" or not to_all or each.get("Condition"):
+            continue
+        actions, places = _several(each, "Action"), _several(each, "Resource")
+        named = any(fnmatchcase(REPLICATE.lower(), action.lower()) for action in actions)
+        if named and any(one.endswith("*") and fnmatchcase(wanted, one) for one in places):
+            return True
+    return False
+
+
+def _several(statement: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    found = statement.get(key, ())
+    return (found,) if isinstance(found, str) else tuple(found)

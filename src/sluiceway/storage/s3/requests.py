@@ -27,7 +27,7 @@ FOREIGN = (ClientError, BotoCoreError, OSError)
 """What a request may raise."""
 
 # Some stores answer 404 to a login that they do not know.
-_MISSING = frozenset({"NoSuchKey", "NoSuchUpload", "NotFound"})
+_MISSING = frozenset({"NoSuchKey", "NoSuchUpload", "NotFound", "NoSuchBucketPolicy"})
 # Of an answer without a body, as all answers to HEAD are.
 _BARE = "404"
 _HEAD = "HeadObject"
@@ -126,6 +126,7 @@ _EDGES = {
     "get_object": "storage.s3.get",
     "head_object": "storage.s3.head",
     "get_bucket_lifecycle_configuration": "storage.s3.get",
+    "get_bucket_policy": "storage.s3.get",
     "list_objects_v2": "storage.s3.list",
     "list_multipart_uploads": "storage.s3.list_uploads",
 }

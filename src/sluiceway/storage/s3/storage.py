@@ -32,7 +32,7 @@ from sluiceway.storage.contract import (
 )
 from sluiceway.storage.copying import stream_crc32c
 from sluiceway.storage.probing import probe_exclusive_put, probe_publish
-from sluiceway.storage.s3.lifecycle import BucketRules
+from sluiceway.storage.s3.lifecycle import BucketRules, denies_replication
 from sluiceway.storage.s3.requests import (
     ConditionFailedError,
     NotThereError,
@@ -170,6 +170,18 @@ class S3Storage(Storage):
             "get_bucket_lifecycle_configuration", name
         ).get("Rules", ())
         return rules
+
+    def denies_copies(self, folder: str) -> bool | None:
+        """See `Storage.denies_copies`: by the bucket's policy."""
+        name = object_name(folder)
+        try:
+            policy = self.requests.ask("get_bucket_policy", name)["Policy"]
+        except NotThereError:
+            return False
+        except StorageUnavailableError:
+            # This login may not see it, or the store has none.
+            return None
+        return denies_replication(policy, name)
 
     def probe(self, folder: str) -> None:
         """See `Storage.probe`."""
