@@ -1,6 +1,7 @@
 # Each target is a benchmark: `make bench NAME=quick` runs `bench-quick`. Their figures go to docs/contributors/benchmarks.md.
 
 # The native module is used only where it is asked for, so that each path has figures of its own.
+NATIVELY := SLUICEWAY_NATIVE=$(if $(filter 0,$(NATIVE)),0,1) $(BIN)/python
 COMPARE := SLUICEWAY_NATIVE=$(if $(filter 1,$(NATIVE)),1,0) $(BIN)/python -m bench.compare
 
 bench-quick: $(STAMP) #: Ours and Flink on one topic, standard events, two rounds; NATIVE=1 for the module
@@ -14,6 +15,14 @@ bench-formats: $(STAMP) #: JSON, Debezium, Avro, Protobuf, CSV with the native m
 	@$(BIN)/python -m bench.formats --small $(or $(SMALL),4000000) --large $(or $(LARGE),12000000) \
 	  --rounds $(or $(ROUNDS),3) --results bench/results/compare.jsonl
 
+bench-nexmark: $(STAMP) #: Bids of Nexmark's query 10 into a table with a partition a minute, ours and Flink in turn: SMALL=1000000 LARGE=3000000
+	@$(NATIVELY) -m bench.compare --workloads bids --rounds $(or $(ROUNDS),1) --small $(or $(SMALL),1000000) \
+	  --large $(or $(LARGE),3000000) --results bench/results/compare.jsonl
+
+bench-taxi: $(STAMP) #: Trips of 29 columns, as OLake publishes them, ours and Flink in turn; records a second a core: SMALL=1000000 LARGE=3000000
+	@$(NATIVELY) -m bench.compare --workloads taxi --rounds $(or $(ROUNDS),1) --small $(or $(SMALL),1000000) \
+	  --large $(or $(LARGE),3000000) --results bench/results/compare.jsonl
+
 bench-slope: $(STAMP) #: Ours alone: CPU per record and records per second, between 1 M and 4 M events
 	@$(COMPARE) --rounds 1 --engines ours --small 1000000 --large 4000000
 
@@ -23,9 +32,9 @@ bench-freshness: $(STAMP) #: From append to a readable row, 20,000 records/s, at
 bench-chain-freshness: $(STAMP) #: As bench-freshness, of a second table that is filled from the first: RATE=2000
 	@$(BIN)/python -m bench.freshness --chain --rate $(or $(RATE),2000)
 
-bench-shared-topic: $(STAMP) #: Fifty tables of one topic by route_by, against one table: CPU a record, bytes of the broker; NATIVE=1
-	@SLUICEWAY_NATIVE=$(if $(filter 1,$(NATIVE)),1,0) $(BIN)/python -m bench.shared_topic --small $(or $(SMALL),1000000) \
-	  --large $(or $(LARGE),4000000) --rounds $(or $(ROUNDS),1)
+bench-shared-topic: $(STAMP) #: Fifty tables of one topic by route_by, against one table: CPU a record, bytes of the broker; NATIVE=1; TROUBLED=400000: routes halt and lag
+	@SLUICEWAY_NATIVE=$(if $(filter 1,$(NATIVE)),1,0) PYTHONPATH=tests $(BIN)/python -m bench.shared_topic --small $(or $(SMALL),1000000) \
+	  --large $(or $(LARGE),4000000) --rounds $(or $(ROUNDS),1) $(if $(TROUBLED),--troubled $(TROUBLED))
 
 bench-memory: $(STAMP) #: 20,000 records/s for half an hour: how the memory of the whole job grows
 	@$(BIN)/python -m bench.freshness --interval 2 --seconds 1800 --results bench/results/freshness.jsonl

@@ -117,10 +117,10 @@ def statements(
     written = [*own, *(f"`{name}` {kind}" for name, kind in records.items())]
     partitions = ["app"]
     if not workload.values:
-        partitions = ["dt", "hr"]
-        written += ["`dt` STRING", "`hr` STRING"]
-        instant = f"TO_TIMESTAMP_LTZ({read.selected['ts']}, 3)"
-        kept += [f"DATE_FORMAT({instant}, '{pattern}')" for pattern in ("yyyyMMdd", "HH")]
+        partitions = [name for name, _ in workload.parts]
+        written += [f"`{name}` STRING" for name in partitions]
+        instant = f"TO_TIMESTAMP_LTZ({read.selected[SHAPES[workload.shape].keys[1]]}, 3)"
+        kept += [f"DATE_FORMAT({instant}, '{pattern}')" for _, pattern in workload.parts]
     source = {
         "connector": "kafka",
         "topic": topic,

@@ -41,10 +41,7 @@ table:
 {event_time}
 run: {{interval: {interval}, master: "{master}"}}
 """
-BY_HOUR = """\
-    - {name: dt, event_time: "yyyyMMdd"}
-    - {name: hr, event_time: "HH"}"""
-EVENT_TIME = "event_time: {field: ts, unit: ms, timezone: UTC}"
+EVENT_TIME = "event_time: {{field: {}, unit: ms, timezone: UTC}}"
 BY_VALUE = "    - {name: app, column: app}"
 
 
@@ -99,7 +96,8 @@ def job_text(
     location: Path | str,
 ) -> str:
     """The job file of one run."""
-    columns = SHAPES[workload.shape].columns
+    shape = SHAPES[workload.shape]
+    by_time = (f'    - {{name: {name}, event_time: "{text}"}}' for name, text in workload.parts)
     return JOB.format(
         name=name,
         source=choices.source or f'kafka: {{bootstrap_servers: "{endpoints.bootstrap_servers}"}}',
@@ -110,12 +108,12 @@ def job_text(
         location=location,
         columns="\n".join(
             f'    - {{name: {column}, type: "{kind}", '
-            f"required: {json.dumps(column in ('id', 'ts'))}}}"
-            for column, kind in columns.items()
+            f"required: {json.dumps(column in shape.keys)}}}"
+            for column, kind in shape.columns.items()
         ),
-        partition_by=BY_VALUE if workload.values else BY_HOUR,
+        partition_by=BY_VALUE if workload.values else "\n".join(by_time),
         format=our_format(workload.format, workload.shape, json_engine()),
-        event_time="" if workload.values else EVENT_TIME,
+        event_time="" if workload.values else EVENT_TIME.format(shape.keys[1]),
         interval=choices.interval,
         master=choices.master,
     )

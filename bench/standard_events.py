@@ -1,9 +1,12 @@
-"""The benchmarks' events: four shapes of JSON, the same bytes on every machine.
+"""The benchmarks' events: six shapes of JSON, the same bytes on every machine.
 
 `standard` is 455 bytes, 14 fields with a struct, a list and a decimal; `plain` is the same
 without what is nested, 350 bytes; `narrow` is 120 bytes;
-`wide` is 2 KB with 60 fields. Every event has a unique `id` and a `ts` that rises over the hours
-asked for. Rows of a shape differ in 4,096 ways beyond that, so that compression has work to do.
+`wide` is 2 KB with 60 fields. `bids` are those of Nexmark, whose query 10 reads five of their seven
+fields; here each has a bidder of its own. `taxi` has the 29 columns of OLake's trips, with the
+types of its Flink job. Both have their time in milliseconds, where the originals have text. Every
+event has a unique id and a time that rises over the hours asked for. Rows of a shape differ
+in 4,096 ways beyond that, so that compression has work to do.
 
 `python -m bench.standard_events --bootstrap-servers HOST:PORT --topic events --count 4000000`
 produces them, spread evenly over the topic's partitions.
@@ -40,14 +43,16 @@ class Shape:
     """One kind of event.
 
     Attributes:
-        columns: Hive types of the fields, in order.
+        columns: Hive types of the fields that a table reads, in order.
         size_bytes: Of every payload.
-        members: Makes one event's members; `id` and `ts` are marks.
+        members: Makes one event's members, the id first and then the time, as marks.
+        keys: Names of the id and of the time.
     """
 
     columns: dict[str, str]
     size_bytes: int
     members: Callable[[random.Random], dict[str, Any]]
+    keys: tuple[str, str] = ("id", "ts")
 
 
 def _word(rng: random.Random, length: int) -> str:
@@ -102,6 +107,59 @@ def _wide(rng: random.Random) -> dict[str, Any]:
         members[f"label_{index:02}"] = _word(rng, 25)
     return members | {"note": ""}
 
+
+def _bids(rng: random.Random) -> dict[str, Any]:
+    return {
+        "bidder": ID_MARK,
+        "date_time": TS_MARK,
+        "auction": rng.randrange(10**7, 10**8),
+        "price": rng.randrange(10**5, 10**7),
+        "channel": rng.choice(("Apple", "Google", "Facebook", "Baidu")),
+        "url": f"https://www.nexmark.com/{_word(rng, 15)}/item.htm?query=1",
+        "extra": "",
+    }
+
+
+def _taxi(rng: random.Random) -> dict[str, Any]:
+    members: dict[str, Any] = {"id": ID_MARK, "pickup_datetime": TS_MARK}
+    for name, kind in TAXI.items():
+        members[name] = rng.randrange(1_001, 5_999, 2) / 100 if kind == "double" else 1
+    for end in ("pickup", "dropoff"):
+        members[f"{end}_longitude"] = round(-74 + rng.randrange(1, 900_000, 2) / 1e6, 6)
+        members[f"{end}_latitude"] = round(40 + rng.randrange(100_001, 999_999, 2) / 1e6, 6)
+        members[f"{end}_nyct2010_gid"] = rng.randrange(1_000, 2_168)
+        members[f"{end}_location_id"] = rng.randrange(100, 266)
+    for name in ("cab_type_id", "vendor_id", "rate_code_id", "passenger_count", "payment_type"):
+        members[name] = rng.randrange(1, 7)
+    clock = f"{rng.randrange(10, 24)}:{rng.randrange(10, 60)}:{rng.randrange(10, 60)}"
+    ended = {"store_and_fwd_flag": False, "dropoff_datetime": f"2026-11-20 {clock}"}
+    return members | ended
+
+
+TAXI = {
+    **dict.fromkeys(("cab_type_id", "vendor_id"), "int"),
+    "store_and_fwd_flag": "boolean",
+    "rate_code_id": "int",
+    **dict.fromkeys(
+        (f"{end}_{of}" for end in ("pickup", "dropoff") for of in ("longitude", "latitude")),
+        "double",
+    ),
+    "passenger_count": "int",
+    **dict.fromkeys(
+        (
+            *("trip_distance", "fare_amount", "extra", "mta_tax", "tip_amount", "tolls_amount"),
+            *("ehail_fee", "improvement_surcharge", "congestion_surcharge", "airport_fee"),
+            "total_amount",
+        ),
+        "double",
+    ),
+    **dict.fromkeys(("payment_type", "trip_type"), "int"),
+    **dict.fromkeys(
+        (f"{end}_{of}" for of in ("nyct2010_gid", "location_id") for end in ("pickup", "dropoff")),
+        "int",
+    ),
+}
+"""Columns of a trip without its id and its two times. Source: OLake's benchmark of Kafka."""
 
 SHAPES = {
     "standard": Shape(
@@ -167,6 +225,24 @@ SHAPES = {
         },
         2_048,
         _wide,
+    ),
+    "bids": Shape(
+        {
+            "bidder": "bigint",
+            "date_time": "bigint",
+            "auction": "bigint",
+            "price": "bigint",
+            "extra": "string",
+        },
+        240,
+        _bids,
+        ("bidder", "date_time"),
+    ),
+    "taxi": Shape(
+        {"id": "bigint", "pickup_datetime": "bigint", **TAXI, "dropoff_datetime": "string"},
+        669,
+        _taxi,
+        ("id", "pickup_datetime"),
     ),
 }
 

@@ -47,6 +47,8 @@ class Workload:
         values: The column `app` has so many values and partitions the table; 0 is by hour.
         dirty_one_in: Every so manieth event is dirty; 0 is none.
         divisor: Its topics have so many times fewer records than those of the others.
+        parts: Partition columns by event time and their patterns, where `values` is 0.
+        part_ms: Event time of one partition.
         summed: Columns whose sums are compared.
         format: Of the payloads; see `event_formats`.
     """
@@ -57,13 +59,15 @@ class Workload:
     values: int = 0
     dirty_one_in: int = 0
     divisor: int = 1
+    parts: tuple[tuple[str, str], ...] = (("dt", "yyyyMMdd"), ("hr", "HH"))
+    part_ms: int = HOUR_MS
     summed: tuple[str, ...] = ("quantity", "amount", "user_id")
     format: str = "json"
 
     @property
     def partitions(self) -> int:
         """Of the table, when every event is in it."""
-        return self.values or self.hours
+        return self.values or self.hours * HOUR_MS // self.part_ms
 
 
 WORKLOADS = {
@@ -74,6 +78,15 @@ WORKLOADS = {
     "hours_24": Workload(mixed_hours=True),
     "values_1000": Workload(values=1_000),
     "dirty_all": Workload(dirty_one_in=1, divisor=4),
+    # An hour of bids, a partition for each minute.
+    "bids": Workload(
+        "bids",
+        hours=1,
+        parts=(("dt", "yyyy-MM-dd"), ("hm", "HHmm")),
+        part_ms=60_000,
+        summed=("auction", "price"),
+    ),
+    "taxi": Workload("taxi", summed=("passenger_count", "pickup_location_id")),
     "debezium": Workload(format="debezium"),
     "avro": Workload(format="avro"),
     "protobuf": Workload(format="protobuf"),
@@ -183,7 +196,7 @@ def expected_totals(workload: Workload, count: int) -> Totals:
     if workload.values:
         partitions = len(np.unique(numbers * 7_919 % workload.values))
     else:
-        partitions = len(np.unique(times // HOUR_MS))
+        partitions = len(np.unique(times // workload.part_ms))
     return Totals(
         rows=len(numbers),
         ids=len(numbers),

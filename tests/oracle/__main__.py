@@ -58,6 +58,7 @@ def main() -> int:
         "cells_covered": cells - len(missing),
         "read_back_from_parquet": total.written,
         "as_delimited_text": total.lines,
+        "in_change_logs": total.changes,
     }
     print(json.dumps(outcome))
     return int(bool(total.silent_changes or total.wrong_reason or missing))

@@ -14,8 +14,9 @@ from sluiceway.types.typed_matrix import AVRO_MATRIX, AvroKind
 from tools import avro_bytes as avro
 
 from . import typed_vectors as vectors
+from .change_logs import EXACT, LIBRARY
 from .model import ABSENT, Column, Num, Obj
-from .typed_judge import EXACT, LIBRARY, Sample, TypedFormat
+from .typed_judge import Sample, TypedFormat
 from .vectors import Vectors
 
 _K = AvroKind

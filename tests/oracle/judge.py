@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
 from tools.fetched_payloads import joined
 
+from .change_logs import FETCHED, next_change_log
 from .model import ABSENT, Column, NonFinite, Num, Obj, field_text, line, payload
 from .rules import column_rule, outcome
 from .type_text import split_type
@@ -54,6 +55,7 @@ class Verdict:
         wrong_reason: Dirty rows with another reason or path than they have to.
         written: Values that were read back from files.
         lines: Values that were judged as fields of delimited text too.
+        changes: Values that were judged in messages of a change log too.
         cells: Cells of the matrix that a value fell into.
         examples: The first faults, for people.
     """
@@ -63,6 +65,7 @@ class Verdict:
     wrong_reason: int = 0
     written: int = 0
     lines: int = 0
+    changes: int = 0
     cells: set[tuple[str, str, str]] = field(default_factory=set)
     examples: list[str] = field(default_factory=list)
 
@@ -83,6 +86,7 @@ class Verdict:
         self.wrong_reason += other.wrong_reason
         self.written += other.written
         self.lines += other.lines
+        self.changes += other.changes
         self.cells |= other.cells
         self.examples += other.examples[: SHOWN - len(self.examples)]
 
@@ -140,6 +144,7 @@ def judge(column: Column, values: Sequence[Any], made: Vectors, *, files: str = 
         for given in (payloads, joined(payloads)) if engine == "native" else (payloads,):
             decoded = decoder.decode(given)
             _judge_decoded(decoded, expected, wanted, (column, payloads), verdict)
+    _judge_change_log(column, payloads, expected, wanted, verdict)
     _judge_lines(column, values, made, verdict)
     if files and decoded.rows.num_rows:
         _judge_files(decoded.rows, wanted, column, verdict, duck=files == "both")
@@ -166,6 +171,27 @@ def _judge_matrix(
             fits = reason == "wrong_type"
         if not (fits or cell.inner):
             verdict.reason(f"matrix: {reason!r} for {value!r:.80} is not in {cell}")
+
+
+def _judge_change_log(
+    column: Column,
+    payloads: Sequence[bytes],
+    expected: Sequence[tuple[Any, str, str]],
+    wanted: pa.Array,
+    verdict: Verdict,
+) -> None:
+    """The same rows in messages of a change log; formats and paths take turns."""
+    log, path = next_change_log()
+    schema = schema_of(column)
+    if not log.takes(schema):
+        return
+    messages = [log.before + payload + log.after for payload in payloads]
+    decoder = log.open(schema, path)
+    decoded = decoder.decode(joined(messages) if path == FETCHED else messages)
+    decoded = replace(decoded, rows=decoded.rows.select([log.column]))
+    under = [(value, reason, at and f"{log.path}.{at}") for value, reason, at in expected]
+    _judge_decoded(decoded, under, log.wanted(wanted), (column, messages), verdict)
+    verdict.changes += len(messages)
 
 
 def _judge_lines(column: Column, values: Sequence[Any], made: Vectors, verdict: Verdict) -> None:

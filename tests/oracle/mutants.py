@@ -25,6 +25,9 @@ from sluiceway.convert import (
 )
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.json_values import KINDS, NonFiniteText, NumberText, object_of_pairs
+from sluiceway.formats.changes import plain_changes
+from sluiceway.formats.changes.canal import CanalChangeDecoder
+from sluiceway.formats.changes.envelopes import MAXWELL
 from sluiceway.formats.csv import lines, text_columns
 from sluiceway.formats.native_rows import NativeRowReader
 from sluiceway.host.native_module import native_module
@@ -44,11 +47,13 @@ class Mutant:
         name: What it does.
         kinds: Types whose values show it.
         plant: Puts it in place.
+        in_json: Whether JSON with its schema around shows it, and no other typed format.
     """
 
     name: str
     kinds: tuple[str, ...]
     plant: Plant
+    in_json: bool = False
 
 
 MUTANTS: list[Mutant] = []
@@ -390,7 +395,7 @@ def _native_rows_that_were_fetched_lose_their_values(patch: pytest.MonkeyPatch) 
 
     def read(self: Any, payloads: Any) -> Any:
         found, empty = real(self, payloads)
-        return replace(found, batches=[_without_values(one) for one in found.batches]), empty
+        return replace(found, batches=[batch_without_values(one) for one in found.batches]), empty
 
     patch.setattr(native_blocks.NativeReader, "read_fetched", read)
 
@@ -401,7 +406,7 @@ def _native_lines_lose_their_values(patch: pytest.MonkeyPatch) -> None:
 
     def read(self: Any, payloads: Any, begins: Any) -> Any:
         batch, *rest = real(self, payloads, begins)
-        return _without_values(batch), *rest
+        return batch_without_values(batch), *rest
 
     patch.setattr(NativeRowReader, "read", read)
 
@@ -425,9 +430,39 @@ _REAL_READ_FETCHED = NativeRowReader.read_fetched
 def without_values(self: NativeRowReader, payloads: Any, prefix: bytes) -> Any:
     """As `NativeRowReader.read_fetched`, with nulls for all values."""
     batch, *rest = _REAL_READ_FETCHED(self, payloads, prefix)
-    return _without_values(batch), *rest
+    return batch_without_values(batch), *rest
 
 
-def _without_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+def batch_without_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of nulls."""
     columns = [pa.nulls(len(batch), of.type) for of in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+@mutant("bigint", "string")
+def _row_of_maxwell_is_the_one_before(patch: pytest.MonkeyPatch) -> None:
+    for marker in MAXWELL.images:
+        patch.setitem(MAXWELL.images, marker, ("old",))
+
+
+@mutant("double", "decimal")
+def _plain_changes_lose_their_values(patch: pytest.MonkeyPatch) -> None:
+    real = plain_changes._Part._add_sound
+
+    def add(self: Any, batch: pa.RecordBatch, *rest: Any) -> Any:
+        columns = [pa.nulls(len(batch), batch.column(0).type), *batch.columns[1:]]
+        return real(self, pa.RecordBatch.from_arrays(columns, names=batch.schema.names), *rest)
+
+    patch.setattr(plain_changes._Part, "_add_sound", add)
+    patch.setattr(plain_changes._Part, "_sound", lambda _, batch: pc.is_valid(batch.column(1)))
+
+
+@mutant("string", "int")
+def _row_of_canal_with_a_key_loses_its_last_value(patch: pytest.MonkeyPatch) -> None:
+    real = CanalChangeDecoder._values
+
+    def values(self: Any, *row: Any) -> list[object]:
+        *kept, _, kind = real(self, *row)
+        return [*kept, None, kind]
+
+    patch.setattr(CanalChangeDecoder, "_values", values)

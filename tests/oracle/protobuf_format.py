@@ -15,8 +15,9 @@ from tools import protobuf_bytes as pb
 from tools.avro_bytes import confluent
 
 from . import typed_vectors as vectors
+from .change_logs import EXACT
 from .model import ABSENT, Column, Num, Obj
-from .typed_judge import EXACT, Sample, TypedFormat
+from .typed_judge import Sample, TypedFormat
 from .typed_model import Flt, Moment
 from .vectors import Vectors
 

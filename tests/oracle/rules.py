@@ -77,7 +77,7 @@ def outcome(rule: Rule, column: Column, value: Any) -> tuple[Any, str, str]:
     if value is None or value is ABSENT:
         reason = "missing" if value is ABSENT else "null"
         return (None, reason, "v") if column.required else (None, "", "")
-    if not _takes_bad_text(column) and _holds_bad_text(value):
+    if not takes_bad_text(column) and holds_bad_text(value):
         return None, "encoding", ""
     try:
         found = rule.convert(value)
@@ -87,20 +87,21 @@ def outcome(rule: Rule, column: Column, value: Any) -> tuple[Any, str, str]:
     return (None, "null", "v") if found is None and column.required else (found, "", "")
 
 
-def _takes_bad_text(column: Column) -> bool:
+def takes_bad_text(column: Column) -> bool:
+    """Whether a column decides itself about text that is no UTF-8."""
     return column.policy.get("on_bad_text") == "replace" or (
         column.policy.get("format") == "utf8" and "binary" in column.hive
     )
 
 
-def _holds_bad_text(value: Any) -> bool:
+def holds_bad_text(value: Any) -> bool:
     """Without such a column the payload as a whole has to be UTF-8."""
     if isinstance(value, Num | NonFinite):
         return False
     if isinstance(value, str):
         return any("\ud800" <= char <= "\udfff" for char in value)
     if isinstance(value, Obj | list | tuple):
-        return any(map(_holds_bad_text, value))
+        return any(map(holds_bad_text, value))
     return False
 
 

@@ -37,6 +37,12 @@ class Moment:
     number: int
 
 
+class Wall(str):
+    """A text that its schema means as local time, though it ends with Z."""
+
+    __slots__ = ()
+
+
 def typed_outcome(rule: Rule, column: Column, value: Any) -> tuple[Any, str, str]:
     """As `rules.outcome`, for a value of any kind."""
     try:
@@ -59,6 +65,8 @@ def _convert(rule: Rule, column: Column, value: Any) -> Any:
         return value
     if isinstance(value, Moment):
         return _moment(rule, column, value)
+    if isinstance(value, Wall):
+        return _wall(rule, column, value)
     return rule.convert(value)
 
 
@@ -118,6 +126,14 @@ def _moment(rule: Rule, column: Column, value: Moment) -> Any:
     if value.kind == "local" and name in TIMESTAMPS and "timezone" in policy:
         return _local_us(value.number, policy)
     raise DirtyError("wrong_type")
+
+
+def _wall(rule: Rule, column: Column, value: Wall) -> Any:
+    if column.policy.get("format", "iso8601") != "iso8601":
+        return rule.convert(str(value))
+    if column.hive != "date" and "timezone" not in column.policy:
+        raise DirtyError("wrong_type")
+    return rule.convert(str(value.removesuffix("Z")))
 
 
 def _local_us(number: int, policy: dict[str, Any]) -> int | None:

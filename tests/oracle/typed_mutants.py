@@ -1,22 +1,26 @@
 """Silent changes planted into the readers of typed formats; the oracle has to see each."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sluiceway.convert import exact_numbers, exact_values, text_values, typed_readers, typed_values
-from sluiceway.convert.typed_values import Float32
-from sluiceway.formats import native_rows
+from sluiceway.convert.typed_values import Float32, LocalTime
+from sluiceway.formats import connect_blocks, native_rows
 from sluiceway.formats.avro import column_scan, fast_columns, reader
 from sluiceway.formats.avro import native_columns as avro_plans
+from sluiceway.formats.changes import connect_values
+from sluiceway.formats.connect_times import CONNECT_TIMES
 from sluiceway.formats.protobuf import native_columns as protobuf_plans
 from sluiceway.host.native_module import native_module
 from sluiceway.types.typed_matrix import TypedKind
 
-from .mutants import Mutant, Plant, without_values
+from .mutants import Mutant, Plant, batch_without_values, without_values
 
 TYPED_MUTANTS: list[Mutant] = []
 
@@ -31,14 +35,23 @@ def native_mutant(*kinds: str) -> Callable[[Plant], Plant]:
     return mutant(*kinds) if native_module() else lambda plant: plant
 
 
-def mutant(*kinds: str) -> Callable[[Plant], Plant]:
+def mutant(*kinds: str, in_json: bool = False) -> Callable[[Plant], Plant]:
     """Add a mutant, by its function's name."""
 
     def add(plant: Plant) -> Plant:
-        TYPED_MUTANTS.append(Mutant(plant.__name__.lstrip("_"), kinds, plant))
+        TYPED_MUTANTS.append(Mutant(plant.__name__.lstrip("_"), kinds, plant, in_json))
         return plant
 
     return add
+
+
+connect_mutant = partial(mutant, in_json=True)
+"""As `mutant`, of Kafka Connect's JSON."""
+
+
+def native_connect_mutant(*kinds: str) -> Callable[[Plant], Plant]:
+    """As `native_mutant`, of Kafka Connect's JSON."""
+    return connect_mutant(*kinds) if native_module() else lambda plant: plant
 
 
 @mutant("int", "bigint")
@@ -218,3 +231,51 @@ def _native_protobuf_does_not_undo_zigzag(patch: pytest.MonkeyPatch) -> None:
 @native_mutant("boolean", "string")
 def _native_rows_that_were_fetched_lose_their_values(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(native_rows.NativeRowReader, "read_fetched", without_values)
+
+
+@connect_mutant("decimal", "bigint")
+def _decimal_of_connect_loses_its_sign(patch: pytest.MonkeyPatch) -> None:
+    real = connect_values._number
+    patch.setattr(connect_values, "_number", lambda text, scale: abs(real(text, scale)))
+
+
+@connect_mutant("timestamp", "timestamp with local time zone")
+def _connect_takes_microseconds_for_nanoseconds(patch: pytest.MonkeyPatch) -> None:
+    micros = "io.debezium.time.MicroTimestamp"
+    times = {**CONNECT_TIMES, micros: LocalTime}
+    patch.setattr(connect_values, "CONNECT_TIMES", times)
+
+
+@connect_mutant("timestamp", "timestamp with local time zone")
+def _local_text_of_connect_is_taken_for_utc(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(connect_values, "CONNECT_TEXT_TIMES", frozenset())
+
+
+@native_connect_mutant("decimal", "double")
+def _native_connect_shifts_the_point_of_decimals(patch: pytest.MonkeyPatch) -> None:
+    real = connect_blocks._scale_of
+
+    def scale_of(node: Any) -> int | None:
+        found = real(node)
+        return None if found is None else found + 1
+
+    patch.setattr(connect_blocks, "_scale_of", scale_of)
+
+
+@native_connect_mutant("timestamp", "timestamp with local time zone")
+def _native_connect_takes_microseconds_for_nanoseconds(patch: pytest.MonkeyPatch) -> None:
+    micros = "io.debezium.time.MicroTimestamp"
+    patch.setattr(connect_blocks, "CONNECT_TIMES", {**CONNECT_TIMES, micros: LocalTime})
+
+
+@native_connect_mutant("string", "boolean")
+def _native_rows_with_schemas_that_were_fetched_lose_their_values(
+    patch: pytest.MonkeyPatch,
+) -> None:
+    real = connect_blocks.WrappedReader.read_fetched
+
+    def read(self: Any, payloads: Any) -> Any:
+        found, empty = real(self, payloads)
+        return replace(found, batches=[batch_without_values(one) for one in found.batches]), empty
+
+    patch.setattr(connect_blocks.WrappedReader, "read_fetched", read)

@@ -23,6 +23,7 @@ def test_no_value_of_any_cell_changes_silently() -> None:
     assert (found.silent_changes, found.wrong_reason, found.examples) == (0, 0, [])
     assert left_out(found) == []
     assert len(found.cells) == len(CELLS)
+    assert found.changes > found.values // 2
     assert found.written > found.values // 2
 
 
@@ -50,7 +51,7 @@ def test_planted_silent_change_is_seen(mutant: Mutant, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("of", TYPED_FORMATS, ids=lambda of: of.name)
 def test_no_value_of_a_typed_format_changes_silently(of: TypedFormat) -> None:
-    found = run_typed_round(of, 7, 3)
+    found = run_typed_round(of, 7, 3 if of.matrix else 1)
     assert (found.silent_changes, found.wrong_reason, found.examples) == (0, 0, [])
     assert typed_left_out([of], found) == []
     assert found.written > 100
@@ -81,6 +82,7 @@ def test_planted_silent_change_of_a_typed_format_is_seen(
         verdict.silent_changes
         for number in range(ROUNDS)
         for of in TYPED_FORMATS
+        if bool(of.inside) == mutant.in_json
         for verdict in typed_judged(of, number, 12, mutant.kinds)
     )
     assert any(found)

@@ -2,10 +2,13 @@
 
 import json
 import random
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sluiceway.formats.avro.decoder import AvroDecoder, bare_frame
-from sluiceway.formats.avro.writer_schemas import GivenSchemas
+from sluiceway.formats.avro.schema import parse_schema
+from sluiceway.formats.avro.writer_schemas import GivenSchemas, WriterSchema, unknown_schema
+from sluiceway.formats.changes.framed import FramedChangeDecoder
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
@@ -219,3 +222,53 @@ class MadeAvro:
     def payload(self) -> bytes:
         """A payload."""
         return _value(self._pick, self._row)
+
+
+class MadeAvroChanges(MadeAvro):
+    """Debezium's changes of such records, by a registry's schema.
+
+    Args:
+        pick: The seed.
+    """
+
+    def __init__(self, pick: random.Random) -> None:
+        super().__init__(pick)
+        source = [{"name": "snapshot", "type": ["string", "null"]}]
+        fields = [
+            {"name": "before", "type": ["null", self._row]},
+            {"name": "after", "type": ["null", "R"]},
+            {"name": "source", "type": {"type": "record", "name": "Source", "fields": source}},
+            {"name": "op", "type": "string"},
+        ]
+        envelope = {"type": "record", "name": "Envelope", "fields": fields}
+        self._written = WriterSchema(parse_schema(json.dumps(envelope), connect=True), connect=True)
+        self._options = {"other_messages": pick.choice(("dirty", "skip"))}
+        if pick.random() < 0.5:
+            self._options |= {"key": json.dumps(["gone"]), "truncate": "apply"}
+
+    def changes(self, fast_rows: int | None) -> FramedChangeDecoder:
+        """The decoder of its payloads; without `fast_rows` the slow path alone."""
+        options = {**self._options, "registry.url": "http://127.0.0.1:1"}
+        found = FramedChangeDecoder(self.columns, options, fast_rows=fast_rows)
+        found._schemas = _Known(self._written)  # type: ignore[assignment]
+        return found
+
+    def payload(self) -> bytes:
+        """A payload."""
+        pick = self._pick
+        op = pick.choice("cccuurdtmx")
+        row = avro.long(1) + _value(pick, self._row)
+        before = row if op in "ud" or pick.random() < 0.05 else avro.long(0)
+        after = row if op in "cur" and pick.random() < 0.95 else avro.long(0)
+        snapshot = avro.long(0) + avro.text(pick.choice(("false", "first", "true")))
+        return avro.confluent(7, before + after + snapshot + avro.text(op))
+
+
+class _Known:
+    """A registry of one schema."""
+
+    def __init__(self, written: WriterSchema) -> None:
+        self._written = written
+
+    def of(self, keys: Collection[int]) -> Mapping[int, Any]:
+        return {key: self._written if key == 7 else unknown_schema(f"no {key}") for key in keys}

@@ -10,7 +10,6 @@ something differed.
 
 import argparse
 import json
-import os
 import random
 import sys
 import time
@@ -22,11 +21,11 @@ from typing import Any
 
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.framed_rows import MIN_ROWS
-from sluiceway.host.native_module import SWITCH, native_module
-from tools.fetched_payloads import joined
+from sluiceway.host.native_module import native_module
+from tools.fetched_payloads import joined, switched
 from tools.format_fuzz import outcomes
 from tools.fuzz_subjects import SUBJECTS
-from tools.made_avro import MadeAvro
+from tools.made_avro import MadeAvro, MadeAvroChanges
 from tools.made_csv import MadeCsv
 from tools.made_protobuf import MadeProtobuf
 from tools.payload_damage import damaged
@@ -45,23 +44,15 @@ Made = tuple[Callable[[], bytes], Paths]
 def _decoded(decoder: RowDecoder, payloads: Sequence[bytes | None]) -> list[object]:
     found = decoder.decode(payloads)
     found.rows.validate(full=True)
-    return outcomes(found, len(payloads))
+    came = outcomes(found, len(payloads))
+    if found.kinds is not None:
+        for row, kind in zip(found.indices.to_pylist(), found.kinds.to_pylist(), strict=True):
+            came[row] = f"{came[row]} {kind}"
+    return came
 
 
 def _fetched(decoder: RowDecoder, payloads: Sequence[bytes | None]) -> list[object]:
     return _decoded(decoder, joined(payloads))
-
-
-def _switched(make: Callable[[], RowDecoder], switch: str) -> RowDecoder:
-    """A decoder with the native module on or off, as the environment has it."""
-    before = os.environ.get(SWITCH)
-    os.environ[SWITCH] = switch
-    try:
-        return make()
-    finally:
-        os.environ.pop(SWITCH)
-        if before is not None:
-            os.environ[SWITCH] = before
 
 
 def _protobuf(pick: random.Random) -> Made:
@@ -85,6 +76,17 @@ def _avro(pick: random.Random) -> Made:
     }
 
 
+def _avro_changes(pick: random.Random) -> Made:
+    made = MadeAvroChanges(pick)
+    fast, library = made.changes(1), made.changes(1)
+    return made.payload, {
+        "exact": partial(_decoded, made.changes(None)),
+        "library": lambda given: switched(partial(_decoded, library, given), native=False),
+        "native": partial(_decoded, fast),
+        "fetched": partial(_fetched, fast),
+    }
+
+
 def _csv(pick: random.Random) -> Made:
     made = MadeCsv(pick)
     fast = made.decoder("native")
@@ -100,7 +102,7 @@ def _subject(name: str, pick: random.Random) -> Made:
     """A format without schemas of its own: the decoders and payloads of the other fuzzer."""
     subject = SUBJECTS[name]
     make = pick.choice(subject.decoders)
-    library, fast = _switched(make, "0"), _switched(make, "1")
+    library, fast = switched(make, native=False), switched(make, native=True)
     paths = {"library": partial(_decoded, library), "native": partial(_decoded, fast)}
     if fast.takes_any_sequence:
         paths["fetched"] = partial(_fetched, fast)
@@ -110,6 +112,7 @@ def _subject(name: str, pick: random.Random) -> Made:
 FORMATS: Mapping[str, Callable[[random.Random], Made]] = {
     "protobuf": _protobuf,
     "avro": _avro,
+    "debezium-avro": _avro_changes,
     "csv": _csv,
     **{
         name: partial(_subject, name)

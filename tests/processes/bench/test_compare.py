@@ -21,7 +21,9 @@ from tools import row_oracle as oracle
 from tools.payload_rules import BrokenPayloadError
 
 COUNT = 240
+YARDSTICKS = ["bids", "taxi"]
 NAMES = ["standard", "narrow", "wide", "dirty_1pct", "hours_24", "values_1000", "dirty_all"]
+NAMES += YARDSTICKS
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +40,11 @@ def bench() -> Iterator[Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_expected_totals_are_those_of_the_convertible_events(bench: Any, name: str) -> None:
     workload = bench.workloads.WORKLOADS[name]
-    columns = bench.standard_events.SHAPES[workload.shape].columns
-    view = reader.TableView(columns, ("dt", "hr"), (), ())
-    rows = oracle.RowOracle(view, reader.Expectation(required=frozenset({"id", "ts"})))
+    shape = bench.standard_events.SHAPES[workload.shape]
+    key, time = shape.keys
+    view = reader.TableView(shape.columns, ("dt", "hr"), (), ())
+    expected = reader.Expectation(event_time=(time,), required=frozenset(shape.keys))
+    rows = oracle.RowOracle(view, expected)
     count, clean = 2_200, []
     for index, event in bench.workloads.workload_events(workload, count):
         record = reader.BrokerRecord("t", 0, index, None, None, event)
@@ -48,10 +52,10 @@ def test_expected_totals_are_those_of_the_convertible_events(bench: Any, name: s
             rows.row(record)
             clean.append(json.loads(event, parse_float=Decimal))
     found = bench.workloads.expected_totals(workload, count)
-    places = {m["app"] if workload.values else m["ts"] // 3_600_000 for m in clean}
+    places = {m["app"] if workload.values else m[time] // workload.part_ms for m in clean}
     assert found.rows == found.ids == len(clean)
-    assert found.id_sum == sum(member["id"] for member in clean)
-    assert found.ts_sum == sum(member["ts"] for member in clean)
+    assert found.id_sum == sum(member[key] for member in clean)
+    assert found.ts_sum == sum(member[time] for member in clean)
     assert found.sums == tuple(
         sum((Decimal(member[column]) for member in clean), Decimal(0)) for column in workload.summed
     )
@@ -170,9 +174,9 @@ def test_job_text_is_the_job_that_is_meant(bench: Any, name: str, tmp_path: Path
     )
     (spec,) = parse_job(text.encode(), tmp_path / "job.yaml", {}).spec.routes
     columns = spec.table.columns or ()
-    shape = bench.standard_events.SHAPES[workload.shape].columns
-    assert {column.name: column.type for column in columns} == shape
-    assert [column.name for column in columns if column.required] == ["id", "ts"]
+    shape = bench.standard_events.SHAPES[workload.shape]
+    assert {column.name: column.type for column in columns} == shape.columns
+    assert tuple(column.name for column in columns if column.required) == shape.keys
     assert (spec.table.target.table, spec.source.topics) == ("ours_1_0", ("events",))
     assert spec.start_at == EARLIEST
     assert spec.run.interval_ms == 5_000
@@ -191,6 +195,33 @@ def test_flink_statements_have_the_same_columns_and_partitions(bench: Any, tmp_p
     assert "'scan.bounded.mode' = 'latest-offset'" in source
     assert "PARTITIONED BY (dt, hr)" in sink
     assert "'parquet.compression' = 'ZSTD'" in sink
+
+
+@pytest.mark.parametrize("name", YARDSTICKS)
+def test_flink_partitions_a_yardstick_as_ours_does(bench: Any, name: str, tmp_path: Path) -> None:
+    workload = bench.workloads.WORKLOADS[name]
+    _, sink, insert = bench.flink.statements(
+        workload, bootstrap_servers="127.0.0.1:9", topic="events", folder=tmp_path / "t"
+    )
+    time = bench.standard_events.SHAPES[workload.shape].keys[1]
+    assert f"PARTITIONED BY ({', '.join(column for column, _ in workload.parts)})" in sink
+    for _, pattern in workload.parts:
+        assert f"DATE_FORMAT(TO_TIMESTAMP_LTZ(`{time}`, 3), '{pattern}')" in insert
+
+
+def test_check_output_knows_the_keys_of_a_shape(bench: Any, tmp_path: Path) -> None:
+    workload = bench.workloads.WORKLOADS["bids"]
+    events = list(bench.standard_events.bench_events(COUNT, shape="bids", hours=1))
+    for minute in range(60):
+        folder = tmp_path / "dt=2026-11-20" / f"hm=08{minute:02}"
+        folder.mkdir(parents=True)
+        rows = [json.loads(event) for event in events[minute * 4 : minute * 4 + 4]]
+        pq.write_table(pa.Table.from_pylist(rows), folder / "a.parquet")
+    expected = bench.workloads.expected_totals(workload, COUNT)
+    bench.check_output.check_output(tmp_path, workload, expected)
+    (folder / "a.parquet").unlink()
+    with pytest.raises(bench.check_output.WrongOutputError, match="partitions=59"):
+        bench.check_output.check_output(tmp_path, workload, expected)
 
 
 def test_flink_jars_are_pinned_once_each(bench: Any) -> None:
@@ -247,6 +278,7 @@ def test_result_is_the_line_that_the_issue_wants(bench: Any, tmp_path: Path) -> 
         "over_floor": 1.0,
         "verified": True,
     }
+    assert line["ours_krps_a_core"] == 250.0
     assert (line["consumer_reuse"], line["peak_mib"]) == (0.5, [3, 3])
     assert line["parts_us"] == {"decode": 3.0, "cpu_jvm": 0.5}
     assert line["startup"] == {"ours": [10.0, 8.0], "flink": [14.0, 10.0]}
