@@ -432,7 +432,11 @@ def _alone() -> Iterator[None]:
         patch.object(reader_leases, "process_renewals", lambda: nothing),
         patch.object(reader_module, "_LOOK_AGAIN_S", 0.0),
         patch.object(recomputing.Recomputer, "_run", lambda _: None),
-        patch.object(recomputing, "open_unit_table", lambda a, b: LedgerUnits(a, b, none)),
+        patch.object(
+            recomputing,
+            "open_unit_table",
+            lambda above, rule: LedgerUnits(above.root, above.stores, rule, none, above.topic),
+        ),
     ):
         yield
     reader_module._KEPT.clear()

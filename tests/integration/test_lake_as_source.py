@@ -68,15 +68,24 @@ def test_table_that_removes_rows_or_is_dropped_or_made_again_stops_the_route(
     assert chain.read() == exactly(10)
 
 
-def test_expiry_below_the_reader_stops_the_route(chain: LakeChain) -> None:
+def test_expiry_below_the_reader_stops_the_route(
+    chain: LakeChain, capsys: pytest.CaptureFixture[str]
+) -> None:
     chain.append(range(10))
     chain.job.catch_up()
     chain.append(range(10, 20), range(20, 30))
     table = chain.table()
     _, second, _ = table.metadata.snapshots
     table.maintenance.expire_snapshots().by_id(second.snapshot_id).commit()
-    with pytest.raises(OffsetsLostError, match="older ones have expired"):
-        chain.job.catch_up()
+    for _ in range(2):
+        capsys.readouterr()
+        plan = ["plan", str(chain.job.path), "--records", "0", "--detailed-exitcode"]
+        assert run_command(plan) == 4
+        told = capsys.readouterr().out
+        assert "[SW455]" in told
+        assert "older ones have expired" in told
+        with pytest.raises(OffsetsLostError, match="older ones have expired"):
+            chain.job.catch_up()
     assert chain.read() == exactly(10)
 
 
@@ -99,3 +108,5 @@ def test_commands_work_on_a_route_that_reads_such_a_table(
         code = run_command(command)
         printed = capsys.readouterr()
         assert (code, "Traceback" in printed.err) == (0, False), (command, printed)
+    run_command(["status", job])
+    assert f"reads {NAME}: snapshot 1 of 2" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """A table that another client appends to, and the job that reads it into a table of ours."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -59,10 +60,17 @@ class _ReplaceFiles(_OverwriteFiles):  # type: ignore[misc]
 
 def merge_files(table: Table) -> None:
     """Put one file in the place of all, with the same rows in another order."""
+    merge_files_of(table, lambda rows: rows.sort_by([("id", "descending")]).cast(ROWS))
+
+
+def merge_files_of(
+    table: Table, ordered: Callable[[pa.Table], pa.Table] = lambda rows: rows
+) -> None:
+    """Put other files in the place of all, with the rows as `ordered` returns them."""
     old = [task.file for task in table.scan().plan_files()]
     if not old:
         return
-    merged = table.scan().to_arrow().sort_by([("id", "descending")]).cast(ROWS)
+    merged = ordered(table.scan().to_arrow())
     with table.transaction() as change:
         files = _ReplaceFiles(Operation.OVERWRITE, change, table.io)
         for file in old:

@@ -11,7 +11,9 @@ TIMES = "{field: ts, unit: ms, out_of_orderness: 0s, idle_after: 30d}"
 SQL = "SELECT city, count(*) AS n, max(id) AS newest FROM input GROUP BY city"
 
 
-def computed_hours(run: RouteRun, folder: Path, metastore_uri: str, sql: str = SQL) -> RouteRun:
+def computed_hours(
+    run: RouteRun, folder: Path, metastore_uri: str, sql: str = SQL, ready: str = ""
+) -> RouteRun:
     """The job that computes the hours of a route's table; written again with another query.
 
     Args:
@@ -19,6 +21,7 @@ def computed_hours(run: RouteRun, folder: Path, metastore_uri: str, sql: str = S
         folder: Where the job file goes.
         metastore_uri: Of both tables.
         sql: The query.
+        ready: Its block `ready`, in braces; empty for none.
     """
     path = folder / f"{run.job.path.stem}-hourly.yaml"
     path.write_text(f"""\
@@ -30,6 +33,7 @@ transform:
   sql: {sql}
 table: {{hive: {{connection: hms, name: {run.job.table}_hourly}}}}
 run: {{interval: 0.5s, master: "local[2]"}}
+{f"ready: {ready}" if ready else ""}
 """)
     return RouteRun(JobFile(path, f"{run.job.table}_hourly"))
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from sluiceway.audit.job_status import parse_status
 from sluiceway.audit.open_table import OpenLedger, find_ledger, read_ledger
 from sluiceway.audit.partition_states import TimeRule
 from sluiceway.audit.partition_why import (
@@ -32,6 +33,7 @@ from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.room_files import RoomReport, lost_room
 from sluiceway.ledger.sealing import NEVER_CLOSED
+from sluiceway.route.status import RouteState
 from sluiceway.storage.contract import Storage
 
 
@@ -162,7 +164,7 @@ class PartitionWatch:
         else:
             ledger.log.advance(ledger.fold)
         ready, through = self._config.ready, dict[str, int]()
-        for name in receiver_names(ready):
+        for name in receiver_names(self._config.announcements):
             through[name] = announced_through(ledger.log.storage, ledger.log.layout, name)
         why = explain(ledger.fold, ready, self._rule, self._requested, self._clock_us())
         if ledger.fold.sealed.get(why.prefix, NEVER_CLOSED) != NEVER_CLOSED:
@@ -172,7 +174,16 @@ class PartitionWatch:
         why = with_receivers(ledger.fold, why, through)
         if self._lease is None:
             self._lease = LeaseWatch(ledger.log.storage, ledger.log.layout.lease)
-        return with_driver(why, runs=self._lease.check() if why.reason in BY_DRIVER else None)
+        runs = self._lease.check() if why.reason in BY_DRIVER else None
+        return with_driver(why, runs=runs, halted=self._halted(ledger) if runs is False else "")
+
+    def _halted(self, ledger: OpenLedger) -> str:
+        """Code of the error that the route has halted with; empty when it has not."""
+        raw = ledger.log.storage.read(ledger.log.layout.status)
+        status = None if raw is None else parse_status(self._config.route, raw)
+        if status is None or status.state not in (RouteState.HALTED, RouteState.STOPPED):
+            return ""
+        return status.code or ""
 
     def _lost_room(self, ledger: OpenLedger) -> RoomReport | None:
         rule, fence = self._config.rooms, ledger.fold.fence

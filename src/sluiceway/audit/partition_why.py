@@ -24,7 +24,7 @@ from sluiceway.eventtime.watermark import (
     route_watermark,
 )
 from sluiceway.jobfile.compile.config import RouteConfig
-from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.jobfile.compile.ready_rule import AnnounceRule, ReadyRule
 from sluiceway.ledger.folding.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.partition_records import COMPACT
 from sluiceway.ledger.places import is_below, overlaps
@@ -222,7 +222,7 @@ def _sealed(why: WaitExplanation, ready_seq: int) -> WaitExplanation:
     )
 
 
-def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
+def receiver_names(ready: AnnounceRule | None) -> tuple[str, ...]:
     """Names of the receivers that get announcements."""
     if ready is None:
         return ()
@@ -249,20 +249,24 @@ def with_receivers(
     return replace(why, announced_to=has, text=why.text + more)
 
 
-def with_driver(why: WaitExplanation, *, runs: bool | None) -> WaitExplanation:
+def with_driver(why: WaitExplanation, *, runs: bool | None, halted: str = "") -> WaitExplanation:
     """The explanation, with whether a driver works for the route: without one nothing goes on.
 
     Args:
         why: What is known so far.
         runs: None when that is not known.
+        halted: Code of the error that the route has halted with; empty when it has not.
     """
     if runs is not False or why.reason not in BY_DRIVER:
         return replace(why, driver_runs=runs)
     text = why.text
     for words in (each for holder in why.holders for each in _promises(holder)):
         text = text.replace(words, "")
-    text += ". No driver works for it now, so this stays until one does: "
-    text += "`sluiceway status JOB`, `sluiceway run JOB`"
+    if halted:
+        text += f". The route has halted with {halted}: `sluiceway status JOB` says what to do"
+    else:
+        text += ". No driver works for it now, so this stays until one does: "
+        text += "`sluiceway status JOB`, `sluiceway run JOB`"
     return replace(why, driver_runs=False, text=text, expected_us=None)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from sluiceway.audit.open_table import OpenLedger, open_place
+from sluiceway.audit.unit_preview import count_unit
 from sluiceway.errors import WrongUsageError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.partition_records import SwapCounts
@@ -16,7 +17,8 @@ from sluiceway.storage.registry import open_storage
 from sluiceway.types.log_key import LogKey
 from sluiceway.upkeep.partition_bodies import why_not_swapped
 from sluiceway.upkeep.partition_requests import RowOrigin
-from sluiceway.upkeep.rereading import LostRange, ReadSoFar, Rereading
+from sluiceway.upkeep.prefix_history import PrefixHistory
+from sluiceway.upkeep.rereading import LostRange, ReadSoFar, Rereading, with_kept
 from sluiceway.worker.backfill_task import BackfillFiles
 
 MOST_FILES = 10_000
@@ -80,7 +82,16 @@ def foresee(
     sink, source = open_sink(config), open_source(config)
     try:
         plan = table_plan(config, sink.open(), LedgerTerm(uuid, fold.term, ledger.log.layout))
+        if config.units is not None and origin is RowOrigin.INPUTS:
+            counts = count_unit(config, plan, prefix)
+            return PlannedBackfill((), 0, (), fold.rows_below(prefix), counts, {})
         reading = Rereading(source, lambda: plan, uuid, table=config.table)
+        if origin is RowOrigin.OFFSETS:
+            earlier = reading.earlier(ledger.log, prefix, fold.next_seq)
+            rows = fold.rows_below(prefix)
+            made = with_kept(reading.read(earlier, prefix, ""), rows)
+            found = _ranges(earlier)
+            return PlannedBackfill(found, 0, (), rows, made.counts, made.dirty_reasons)
         if origin is not RowOrigin.LEDGER:
             made = _made(reading, ledger, prefix, origin, names)
             rows = fold.rows_below(prefix)
@@ -92,16 +103,20 @@ def foresee(
         sink.close()
         source.close()
     return PlannedBackfill(
-        ranges=tuple(
-            RangeToRead(topic, partition, each.start, each.end)
-            for (topic, partition), ranges in sorted(history.ranges.items())
-            for each in ranges
-        ),
+        ranges=_ranges(history),
         replayed=sum(span.stop - span.start for span in history.spans),
         lost=tuple(lost),
         rows_before=fold.rows_below(prefix),
         counts=None if again is None else again.counts,
         dirty_reasons={} if again is None else again.dirty_reasons,
+    )
+
+
+def _ranges(history: PrefixHistory) -> tuple[RangeToRead, ...]:
+    return tuple(
+        RangeToRead(topic, partition, each.start, each.end)
+        for (topic, partition), ranges in sorted(history.ranges.items())
+        for each in ranges
     )
 
 

@@ -19,7 +19,7 @@ from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sinks.contract import PlannedTable
 from sluiceway.sinks.registry import open_sink
-from sluiceway.sources.contract import SourcePartition
+from sluiceway.sources.contract import SourceClient, SourcePartition, Split
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 
@@ -153,18 +153,21 @@ def foresee_source(route: PlannedRoute) -> PlannedSource:
             begins |= {one: (start.offset, start.how) for one, start in resolved.items()}
         except SluicewayError as error:
             problems.append(error)
+        lost = tuple(_lost(fold, view, source))
     finally:
         source.close()
-    return PlannedSource(_starts(view, begins), tuple(problems), tuple(_lost(fold, view)))
+    return PlannedSource(_starts(view, begins), tuple(problems), lost)
 
 
-def _lost(fold: Fold, view: SourceView) -> Iterator[OffsetsLostError]:
+def _lost(fold: Fold, view: SourceView, source: SourceClient) -> Iterator[OffsetsLostError]:
     for key, known in sorted(fold.sources.items()):
         one = SourcePartition(*key)
         bounds = None if known.retired else view.bounds.get(one)
         if bounds is not None and is_same_log(one, known, view):
             try:
                 readable_start(fold, one, bounds)
+                epoch, slot = known.end_epoch, known.newest_slot
+                source.refuse_lost(Split(one, known.end, leader_epoch=epoch, newest_slot=slot))
             except OffsetsLostError as error:
                 yield error
 

@@ -1,5 +1,6 @@
 """A unit of a route with `mode: recompute` as its table would get it. Nothing is written."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -8,15 +9,19 @@ import pyarrow.parquet as pq
 from sluiceway.audit.planned_route import PlannedRoute
 from sluiceway.audit.row_preview import NOTHING, Preview, PreviewRow, plain_value
 from sluiceway.audit.sql_preview import scratch, unit_engine
-from sluiceway.chains.options import UpstreamOptions
-from sluiceway.chains.unit_tables import UnitTable, open_unit_table, partition_values
+from sluiceway.chains.open_units import open_unit_table, unit_upstream
+from sluiceway.chains.unit_tables import UnitTable, partition_values
+from sluiceway.chains.units import complete_unit
 from sluiceway.errors import InvariantError
+from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.sql_rule import SqlRule
+from sluiceway.ledger.partition_records import SwapCounts
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.route.route_plan import LedgerTerm, table_plan
 from sluiceway.route.sql_epoch import SqlTables
 from sluiceway.schedule.unit_sql import UnitQuery
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.recomputing import unit_counts
 from sluiceway.worker.plan import RoutePlan
 from sluiceway.worker.unit_files import UnitPlan
 
@@ -39,7 +44,8 @@ def preview_unit(route: PlannedRoute, *, newest: bool, most: int) -> Preview:
     rule, sql = config.units, config.sql
     if rule is None or sql is None:
         raise InvariantError("only routes with `mode: recompute` have units")
-    table = open_unit_table(UpstreamOptions.of(dict(config.source.options)), rule)
+    source = config.source
+    table = open_unit_table(unit_upstream(dict(source.options), source.kind), rule)
     table.read_on()
     prefixes = [each.prefix for each in table.states() if table.files(each.prefix).partitions]
     if not prefixes:
@@ -66,6 +72,23 @@ def preview_unit(route: PlannedRoute, *, newest: bool, most: int) -> Preview:
         folders={prefix: made},
         unit=prefix,
     )
+
+
+def count_unit(config: RouteConfig, plan: RoutePlan, prefix: str) -> SwapCounts:
+    """Run the SQL over a unit and count the rows. Called by `backfill --dry-run`.
+
+    Raises:
+        RequestRefusedError: The unit is not there, not complete yet, or no longer whole.
+        SluicewayError: The table that is read cannot be read now, or Spark does not start.
+    """
+    rule, sql, source = config.units, config.sql, config.source
+    if rule is None or sql is None:
+        raise InvariantError("only routes with `mode: recompute` have units")
+    table = open_unit_table(unit_upstream(dict(source.options), source.kind), rule)
+    table.read_on()
+    complete_unit(table.states(), prefix, rule, time.time_ns() // 1_000_000)
+    read, made, _ = _computed(plan, sql, table, prefix, 0)
+    return unit_counts(read, made)
 
 
 def _computed(

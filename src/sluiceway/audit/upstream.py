@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sluiceway.audit.format_times import moment
-from sluiceway.audit.open_table import find_ledger
+from sluiceway.audit.open_table import find_ledger, read_ledger
 from sluiceway.audit.partition_why import Reason, WaitExplanation
-from sluiceway.chains.lake_upstream import LAKE_SOURCE
+from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
+from sluiceway.chains.open_units import UnitUpstream, open_unit_table, unit_upstream
 from sluiceway.chains.options import UpstreamOptions
-from sluiceway.chains.unit_tables import open_unit_table
 from sluiceway.chains.units import UnitRule, UnitWhen, computed_by, due_units, is_open, unit_of
 from sluiceway.chains.upstream import upstream_owner
 from sluiceway.errors import SluicewayError
@@ -25,6 +25,7 @@ from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 
 _MOST_TABLES = 20
+_TIMEOUT_S = 30.0
 _BY_ROWS = frozenset({
     Reason.HELD,
     Reason.IDLE,
@@ -59,27 +60,28 @@ class ObservedUpstream:
         read_slot: Up to which slot of it all rows are committed; -1 for none, None not known.
         published_slot: Newest slot whose files are all in the table; -1 before any.
         units: How far a route with `mode: recompute` is; None for others.
+        snapshots: Whether slots are sequence numbers of snapshots: the table is one of Iceberg that
+            is read row by row.
     """
 
     table: str
     read_slot: int | None
     published_slot: int
     units: ObservedUnits | None = None
+    snapshots: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Above:
-    options: UpstreamOptions
+    options: UnitUpstream
     owner: Owner
     log: LedgerLog
     fold: Fold
 
 
 def reads_table(config: RouteConfig) -> bool:
-    """Whether a route reads a table with a ledger, or units."""
-    return config.source.kind != LAKE_SOURCE and any(
-        topic.startswith(TABLE_TOPIC) for topic in config.topics
-    )
+    """Whether a route reads a table."""
+    return any(topic.startswith(TABLE_TOPIC) for topic in config.topics)
 
 
 def observed_upstream(config: RouteConfig) -> ObservedUpstream:
@@ -90,6 +92,8 @@ def observed_upstream(config: RouteConfig) -> ObservedUpstream:
     """
     if config.units is not None:
         return _observed_units(config, config.units)
+    if config.source.kind == LAKE_SOURCE:
+        return _observed_snapshots(config)
     above = _opened(UpstreamOptions.of(dict(config.source.options)))
     layout = above.log.layout
     lease = read_reader_lease(above.log.storage, layout.reader(lease_name(config.group)))
@@ -105,9 +109,25 @@ def observed_upstream(config: RouteConfig) -> ObservedUpstream:
     )
 
 
+def _observed_snapshots(config: RouteConfig) -> ObservedUpstream:
+    # Only routes that read such a table load the client.
+    from sluiceway.chains.lake_client import LakeClient  # noqa: PLC0415
+    from sluiceway.chains.lake_log import LakeLog  # noqa: PLC0415
+
+    options = LakeUpstream.of(dict(config.source.options))
+    client = LakeClient(options, _TIMEOUT_S)
+    try:
+        log = LakeLog(client.table().metadata, options.topic)
+    finally:
+        client.close()
+    known = read_ledger(find_ledger(config)).fold.sources.get((options.topic, 0))
+    read = -1 if known is None else log.number_through(known.end, known.newest_slot)
+    return ObservedUpstream(options.name, read, log.newest, snapshots=True)
+
+
 def _observed_units(config: RouteConfig, rule: UnitRule) -> ObservedUpstream:
     """By both logs, as the driver finds what is due."""
-    options = UpstreamOptions.of(dict(config.source.options))
+    options = unit_upstream(dict(config.source.options), config.source.kind)
     table = open_unit_table(options, rule)
     table.read_on()
     found = find_ledger(config)
@@ -134,7 +154,8 @@ def with_upstream(config: RouteConfig, fold: Fold, why: WaitExplanation) -> Wait
     if config.units is not None:
         return _with_units(config, config.units, why)
     closed = why.prefix in fold.closed
-    if not reads_table(config) or why.version or closed or why.reason not in _BY_ROWS:
+    by_ledger = reads_table(config) and config.source.kind != LAKE_SOURCE
+    if not by_ledger or why.version or closed or why.reason not in _BY_ROWS:
         return why
     text = "; ".join(_texts(UpstreamOptions.of(dict(config.source.options)), why.prefix))
     return replace(why, reason=Reason.HELD, text=text, holders=(), expected_us=None, needs_us=None)
@@ -149,7 +170,7 @@ def _with_units(config: RouteConfig, rule: UnitRule, why: WaitExplanation) -> Wa
         wanted = "/".join(f"{name}=..." for name in rule.columns)
         text = f"{why.prefix} is no unit of this table; units are written {wanted}"
         return replace(why, reason=Reason.NO_TIME, text=text)
-    options = UpstreamOptions.of(dict(config.source.options))
+    options = unit_upstream(dict(config.source.options), config.source.kind)
     if rule.when is UnitWhen.READY:
         text = "; ".join(_texts(options, unit))
     elif rule.when is UnitWhen.SUCCESS:
@@ -160,7 +181,7 @@ def _with_units(config: RouteConfig, rule: UnitRule, why: WaitExplanation) -> Wa
     return replace(why, prefix=unit, reason=Reason.HELD, text=text)
 
 
-def _texts(options: UpstreamOptions, prefix: str) -> Iterator[str]:
+def _texts(options: UnitUpstream, prefix: str) -> Iterator[str]:
     """What each table of the chain says, the nearest first."""
     for _ in range(_MOST_TABLES):
         try:
@@ -176,7 +197,8 @@ def _texts(options: UpstreamOptions, prefix: str) -> Iterator[str]:
         next_one = next(
             (topic for topic, _ in above.fold.sources if topic.startswith(TABLE_TOPIC)), None
         )
-        if next_one is None:
+        if next_one is None or isinstance(options, LakeUpstream):
+            # How the next one is reached is in the job file of this one alone.
             return
         options = replace(options, name=next_one.removeprefix(TABLE_TOPIC), root="")
 
@@ -197,8 +219,14 @@ def _open_text(above: _Above) -> str:
     )
 
 
-def _opened(options: UpstreamOptions) -> _Above:
-    storage, place = open_storage(normalise_location(options.found_root()), options.stores)
+def _opened(options: UnitUpstream) -> _Above:
+    if isinstance(options, LakeUpstream):
+        from sluiceway.chains.lake_units import lake_table, ledger_of  # noqa: PLC0415 - likewise
+
+        root, stores = ledger_of(lake_table(options), options)
+    else:
+        root, stores = options.found_root(), options.stores
+    storage, place = open_storage(normalise_location(root), stores)
     owner = upstream_owner(storage, place)
     log = LedgerLog(storage, LedgerLayout(place, owner.route))
     return _Above(options, owner, log, log.fold())

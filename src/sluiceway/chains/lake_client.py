@@ -17,6 +17,7 @@ from sluiceway.sources.contract import (
     LogBounds,
     SourceIdentity,
     SourcePartition,
+    Split,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ class LakeClient(OneTableClient):
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         """See `SourceClient.report`: nothing is written into tables of others."""
 
+    def refuse_lost(self, split: Split) -> None:
+        """See `SourceClient.refuse_lost`: rows may have gone with an expired snapshot."""
+        with self._lock:
+            LakeLog(self.table().metadata, self._topic).after(split)
+
     def reader_options(self) -> Mapping[str, str]:
         """See `SourceClient.reader_options`: the metadata file, and how files are read."""
         with self._lock:
@@ -105,10 +111,7 @@ class LakeClient(OneTableClient):
         try:
             if self._catalog is None:
                 self._catalog = pooled_catalog(dict(self._options.catalog), self._timeout_s)
-            name = _identifier(self._options.name)
-            found = self._catalog.load(name)
-            if found is None and (spelt := self._catalog.spelt_otherwise(name)) is not None:
-                found = self._catalog.load(_identifier(spelt))
+            found = load_table(self._catalog, self._options.name)
         except MetastoreUnavailableError as error:
             raise unavailable(error) from error
         if found is None:
@@ -127,6 +130,22 @@ class LakeClient(OneTableClient):
                 where=self._topic,
                 hint=f"its columns: {', '.join(held)}; correct name or path of the column",
             )
+
+
+def load_table(catalog: "LakeCatalog", name: str) -> Table | None:
+    """A table of a catalog, in whatever letter case it is written; None without one.
+
+    Args:
+        catalog: The catalog.
+        name: `database.table`.
+
+    Raises:
+        MetastoreUnavailableError: The catalog does not answer.
+    """
+    found = catalog.load(_identifier(name))
+    if found is None and (spelt := catalog.spelt_otherwise(_identifier(name))) is not None:
+        found = catalog.load(_identifier(spelt))
+    return found
 
 
 def _identifier(name: str) -> "Identifier":

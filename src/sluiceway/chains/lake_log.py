@@ -124,6 +124,10 @@ class LakeLog:
         within = (step.number for step in self._since(base) if step.begin < offset <= step.end)
         return next(within, None)
 
+    def number_through(self, offset: int, base: int) -> int:
+        """Sequence number of the newest snapshot whose rows lie below an offset; -1 for none."""
+        return max((each.number for each in self._since(base) if each.end <= offset), default=-1)
+
     def _since(self, base: int) -> list[LakeStep]:
         found = [step for step in self._steps if step.number >= base]
         if found and found[0].number == base:

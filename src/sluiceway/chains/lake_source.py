@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from sluiceway.chains.lake_client import LakeClient
 from sluiceway.chains.lake_reader import LakeReader
 from sluiceway.chains.lake_upstream import PLACE, LakeUpstream
+from sluiceway.chains.unit_client import UnitClient
+from sluiceway.chains.units import UNITS, UnitRule
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
 
 
@@ -15,6 +17,8 @@ class LakeSource(Source):
 
     def open_client(self, options: Mapping[str, str], *, request_timeout_s: float) -> SourceClient:
         """See `Source.open_client`."""
+        if UNITS in options:
+            return UnitClient(LakeUpstream.of(options), UnitRule.of(options[UNITS]))
         return LakeClient(LakeUpstream.of(options), request_timeout_s)
 
     def open_reader(

@@ -8,8 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sluiceway.chains.client import CHECK_S, OneTableClient, unavailable
-from sluiceway.chains.options import UpstreamOptions
-from sluiceway.chains.unit_tables import open_unit_table
+from sluiceway.chains.open_units import UnitUpstream, open_unit_table
 from sluiceway.chains.units import UnitRule
 from sluiceway.errors import (
     MetastoreUnavailableError,
@@ -32,7 +31,7 @@ class UnitClient(OneTableClient):
         rule: What the route computes of it.
     """
 
-    def __init__(self, options: UpstreamOptions, rule: UnitRule) -> None:
+    def __init__(self, options: UnitUpstream, rule: UnitRule) -> None:
         super().__init__(options.topic)
         self._options = options
         self._rule = rule

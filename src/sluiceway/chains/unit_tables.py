@@ -9,19 +9,17 @@ from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.units import UnitBook, UnitRule, UnitState, UnitWhen, unit_of
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.errors import (
-    NotInThisVersionError,
     SourceUnavailableError,
-    TableMismatchError,
-    TableNotFoundError,
 )
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.partition_path import DEFAULT_PARTITION, parse_partition_folder
-from sluiceway.sinks.registry import partition_places, readable_table
+from sluiceway.sinks.registry import partition_places
 from sluiceway.sinks.table_options import ReadableTable
 from sluiceway.sources.contract import LEDGER_CLUSTER, LISTED_CLUSTER, SourceIdentity
+from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
@@ -97,84 +95,29 @@ class UnitTable(Protocol):
         """Let go of what is kept for this reader. Safe to repeat."""
 
 
-def readable_unit_table(options: UpstreamOptions) -> ReadableTable:
-    """The table as its catalog has it.
-
-    Raises:
-        TableNotFoundError: It does not exist.
-        MetastoreUnavailableError: Its catalog does not answer.
-    """
-    try:
-        return readable_table(options.table())
-    except TableNotFoundError as error:
-        raise TableNotFoundError(
-            "the table that is read does not exist",
-            where=options.topic,
-            hint="run the job that fills it",
-        ) from error
-
-
-def open_unit_table(options: UpstreamOptions, rule: UnitRule) -> UnitTable:
-    """The table as it is now: with a ledger, or without one. Called at each START.
-
-    Args:
-        options: How it is reached.
-        rule: What the route computes of it.
-
-    Raises:
-        TableNotFoundError: It does not exist.
-        SourceUnavailableError: No driver has ever run for it, whose announcements are waited for.
-        MetastoreUnavailableError: Its catalog does not answer.
-        TableMismatchError: Its partition columns do not begin with the unit.
-        NotInThisVersionError: Spark does not read its files as they are.
-    """
-    table = readable_unit_table(options)
-    if table.file_format not in _READABLE:
-        raise NotInThisVersionError(
-            "units of a table are read from Parquet and ORC files only",
-            where=options.topic,
-            hint="let a route write the table as Parquet",
-        )
-    names = [name.lower() for name, _ in table.partition_columns]
-    if names[: len(rule.columns)] != list(rule.columns):
-        raise TableMismatchError(
-            f"the table that is read is partitioned by {', '.join(names) or 'nothing'}",
-            where=options.topic,
-            hint=f"`source.unit` is {list(rule.columns)}: name its leading partition columns",
-        )
-    if rule.when is UnitWhen.READY:
-        return LedgerUnits(options, rule, table)
-    try:
-        return LedgerUnits(options, rule, table)
-    except SourceUnavailableError:
-        # No route of ours fills it.
-        return ListedUnits(options, rule, table)
-
-
 class LedgerUnits:
-    """Units of a table that a route of ours fills; see `UnitTable`.
+    """Units of a Hive table that a route of ours fills; see `UnitTable`.
 
     Args:
-        options: How it is reached.
+        root: Where its ledger lies.
+        stores: How its store is reached.
         rule: What the route computes of it.
         table: The table as its catalog has it.
+        where: The table, for errors.
 
     Raises:
         SourceUnavailableError: No driver has ever run for it.
     """
 
-    def __init__(self, options: UpstreamOptions, rule: UnitRule, table: ReadableTable) -> None:
+    def __init__(
+        self, root: str, stores: Stores, rule: UnitRule, table: ReadableTable, where: str
+    ) -> None:
         self._units = UnitBook(rule.columns, rule.when is UnitWhen.READY)
-        self._upstream = UpstreamLedger(
-            options.root or table.location,
-            options.stores,
-            RowBook(COUNTED_ONLY),
-            self._units.apply,
-        )
+        self._upstream = UpstreamLedger(root, stores, RowBook(COUNTED_ONLY), self._units.apply)
         self.identity = SourceIdentity(LEDGER_CLUSTER, self._upstream.ledger)
         self.table = table
         self._lease: ReaderLeaseKeeper | None = None
-        self._where = options.topic
+        self._where = where
 
     def read_on(self) -> None:
         """See `UnitTable.read_on`."""

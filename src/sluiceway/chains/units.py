@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import RequestRefusedError, TableMismatchError
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, SwapRecord
 from sluiceway.ledger.places import partition_in
 from sluiceway.ledger.records import EpochRecord, Record
@@ -175,6 +175,33 @@ def due_units(
         if reason is not None and not state.lost and not is_open(state, rule, now_ms):
             found.append(DueUnit(state, reason))
     return found
+
+
+def complete_unit(
+    states: Iterable[UnitState], prefix: str, rule: UnitRule, now_ms: int
+) -> UnitState:
+    """The unit that an operator wants to be computed, due or not.
+
+    Args:
+        states: All units of the upstream table.
+        prefix: Folder of the unit.
+        rule: What the route computes, and when.
+        now_ms: The clock, milliseconds since the epoch.
+
+    Raises:
+        RequestRefusedError: The unit is not there, not complete yet, or no longer whole.
+    """
+    state = next((each for each in states if each.prefix == prefix), None)
+    why, hint = "", "`sluiceway partitions list JOB` of the table that is read names its partitions"
+    if state is None:
+        why = "the table that is read has no such unit"
+    elif state.lost:
+        why, hint = "the table that is read has let go of rows of it", "leave it as it is"
+    elif is_open(state, rule, now_ms):
+        why, hint = "it is not complete yet", "`partitions why` says what it waits for"
+    if state is None or why:
+        raise RequestRefusedError(why, where=prefix, hint=hint)
+    return state
 
 
 def _why_due(

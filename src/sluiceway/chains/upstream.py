@@ -109,6 +109,16 @@ class UpstreamLedger:
                 return
             self._apply(record)
 
+    def read_through(self, slot: int) -> None:
+        """Take in all up to a slot that the table is known to have.
+
+        Raises:
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        self._published = max(self._published, slot + 1)
+        self.read_on(slot)
+
     def is_same(self) -> bool:
         """Whether the table is still the one whose ledger was read."""
         return upstream_owner(self.storage, self.layout.table_root).ledger == self.ledger

@@ -12,7 +12,7 @@ from sluiceway.followers.announcements import Announcement, Announcer, Receiver
 from sluiceway.host.http import post_json
 from sluiceway.host.http_receiver import HttpReceiver
 from sluiceway.jobfile.blocks.http_receiver import fill_body
-from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.jobfile.compile.ready_rule import AnnounceRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.failpoints import edge
@@ -65,7 +65,7 @@ class TopicReceiver(Receiver):
         self._sender.close()
 
 
-def announcers_of(rule: ReadyRule | None, ledger: LedgerLog) -> tuple[Announcer, ...]:
+def announcers_of(rule: AnnounceRule | None, ledger: LedgerLog) -> tuple[Announcer, ...]:
     """One follower for each receiver of a route's announcements."""
     receivers: list[Receiver] = []
     if rule is not None and rule.webhook is not None:
@@ -89,7 +89,7 @@ class ReadyEffects:
 
     def __init__(
         self,
-        rule: ReadyRule,
+        rule: AnnounceRule,
         storage: Storage,
         sink: TableSink,
         announcers: Sequence[Announcer] = (),
@@ -156,7 +156,7 @@ class ReadyEffects:
 
 
 def ready_effects(
-    rule: ReadyRule | None, ledger: LedgerLog, sink: TableSink
+    rule: AnnounceRule | None, ledger: LedgerLog, sink: TableSink
 ) -> ReadyEffects | None:
     """The effects of a route; None when it announces nothing."""
     if rule is None:

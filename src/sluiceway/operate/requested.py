@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sluiceway.errors import LeaseHeldError, RequestRefusedError
 from sluiceway.jobfile.compile.config import RouteConfig
@@ -11,8 +11,11 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
 from sluiceway.operate.short_driver import Heartbeat, short_driver
 from sluiceway.types.strict_json import StrictJsonError, decode, loads
-from sluiceway.upkeep.partition_requests import UpkeepRequest
+from sluiceway.upkeep.partition_requests import BackfillRequest, UpkeepRequest
 from sluiceway.upkeep.requests import RequestRefusal, put_request
+
+if TYPE_CHECKING:
+    from sluiceway.schedule.unit_sql import UnitSql
 
 _POLL_S = 0.3
 _HERE_POLL_S = 0.05
@@ -121,7 +124,13 @@ def _carry_out_here(
     log: Log,
 ) -> None:
     """Fence as a driver would, and put what the work asks for until it is done."""
-    with short_driver(config, log) as session:
+    unit_sql: UnitSql | None = None
+    if config.units is not None and isinstance(request, BackfillRequest):
+        # Other commands start no Spark.
+        from sluiceway.driver.spark.local_sql import local_units  # noqa: PLC0415
+
+        unit_sql = local_units()
+    with short_driver(config, log, unit_sql) as session:
         while ledger.storage.status(ledger.layout.request(request.id)) is not None:
             session.lanes.read_requests()
             if session.committer.is_record_due(None):

@@ -14,6 +14,7 @@ from sluiceway.observe.steps import ignore_step
 from sluiceway.route.clients import open_sink, open_source
 from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_session import RouteSession
+from sluiceway.schedule.unit_sql import UnitSql
 
 
 class Heartbeat:
@@ -34,8 +35,15 @@ class Heartbeat:
 
 
 @contextmanager
-def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
+def short_driver(
+    config: RouteConfig, log: Log, unit_sql: UnitSql | None = None
+) -> Iterator[RouteSession]:
     """Be the route's driver for the block: fenced and recovered, without a runner of tasks.
+
+    Args:
+        config: The route.
+        log: Log of this process.
+        unit_sql: Runs the SQL of its units; None computes none.
 
     Raises:
         LeaseHeldError: Another driver lives.
@@ -44,7 +52,15 @@ def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
     source = open_source(config)
     upstream = None if config.followed is None else open_source(config.followed)
     observe = reaching(ignore_step, log)
-    parts = RouteParts(source, open_sink(config), log, observe, Progress(), upstream=upstream)
+    parts = RouteParts(
+        source,
+        open_sink(config),
+        log,
+        observe,
+        Progress(),
+        upstream=upstream,
+        unit_sql=unit_sql,
+    )
     session = RouteSession(config, parts)
     try:
         session.start()

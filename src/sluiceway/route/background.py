@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.open_units import unit_upstream
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.jobfile.compile.config import RouteConfig
@@ -51,7 +51,14 @@ def begin_background(
     reading = Rereading(
         parts.source, held.schema.current, owned.owner.ledger, parts.work, config.table
     )
-    backfiller = Backfiller(held.record_queue, reading, log, follows=parts.source.inherits)
+    units = _begin_units(held, config, parts, log)
+    backfiller = Backfiller(
+        held.record_queue,
+        reading,
+        log,
+        follows=parts.source.inherits,
+        computes=None if units is None else units.computation,
+    )
 
     def hand_on(request: UpkeepRequest) -> None:
         if isinstance(request, CompactRequest):
@@ -68,8 +75,8 @@ def begin_background(
     background.housekeeper.tidy(owned.fold)
     background.counts = counts_feed.begin(config, held.record_queue, log)
     background.work += [] if background.counts is None else [background.counts]
-    background.units = _begin_units(held, config, parts, log)
-    background.work += [] if background.units is None else [background.units]
+    background.units = units
+    background.work += [] if units is None else [units]
     background.work.extend(begin(held.record_queue) for begin in parts.background)
 
 
@@ -79,12 +86,14 @@ def _begin_units(
     parts: RouteParts,
     log: Log,
 ) -> Recomputer | None:
-    """What computes units; None in a route that appends rows, and in a command.
+    """What computes units; None in a route that appends rows, and in a command without Spark.
 
     Raises:
         UnhealthyEnvironmentError: There is no Spark to run the SQL.
     """
-    if config.units is None or config.sql is None or parts.slots is None:
+    if config.units is None or config.sql is None:
+        return None
+    if parts.unit_sql is None and parts.slots is None:
         return None
     if parts.unit_sql is None:
         raise UnhealthyEnvironmentError(
@@ -93,7 +102,7 @@ def _begin_units(
     work = UnitWork(
         rule=config.units,
         query=config.sql,
-        upstream=UpstreamOptions.of(dict(config.source.options)),
+        upstream=unit_upstream(dict(config.source.options), config.source.kind),
         reader=config.group,
         sql=parts.unit_sql,
         plan=held.schema.current,

@@ -171,7 +171,7 @@ def start_route(context: RouteContext, committer: EpochCommitter, owned: OwnedTa
             context.config, rule, engine, owned.storage, context.log, check, SqlTables(rule)
         )
     sink = context.parts.sink
-    ready = ready_effects(context.config.ready, owned.log, sink)
+    ready = ready_effects(context.config.announcements, owned.log, sink)
     composed = compose(context, owned, ready)
     try:
         context.held = _owned_route(context, committer, owned, composed, ready)

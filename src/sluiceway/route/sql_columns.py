@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from sluiceway.chains.options import UpstreamOptions, missing_yet
-from sluiceway.chains.unit_tables import readable_unit_table
+from sluiceway.chains.open_units import readable_unit_table, unit_upstream
+from sluiceway.chains.options import missing_yet
 from sluiceway.errors import (
     JobFileError,
     TableNotFoundError,
@@ -61,8 +61,8 @@ def unit_columns(config: RouteConfig, rule: SqlRule, runner: Callable[[], UnitSq
     Raises:
         TableNotFoundError: The table that is read does not exist.
     """
-    options = UpstreamOptions.of(dict(config.source.options))
-    table = readable_unit_table(options)
+    source = config.source
+    table = readable_unit_table(unit_upstream(dict(source.options), source.kind))
     schema = runner().columns(rule, table, SqlTables(rule).read())
     return replace(config, table=replace(config.table, schema=schema))
 

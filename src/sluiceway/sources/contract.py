@@ -301,6 +301,13 @@ class SourceClient(CopiedTopics, ABC):
             SourceUnavailableError: The group's coordinator does not answer.
         """
 
+    def refuse_lost(self, split: "Split") -> None:
+        """Refuse a split whose rows are lost although bounds do not show it; for who only plans.
+
+        Raises:
+            OffsetsLostError: Rows of it can be read no more.
+        """
+
     def reader_options(self) -> Mapping[str, str]:
         """Options that a task's readers get besides those of the connection.
 

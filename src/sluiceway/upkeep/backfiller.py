@@ -7,8 +7,9 @@ It has turns of the process's pool. Another process reads and writes; the driver
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sluiceway.errors import (
     FencedError,
@@ -26,10 +27,15 @@ from sluiceway.types.log_key import SourceKey
 from sluiceway.types.strict_json import BigInt, encode
 from sluiceway.upkeep.partition_requests import BackfillAnswer, BackfillRequest, RowOrigin
 from sluiceway.upkeep.record_queue import RecordQueue
-from sluiceway.upkeep.rereading import ReadSoFar, Rereading, refuse_lost
-from sluiceway.upkeep.swapping import SwapContent, SwapOrder, Swapped, SwapStaging, swap
+from sluiceway.upkeep.replacing import carried_copy
+from sluiceway.upkeep.rereading import ReadSoFar, Rereading, refuse_lost, with_kept
+from sluiceway.upkeep.swapping import SwapContent, SwapOrder, Swapped, SwapStaging, Write, swap
 from sluiceway.worker.backfill_task import BackfillFiles
 from sluiceway.worker.plan import TaskFailure
+
+if TYPE_CHECKING:
+    from sluiceway.upkeep.earlier_rows import EarlierRange
+    from sluiceway.upkeep.prefix_history import PrefixHistory
 
 _LAST_WAIT_S = 5.0
 _LOOK_EVERY_S = 5.0
@@ -55,10 +61,17 @@ class Backfiller:
         reading: Reads what made a prefix; owned from here on.
         log: Bound to the route.
         follows: Whether corrections of a table that is read are followed.
+        computes: Returns what computes a unit again; None in a route that appends rows.
     """
 
     def __init__(
-        self, record_queue: RecordQueue, reading: Rereading, log: Log, *, follows: bool = False
+        self,
+        record_queue: RecordQueue,
+        reading: Rereading,
+        log: Log,
+        *,
+        follows: bool = False,
+        computes: Callable[[str], Write] | None = None,
     ) -> None:
         self._record_queue = record_queue
         self._reading = reading
@@ -68,6 +81,7 @@ class Backfiller:
         self._closed = False
         self._lock = threading.Lock()
         self._follows = follows
+        self._computes = computes
         self._look_due = time.monotonic() + _LOOK_EVERY_S
         self._work = process_upkeep().add(self._turn)
         if follows:
@@ -161,6 +175,8 @@ class Backfiller:
             FencedError: The route is left.
         """
         work = _Backfill(request, self._reading, self._record_queue)
+        if request.origin == RowOrigin.INPUTS:
+            work.computes = self._computes
         try:
             done = work.run()
         except FencedError:
@@ -214,7 +230,10 @@ class _Backfill:
         rows_before: Rows of the prefix in the slot of the INTENT.
         counts: Where the rows went that were read.
         dirty_reasons: Dirty rows among them, by reason.
+        computes: See `Backfiller`; None where rows are read.
     """
+
+    computes: Callable[[str], Write] | None = None
 
     def __init__(
         self, request: BackfillRequest, reading: Rereading, record_queue: RecordQueue
@@ -222,6 +241,8 @@ class _Backfill:
         self._request = request
         self._reading = reading
         self._record_queue = record_queue
+        self._earlier: PrefixHistory | None = None
+        self._pinned: Sequence[EarlierRange] = ()
         self.rows_before = 0
         self.counts = _NOTHING
         self.dirty_reasons: dict[str, int] = {}
@@ -237,6 +258,9 @@ class _Backfill:
         queue, origin = self._record_queue, request.origin
         if origin not in (*RowOrigin,):
             raise RequestRefusedError(f"rows are not read from `{origin}`")
+        if self.computes is not None:
+            compute = self.computes(request.prefix)
+            return swap(queue, order, lambda staging: self._computed(compute, staging))
         if origin != RowOrigin.LEDGER and queue.see(lambda fold: is_open(fold, request.prefix)):
             raise RequestRefusedError(
                 f"it is open: rows still come for it, and {origin} do not say which they have",
@@ -252,14 +276,25 @@ class _Backfill:
             refuse_lost(self._reading.lost(history), request.prefix)
         if origin == RowOrigin.INPUTS:
             self._inputs()
+        if origin == RowOrigin.OFFSETS:
+            slots = queue.see(lambda fold: fold.next_seq)
+            self._earlier = self._reading.earlier(queue.log, request.prefix, slots)
         return swap(queue, order, self._write)
 
+    def _computed(self, compute: Write, staging: SwapStaging) -> SwapContent:
+        self.rows_before = staging.rows
+        content = compute(staging)
+        self.counts = content.counts
+        self._refuse_another_number()
+        return content
+
     def _write(self, staging: SwapStaging) -> SwapContent:
-        self.rows_before = sum(int(f.rows) for files in staging.live.values() for f in files)
+        self.rows_before = staging.rows
         made, inputs = self._read(staging)
         self.counts, self.dirty_reasons = made.counts, made.dirty_reasons
-        self._refuse_another_number(made)
-        return SwapContent(made.files, made.counts, made.dirty_files, inputs)
+        self._refuse_another_number()
+        pins = dict(each.pin() for each in self._pinned)
+        return SwapContent(made.files, made.counts, made.dirty_files, inputs, pins)
 
     def _read(self, staging: SwapStaging) -> tuple[BackfillFiles, tuple[SwapInput, ...]]:
         request, reading = self._request, self._reading
@@ -273,8 +308,24 @@ class _Backfill:
             # What epochs commit after the INTENT is carried over, and not read here.
             read = self._inputs(staging.ends)
             return reading.read_inputs(read, folder), (read,)
+        if self._earlier is not None:
+            self._pinned = self._earlier.earlier
+            return self._added(reading.read(self._earlier, prefix, folder), staging), ()
         history = reading.history(self._record_queue.log, prefix, staging.intent)
+        self._pinned = history.earlier
         return reading.read(history, prefix, folder), ()
+
+    def _added(self, made: BackfillFiles, staging: SwapStaging) -> BackfillFiles:
+        """What was made, with copies of what the prefix has."""
+        log = self._record_queue.log
+        files = [
+            staging.record_of(
+                carried_copy(log, file, staging.folder), name, file.final.rpartition("/")[2]
+            )
+            for name, held in staging.live.items()
+            for file in held
+        ]
+        return with_kept(made, staging.rows, files)
 
     def _inputs(self, ends: Mapping[SourceKey, int] | None = None) -> SwapInput:
         queue = self._record_queue
@@ -283,12 +334,12 @@ class _Backfill:
             read = replace(read, ends={SourcePartition(*key): end for key, end in ends.items()})
         return self._reading.inputs(queue.log, read, self._request.prefix)
 
-    def _refuse_another_number(self, made: BackfillFiles) -> None:
+    def _refuse_another_number(self) -> None:
         wanted = self._request.accept_rows
         wanted = wanted if wanted >= 0 else BigInt(self.rows_before)
-        if made.counts.written == wanted:
+        counts = self.counts
+        if counts.written == wanted:
             return
-        counts = made.counts
         raise RowsDifferError(
             f"it has {self.rows_before} rows, and would have {counts.written}: of {counts.read} "
             f"rows that were read, {counts.outside} are of other prefixes, {counts.dirty} dirty, "

@@ -99,6 +99,7 @@ class RowOrigin(StrEnum):
     FILES = "files"
     TABLE = "table"
     INPUTS = "inputs"
+    OFFSETS = "offsets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ class BackfillRequest:
         prefix: Folder, `dt=20261120/hr=08`.
         origin: A `RowOrigin`. `ledger`: what made the prefix, from the queue. `files`: what `names`
             lists. `table`: what the table of the one name has. `inputs`: what the table that the
-            route reads has of what was read of it.
+            route reads has of what was read of it. `offsets`: what the prefix has, and what the
+            queue has of it from before the offsets at which the route began.
         names: Files to read, absolute, or the table; else none.
         accept_rows: Number of rows that the prefix may have afterwards, without the rows that come
             meanwhile; -1 for as many as before.

@@ -8,10 +8,11 @@ from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout, late_folder
 from sluiceway.ledger.operator_records import OriginLog, SourceChangeRecord
-from sluiceway.ledger.partition_records import ExpireRecord
+from sluiceway.ledger.partition_records import ExpireRecord, SwapRecord
 from sluiceway.ledger.places import is_below, partition_in
 from sluiceway.ledger.records import DataRecord, RangeRecord, Record, SourcesRecord
 from sluiceway.types.log_key import SourceKey
+from sluiceway.upkeep.earlier_rows import EarlierRange, pinned_ranges
 from sluiceway.worker.backfill_task import DirtySpan
 
 
@@ -39,12 +40,19 @@ class PrefixHistory:
         left_out: Dirty files of these ranges.
         spans: Dirty rows that were replayed into the prefix, with rows of others.
         aside: Late rows of the prefix in their own place, by slot: they are not in the prefix.
+        earlier: Of these ranges, those before the offsets at which the route began.
+        earlier_slot: Slot of a SWAP that has brought such rows to the prefix or below it, and that
+            no other one has replaced; -1 without one.
+        earlier_dirty: Dirty files of all such ranges, whatever prefix they were read for.
     """
 
     ranges: dict[SourceKey, list[QueueRange]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     spans: list[DirtySpan] = field(default_factory=list)
     aside: dict[int, int] = field(default_factory=dict)
+    earlier: list[EarlierRange] = field(default_factory=list)
+    earlier_slot: int = -1
+    earlier_dirty: list[str] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -85,6 +93,9 @@ class _Found:
         self._sources: dict[DirtySource, str] = {}
         self._origins: dict[SourceKey, OriginLog | None] = {}
         self._begun: dict[tuple[int, SourceKey], OriginLog] = {}
+        self._earlier: list[EarlierRange] = []
+        self._earlier_slot = -1
+        self._earlier_dirty: list[str] = []
 
     def add(self, record: Record) -> None:
         body = record.body
@@ -94,6 +105,8 @@ class _Found:
                     names.discard(each.partition)
         self._note_dirty(record)
         self._keep_origins(record)
+        if isinstance(body, SwapRecord):
+            self._keep_earlier(record.seq, body)
         if not isinstance(body, DataRecord | LaneDataRecord):
             return
         if isinstance(body, LaneDataRecord):
@@ -125,12 +138,29 @@ class _Found:
                     self._begun[record.seq, key] = origin
                     self._origins[key] = replace(origin, end=span.origin_end)
 
+    def _keep_earlier(self, seq: int, body: SwapRecord) -> None:
+        found = pinned_ranges(body.pins)
+        if found:
+            self._earlier_dirty += [self._layout.final(file.final) for file in body.dirty_files]
+        if is_below(self._prefix, body.prefix):
+            self._earlier, self._earlier_slot = found, seq if found else -1
+        elif found and is_below(body.prefix, self._prefix):
+            self._earlier_slot = seq
+
     def _note_dirty(self, record: Record) -> None:
         for source, file in dirty_sources(self._ledger, record).items():
             self._sources[source] = self._layout.final(file.final)
 
     def history(self) -> PrefixHistory:
-        found = PrefixHistory()
+        found = PrefixHistory(
+            earlier=self._earlier,
+            earlier_slot=self._earlier_slot,
+            earlier_dirty=self._earlier_dirty,
+        )
+        for each in self._earlier:
+            add_earlier(found, each)
+        if self._earlier:
+            found.left_out += self._earlier_dirty
         wanted = {seq: record for seq, (record, names) in self._brought.items() if names}
         for source, (record, rows) in self._late.items():
             if source in self._taken:
@@ -162,6 +192,12 @@ class _Found:
             return self._sources.get(DirtySource.parse(source))
         except ValueError:
             return None
+
+
+def add_earlier(found: PrefixHistory, each: EarlierRange) -> None:
+    """Have a range read from before the offsets at which the route began."""
+    made = QueueRange(each.topic_id, each.cluster_id, each.start, each.end)
+    found.ranges.setdefault((each.topic, each.partition), []).insert(0, made)
 
 
 def _add_range(found: PrefixHistory, span: RangeRecord, origin: OriginLog | None) -> None:

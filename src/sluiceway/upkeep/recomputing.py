@@ -8,14 +8,23 @@ nothing to clean up: the next one finds the same units due, or the announcement 
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from sluiceway.chains.options import UpstreamOptions, missing_yet
-from sluiceway.chains.unit_tables import UnitFiles, UnitTable, open_unit_table, partition_values
-from sluiceway.chains.units import ComputedUnit, DueUnit, UnitRule, computed_by, due_units
+from sluiceway.chains.open_units import UnitUpstream, open_unit_table
+from sluiceway.chains.options import missing_yet
+from sluiceway.chains.unit_tables import UnitFiles, UnitTable, partition_values
+from sluiceway.chains.units import (
+    ComputedUnit,
+    DueUnit,
+    UnitRule,
+    UnitState,
+    complete_unit,
+    computed_by,
+    due_units,
+)
 from sluiceway.errors import (
     Fatal,
     FencedError,
@@ -44,7 +53,7 @@ from sluiceway.sources.contract import DiscoveredPartition, SourcePartition
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import ready_body
 from sluiceway.upkeep.record_queue import RecordQueue
-from sluiceway.upkeep.swapping import SwapContent, SwapOrder, Swapped, SwapStaging, swap
+from sluiceway.upkeep.swapping import SwapContent, SwapOrder, Swapped, SwapStaging, Write, swap
 from sluiceway.worker.plan import RoutePlan
 from sluiceway.worker.unit_files import UnitPlan
 
@@ -57,6 +66,16 @@ _MOST_RUNS = 3
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 300.0
 _LAST_WAIT_S = 5.0
+
+
+def unit_counts(read: int, written: int) -> SwapCounts:
+    """Where the rows of a unit went, by how many were read and written."""
+    return SwapCounts(
+        read=BigInt(read),
+        written=BigInt(written),
+        expanded=BigInt(max(written - read, 0)),
+        merged=BigInt(max(read - written, 0)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +95,7 @@ class UnitWork:
 
     rule: UnitRule
     query: SqlRule
-    upstream: UpstreamOptions
+    upstream: UnitUpstream
     reader: str
     sql: UnitSql
     plan: Callable[[], RoutePlan]
@@ -109,6 +128,7 @@ class Recomputer:
         self._next_seq = 0
         self._pause_s = _FIRST_PAUSE_S
         self._found_nothing = False
+        self._reading = threading.Lock()
         self._closing = threading.Event()
         self._wake = threading.Event()
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="units")
@@ -189,16 +209,18 @@ class Recomputer:
             FencedError: The route is left, or another driver has taken over.
             SluicewayError: What has failed; units that are done stay done.
         """
-        table = self._read_upstream()
-        self._read_own()
         rule, now_ms = self._work.rule, time.time_ns() // 1_000_000
-        states = table.states()
-        due = due_units(states, self._computed, table.identity.topic_id, rule, now_ms)
+        with self._reading:
+            table = self._read_upstream()
+            self._read_own()
+            ledger = table.identity.topic_id
+            due = due_units(table.states(), self._computed, ledger, rule, now_ms)
+            files = {each.prefix: table.files(each.prefix) for each in due}
         unannounced = self._unannounced()
         if due or unannounced:
             self._found_nothing = False
         for start in range(0, len(due), AT_ONCE):
-            self._compute_all(table, due[start : start + AT_ONCE])
+            self._compute_all(table, due[start : start + AT_ONCE], files)
             self._announce(self._unannounced())
         if unannounced and not due:
             self._announce(unannounced)
@@ -258,7 +280,9 @@ class Recomputer:
 
     # One unit
 
-    def _compute_all(self, table: UnitTable, due: Sequence[DueUnit]) -> None:
+    def _compute_all(
+        self, table: UnitTable, due: Sequence[DueUnit], files: Mapping[str, UnitFiles]
+    ) -> None:
         """Compute several units; the first error, when all are over.
 
         Raises:
@@ -266,7 +290,7 @@ class Recomputer:
         """
         tables = self._work.tables()
         works = [
-            self._threads.submit(self._compute, each, table.files(each.prefix), table, tables)
+            self._threads.submit(self._compute, each, files[each.prefix], table, tables)
             for each in due
         ]
         failures = [work.exception() for work in works]
@@ -285,29 +309,7 @@ class Recomputer:
     ) -> Swapped:
         started = time.monotonic()
         state = due.state
-        read = SwapInput(table.identity.topic_id, due.prefix, state.version, state.slot)
-
-        def write(staging: SwapStaging) -> SwapContent:
-            plan = UnitPlan(
-                self._work.plan(), staging.folder.rpartition("/")[2], partition_values(due.prefix)
-            )
-            query = UnitQuery(self._work.query, table.table, files, plan, tables)
-            result = self._run_sql(due.prefix, query)
-            written = sum(int(file.rows) for file in result.files)
-            rows = result.read if files.rows is None else files.rows
-            return SwapContent(
-                files=result.files,
-                counts=SwapCounts(
-                    read=BigInt(rows),
-                    written=BigInt(written),
-                    expanded=BigInt(max(written - rows, 0)),
-                    merged=BigInt(max(rows - written, 0)),
-                ),
-                inputs=[read],
-                pins={each.name: each.pin for each in tables},
-                sql=self._work.rule.fingerprint,
-            )
-
+        write = self._writing(state, files, table, tables)
         reason = f"{due.reason}: slot {state.slot}, version {state.version}"
         done = swap(self._record_queue, SwapOrder(due.prefix, _RECOMPUTE, reason=reason), write)
         self._log.info(
@@ -320,6 +322,47 @@ class Recomputer:
             wall_s=round(time.monotonic() - started, 2),
         )
         return done
+
+    def _writing(
+        self,
+        state: UnitState,
+        files: UnitFiles,
+        table: UnitTable,
+        tables: tuple[JoinedTable, ...],
+    ) -> Write:
+        """What computes a unit, as it is now, and writes its rows."""
+        read = SwapInput(table.identity.topic_id, state.prefix, state.version, state.slot)
+        query = partial(UnitQuery, self._work.query, table.table, files, tables=tables)
+
+        def write(staging: SwapStaging) -> SwapContent:
+            plan = UnitPlan(
+                self._work.plan(), staging.folder.rpartition("/")[2], partition_values(state.prefix)
+            )
+            result = self._run_sql(state.prefix, query(output=plan))
+            written = sum(int(file.rows) for file in result.files)
+            return SwapContent(
+                files=result.files,
+                counts=unit_counts(result.read if files.rows is None else files.rows, written),
+                inputs=[read],
+                pins={each.name: each.pin for each in tables},
+                sql=self._work.rule.fingerprint,
+            )
+
+        return write
+
+    def computation(self, prefix: str) -> Write:
+        """What computes a unit again that an operator asks for, due or not. Any thread may call.
+
+        Raises:
+            RequestRefusedError: The unit is not there, not complete yet, or no longer whole.
+            SluicewayError: The table that is read cannot be read now.
+        """
+        with self._reading:
+            table = self._read_upstream()
+            now_ms = time.time_ns() // 1_000_000
+            state = complete_unit(table.states(), prefix, self._work.rule, now_ms)
+            files = table.files(prefix)
+        return self._writing(state, files, table, self._work.tables())
 
     def _run_sql(self, prefix: str, query: UnitQuery) -> UnitResult:
         """The result of a run that has read each row once.

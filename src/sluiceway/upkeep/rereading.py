@@ -16,6 +16,7 @@ from sluiceway.errors import (
 )
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.jobfile.compile.compile import META_TYPES
+from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import SwapInput, SwapRecord
@@ -28,6 +29,7 @@ from sluiceway.sources.contract import (
     Correction,
     LogBounds,
     SourceClient,
+    SourceIdentity,
     SourcePartition,
     Split,
 )
@@ -35,7 +37,9 @@ from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.log_key import SourceKey
 from sluiceway.types.policy import NO_POLICY
 from sluiceway.types.schema import Field, Schema
-from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange, history_of
+from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.earlier_rows import before_first
+from sluiceway.upkeep.prefix_history import PrefixHistory, QueueRange, add_earlier, history_of
 from sluiceway.work.process import ProcessWork
 from sluiceway.work.request import ClusterWork, WorkRunner
 from sluiceway.worker.backfill_task import BackfillFiles, BackfillPlan, backfill_request
@@ -92,6 +96,22 @@ class ReadSoFar:
             fold.next_seq,
             fold.dirty_rows_open,
         )
+
+
+def with_kept(made: BackfillFiles, kept: int, files: Sequence[FileRecord] = ()) -> BackfillFiles:
+    """What was made, with rows that stay: they count as read and written.
+
+    Args:
+        made: What was read and written.
+        kept: Number of the rows that stay.
+        files: Copies of their files, staged; none where rows are counted only.
+    """
+    counts = replace(
+        made.counts,
+        read=BigInt(made.counts.read + kept),
+        written=BigInt(made.counts.written + kept),
+    )
+    return replace(made, files=(*files, *made.files), counts=counts)
 
 
 class Rereading:
@@ -151,11 +171,62 @@ class Rereading:
         elif plan.source.kind == LAKE_SOURCE:
             what = "rows of an Iceberg table"
         elif UNITS in dict(plan.source.options):
-            what = "units that transform.sql computes"
+            raise RequestRefusedError(
+                "units that transform.sql computes are not read",
+                where=prefix,
+                hint="have the SQL run again: `--from inputs`",
+            )
         if what:
             raise NotInThisVersionError(
                 f"{what} are not read again by `backfill` in this version", where=prefix
             )
+
+    def earlier(self, log: LedgerLog, prefix: str, before: int) -> PrefixHistory:
+        """What the queue has from before the offsets at which the route began.
+
+        Args:
+            log: The log.
+            prefix: Prefix of partitions.
+            before: Slot from which on records do not count.
+
+        Raises:
+            RequestRefusedError: There is nothing, or rows from there may be in the table already.
+            SluicewayError: As `history`, or the source does not answer.
+        """
+        if self._table is not None and self._table.lake is not None:
+            raise NotInThisVersionError(
+                "rows from before the start are added to Hive tables only in this version",
+                where=prefix,
+            )
+        known = self.history(log, prefix, before)
+        if known.earlier_slot >= 0:
+            raise RequestRefusedError(
+                "rows from before the offsets at which the route began are in it already, by slot "
+                f"{known.earlier_slot}",
+                where=prefix,
+                hint="read all of it again: `--from ledger`",
+            )
+        found = PrefixHistory(left_out=known.earlier_dirty)
+        begun = list(before_first(record for record, _ in log.records() if record.seq < before))
+        here = self._source.discover(sorted({each.topic for each in begun}))
+        same = {each.partition: each.identity for each in here}
+        bounds = self._source.bounds(list(same))
+        for each in begun:
+            place = SourcePartition(each.topic, each.partition)
+            if place not in bounds or same[place] != SourceIdentity(each.cluster_id, each.topic_id):
+                continue
+            start = bounds[place].start_offset
+            if start < each.end:
+                earlier = replace(each, start=start)
+                add_earlier(found, earlier)
+                found.earlier.append(earlier)
+        if not found.earlier:
+            raise RequestRefusedError(
+                "the queue has nothing from before the offsets at which the route began",
+                where=prefix,
+                hint="`sluiceway offsets show JOB` shows where it began",
+            )
+        return found
 
     def lost(self, history: PrefixHistory) -> list[LostRange]:
         """What the broker does not have any more.

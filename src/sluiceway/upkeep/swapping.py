@@ -85,6 +85,11 @@ class SwapStaging:
     live: Mapping[str, Sequence[FileRecord]]
     ends: Mapping[SourceKey, int] = field(default_factory=dict)
 
+    @property
+    def rows(self) -> int:
+        """Rows of the prefix in the slot of the INTENT."""
+        return sum(int(file.rows) for files in self.live.values() for file in files)
+
     def record_of(self, file: FileRecord, partition: str, name: str) -> FileRecord:
         """A new file's record.
 

@@ -380,6 +380,8 @@ def test_without_a_driver_nothing_is_expected(table: TableOnDisk) -> None:
     assert (alone.driver_runs, alone.expected_us) == (False, None)
     assert alone.text.endswith("until one does: `sluiceway status JOB`, `sluiceway run JOB`")
     assert alone.holders[0].expected_us == EIGHT_US + 300 * S
+    halted = with_driver(why(table, SEVEN), runs=False, halted="SW455").text
+    assert halted.endswith("has halted with SW455: `sluiceway status JOB` says what to do")
     driven = with_driver(why(table, SEVEN), runs=True)
     assert (driven.text, driven.driver_runs) == (why(table, SEVEN).text, True)
     assert driven.expected_us == EIGHT_US + 300 * S

@@ -176,6 +176,13 @@ def test_snapshots_that_were_read_may_expire(chain: LakeChain, client: LakeClien
         assert read(opened(chain, client, split)) == list(range(start, 10))
 
 
+def test_snapshot_up_to_which_all_rows_are_read_is_known(chain: LakeChain) -> None:
+    chain.append(range(5), range(5, 8))
+    merge_files(chain.table())
+    log = LakeLog(chain.table().metadata, NAME)
+    assert [log.number_through(offset, 1) for offset in (0, 5, 7, 8)] == [-1, 1, 1, 3]
+
+
 @pytest.mark.parametrize("start", [0, 4, 7])
 def test_snapshot_that_expired_before_it_was_read_is_named(
     chain: LakeChain, client: LakeClient, start: int
@@ -183,9 +190,12 @@ def test_snapshot_that_expired_before_it_was_read_is_named(
     chain.append(range(5))
     begin = base(client)
     chain.append(range(5, 8), range(8, 10))
+    split = Split(LOG, start, newest_slot=begin)
+    client.refuse_lost(split)
     expire_all_but_newest(chain.table())
-    with pytest.raises(OffsetsLostError, match=rf"row {start} cannot be read: .* begin at row 8"):
-        read(opened(chain, client, Split(LOG, start, newest_slot=begin)))
+    for look in (client.refuse_lost, lambda each: read(opened(chain, client, each))):
+        with pytest.raises(OffsetsLostError, match=rf"{start} cannot be read: .* begin at row 8"):
+            look(split)
 
 
 def test_rows_that_came_after_a_roll_back_are_no_continuation(

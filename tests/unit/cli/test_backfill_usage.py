@@ -14,7 +14,7 @@ from sluiceway.cli.app import run_command
         (["--from", "ledger", "/f/*.parquet"], "--from files or --from table"),
         (["--from", "table", "other"], "a table as ods.orders"),
         (["--from", "ledger", "--accept-rows", "-2"], "a number of rows"),
-        (["--from", "offsets"], "'table', 'inputs'"),
+        (["--from", "queue"], "'inputs', 'offsets'"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.chains.lake_upstream import LakeUpstream
+from sluiceway.chains.open_units import unit_upstream
 from sluiceway.chains.units import UNITS, UnitRule, UnitWhen
-from sluiceway.errors import JobFileError, NotInThisVersionError
+from sluiceway.cli.views.job_summary import summary_for_people
+from sluiceway.errors import JobFileError
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.compile.compile import compile_route
 from sluiceway.jobfile.loader import parse_job
@@ -71,6 +74,25 @@ def test_what_decides_the_rows_decides_the_fingerprint() -> None:
     assert mark(source=f"{SOURCE}, when: settled") == marks[0]
 
 
+def test_announced_units_have_marks_and_receivers_but_no_times() -> None:
+    hook = ", ready: {success_file: true, webhook: {url: 'https://h/x'}}"
+    given = compile_route(route_of(more=hook))
+    rule = given.unit_announcements
+    assert rule is not None
+    assert (given.ready, given.announcements) == (None, rule)
+    assert (rule.success_file, rule.table_property, rule.topic) == (True, False, None)
+    assert rule.webhook is not None
+    file = FILE.replace("ready: {}", "ready: {allowed_lateness: 5m, success_file: true}")
+    route = f"  - {{source: {{{SOURCE}}}, transform: {SQL}, table: dm.hourly}}\n"
+    spec = parse_job((file + route).encode(), Path("job.yaml"), {}).spec
+    above, units = spec.routes
+    taken = compile_route(units).announcements
+    assert taken is not None
+    assert taken.success_file
+    assert compile_route(above).unit_announcements is None
+    assert "each unit, when it is computed: _SUCCESS\n" in summary_for_people("job.yaml", spec)
+
+
 def test_settled_units_have_a_time() -> None:
     rule = compile_route(route_of(f"{SOURCE}, when: settled, settle: 5m")).units
     assert rule is not None
@@ -92,7 +114,10 @@ def test_route_that_appends_has_no_units() -> None:
         ({"source": SOURCE.replace("[dt, hr]", "[hr]")}, "18:54: expected leading partition"),
         ({"source": SOURCE.replace("[dt, hr]", "[dt]")}, "18:54: expected the times that"),
         ({"more": ', where: "n > 1"'}, "expected no `where` for `mode: recompute`"),
-        ({"more": ", ready: {}"}, "expected no `ready` for `mode: recompute`"),
+        ({"more": ", ready: {visible: on_ready}"}, "18:144: expected no `visible` for"),
+        ({"more": ", ready: {allowed_lateness: 5m}"}, "expected no `allowed_lateness` for"),
+        ({"more": ", ready: {on_all_idle: hold}"}, "expected no `on_all_idle` for"),
+        ({"more": ", ready: {property: true}"}, "expected no `property` for"),
         ({"source": f"{SOURCE}, start: latest"}, "expected no `start` for `mode: recompute`"),
         (
             {"transform": SQL.replace("}", ", columns: [{name: id, type: int}]}")},
@@ -143,12 +168,20 @@ def test_job_of_the_guide_computes_units() -> None:
     assert compile_route(hourly).units is not None
 
 
-def test_lake_table_as_a_source_is_refused_by_name() -> None:
-    lake = FILE.replace(
-        "connections:\n", 'connections:\n  ice: {iceberg: {rest: {uri: "http://r:1"}}}\n'
-    )
-    route = f"  - {{source: {{connection: ice, {SOURCE}}}, transform: {SQL}, table: dm.hourly}}\n"
-    with pytest.raises(
-        NotInThisVersionError, match="an Iceberg table as a source of `mode: recompute`"
-    ):
-        parse_job((lake + route).encode(), Path("job.yaml"), {})
+ICE = FILE.replace(
+    "connections:\n", 'connections:\n  ice: {iceberg: {rest: {uri: "http://r:1"}}}\n'
+)
+
+
+def test_units_are_those_of_an_iceberg_table_where_the_connection_is_its_catalog() -> None:
+    # The Hive table of the same name, which has other units, is another table.
+    source = SOURCE.replace("[dt, hr]", "[dt]")
+    route = f"  - {{source: {{connection: ice, {source}}}, transform: {SQL}, table: dm.hourly}}\n"
+    _, units = parse_job((ICE + route).encode(), Path("job.yaml"), {}).spec.routes
+    access = compile_route(units).source
+    found = unit_upstream(dict(access.options), access.kind)
+    assert isinstance(found, LakeUpstream)
+    assert (found.name, UnitRule.of(dict(access.options)[UNITS]).columns) == ("ods.raw", ("dt",))
+    by_file = route.replace("[dt]", "[dt], when: success")
+    with pytest.raises(JobFileError, match="expected `ready` or `settled` for an Iceberg table"):
+        parse_job((ICE + by_file).encode(), Path("job.yaml"), {})

@@ -173,7 +173,9 @@ def test_rows_that_were_read_twice_have_the_query_run_again(disk: UnitsOnDisk) -
     disk.run.assert_verified()
 
 
-def test_rows_that_are_missing_halt_the_route(disk: UnitsOnDisk) -> None:
+def test_rows_that_are_missing_halt_the_route(
+    disk: UnitsOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
     disk.fill(EIGHT)
     units = DuckUnits()
     units.read = lambda rows: rows - 1
@@ -181,6 +183,9 @@ def test_rows_that_are_missing_halt_the_route(disk: UnitsOnDisk) -> None:
         disk.run.catch_up(units=units)
     kinds = [each.type for each in disk.run.records()]
     assert (RecordType.SWAP in kinds, kinds.count(RecordType.ABANDON)) == (False, 1)
+    capsys.readouterr()
+    assert run_command(["partitions", "why", str(disk.run.job.path), EIGHT]) == 0
+    assert "The route has halted with SW456" in capsys.readouterr().out
     disk.run.catch_up()
     assert disk.rows() == [("08", 4, 6)]
 
@@ -347,6 +352,55 @@ def test_commands_say_what_a_unit_waits_for(
     (route,) = json.loads(capsys.readouterr().out)["routes"]
     assert route["upstream"]["units"] == {"computed": 1, "due": 0, "open": 0}
     assert route["upstream"]["table"] == "ods.orders"
+
+
+def test_unit_is_computed_again_when_an_operator_asks_for_it(
+    disk: UnitsOnDisk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sluiceway.driver.spark.local_sql.local_units", DuckUnits)
+    disk.fill(EIGHT)
+    disk.above.add(NINE)
+    disk.run.catch_up()
+    command = ["backfill", str(disk.run.job.path), EIGHT, "--from"]
+    assert run_command([*command, "inputs", "--why", "wrong mask"]) == 0
+    first, again = disk.swaps()
+    assert (again.inputs, again.sql, again.reason) == (first.inputs, first.sql, "wrong mask")
+    disk.run.catch_up()
+    assert [(each.prefix, each.version) for each in disk.ready()] == [(EIGHT, 1), (EIGHT, 2)]
+    assert disk.rows() == [("08", 4, 6)]
+    assert len(disk.swaps()) == 2
+    for prefix, origin, told in (
+        (EIGHT, "ledger", "have the SQL run again: `--from inputs`"),
+        (NINE, "inputs", "it is not complete yet"),
+        ("dt=20261120/hr=10", "inputs", "the table that is read has no such unit"),
+    ):
+        assert run_command(["backfill", str(disk.run.job.path), prefix, "--from", origin]) != 0
+        assert told in capsys.readouterr().err
+    assert len(disk.swaps()) == 2
+    disk.run.assert_verified()
+
+
+def test_another_number_of_rows_of_a_unit_is_shown_before_it_is_replaced(
+    disk: UnitsOnDisk,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    disk.fill(EIGHT)
+    disk.run.catch_up()
+    # The driver computes it again by itself, and with the same query.
+    monkeypatch.setattr(Recomputer, "_round", lambda _: False)
+    unit_job(tmp_path, SQL.replace("GROUP BY app", "GROUP BY app, ts"))
+    for name in ("driver.spark.local_sql.local_units", "audit.unit_preview.unit_engine"):
+        monkeypatch.setattr(f"sluiceway.{name}", DuckUnits)
+    command = ["backfill", str(disk.run.job.path), EIGHT, "--from", "inputs"]
+    assert run_command([*command, "--dry-run"]) == 0
+    assert "it would be done with --accept-rows 4" in capsys.readouterr().out
+    assert run_command(command) != 0
+    assert "it has 1 rows, and would have 4" in capsys.readouterr().err
+    assert len(disk.swaps()) == 1
+    assert run_command([*command, "--accept-rows", "4"]) == 0
+    assert len(disk.rows()) == 4
 
 
 def test_driver_that_goes_on_reads_no_single_rows(disk: UnitsOnDisk) -> None:

@@ -41,7 +41,9 @@ def backfill(  # noqa: PLR0913, PLR0917 - options of a command
             "--from",
             help="ledger: what made the rows, from the queue, by today's job file. "
             "files: Parquet or ORC files with the table's columns. table: another table of ours "
-            "with its columns. inputs: the table that the route reads, by today's job file.",
+            "with its columns. inputs: the table that the route reads; with mode: recompute its "
+            "SQL runs again. offsets: what is there, and what the queue has from before the "
+            "route began.",
         ),
     ],
     named: Annotated[
@@ -201,7 +203,7 @@ def _print_planned(
     if output.is_document:
         print_document({"dry_run": True, "route": config.route, **asdict(found)}, output)
         return
-    if read.origin is RowOrigin.LEDGER:
+    if found.ranges:
         _print_ranges(found)
     write = sys.stdout.write
     if found.counts is None:

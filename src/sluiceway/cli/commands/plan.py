@@ -43,7 +43,11 @@ def plan(
         typer.Option("--records", min=0, max=_MOST_RECORDS, help="How many to look at; 0: none."),
     ] = 100,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit with 4 when something would change.")
+        bool,
+        typer.Option(
+            "--detailed-exitcode",
+            help="Exit with 4 when something would change, or the next run would stop.",
+        ),
     ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -56,7 +60,7 @@ def plan(
     $ sluiceway plan orders.yaml
     $ sluiceway plan orders.yaml --detailed-exitcode
     """
-    from sluiceway.audit.next_run import foresee_run  # noqa: PLC0415 - keeps `--help` quick
+    from sluiceway.audit.next_run import Weight, foresee_run  # noqa: PLC0415 - keeps `--help` quick
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
@@ -94,7 +98,8 @@ def plan(
         lines += _risk_lines(costs)
         sys.stdout.write(typed_text("\n".join([*lines, ""]), str(job_file)))
     raise_code(found)
-    if detailed_exitcode and changes:
+    stops = any(risk.weight is Weight.STOPS for each in runs for risk in each.risks)
+    if detailed_exitcode and (changes or stops):
         raise typer.Exit(EXIT_CHANGES)
 
 

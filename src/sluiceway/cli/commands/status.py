@@ -161,7 +161,8 @@ def _upstream_lines(route: "ObservedRoute") -> list[str]:
         line += f", {units.open:,} not complete yet" if units.open else ""
         return [f"{line}; waits: {_printable(waits)}" if waits else line]
     read = "not known" if above.read_slot is None else above.read_slot
-    return [f"  reads {above.table}: slot {read} of {above.published_slot}"]
+    what = "snapshot" if above.snapshots else "slot"
+    return [f"  reads {above.table}: {what} {read} of {above.published_slot}"]
 
 
 def _left_out_lines(route: "ObservedRoute", job_file: str) -> list[str]:

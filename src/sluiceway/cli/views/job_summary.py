@@ -217,14 +217,17 @@ def _announced(route: "RouteSpec") -> str | None:
     ready = route.ready
     if ready is None:
         return None
+    of_units, is_lake = route.source.mode == "recompute", route.table.iceberg is not None
     told = {
-        "in the metastore": ready.visible == "on_ready",
+        "in the metastore": ready.visible == "on_ready" and not of_units,
         "_SUCCESS": ready.success_file,
-        "table property": ready.table_property,
+        "table property": ready.table_property and (is_lake or not of_units),
         "webhook": ready.webhook is not None,
         f"topic {ready.kafka.topic if ready.kafka else ''}": ready.kafka is not None,
     }
     ways = ", ".join(name for name, is_on in told.items() if is_on)
+    if of_units:
+        return f"each unit, when it is computed: {ways or 'in the ledger only'}"
     lateness = f"{duration_text(ready.lateness_ms)} after" if ready.lateness_ms else "at"
     earliest = f"{lateness} its end at the earliest"
     whole = f"when complete, {earliest}"

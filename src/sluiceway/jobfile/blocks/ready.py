@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from sluiceway.jobfile.blocks.block import Block
+from sluiceway.jobfile.blocks.block import Block, mapping
 from sluiceway.jobfile.blocks.event_time import parse_instant_us
 from sluiceway.jobfile.blocks.http_receiver import HttpReceiverSpec, check_body, url_host
 from sluiceway.jobfile.blocks.values import (
@@ -130,6 +130,9 @@ def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
         return
     yield from _check_webhook(data, positions)
     yield from _check_counts(data, positions)
+    if mapping(data, "source").get("mode") == "recompute":
+        # Its units are what the table that is read announces.
+        return
     times = leading_times(parts)
     path: Path = ("table", "partition_by")
     if not times:

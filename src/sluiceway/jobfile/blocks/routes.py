@@ -25,7 +25,12 @@ _KNOWN_IN_ROUTE = frozenset(RouteEntry.model_fields)
 _CHOICES: frozenset[Path] = frozenset({("source", "start"), ("format",)})
 SOURCE_TABLE: Path = ("source", "table")
 # A unit is read whole, and its values come from the table that is read.
-_OF_ROWS = ("event_time", "ready", "retention", "transform", "where")
+_OF_ROWS = ("event_time", "retention", "transform", "where")
+# What a block says of single rows; the rest holds for units too.
+_OF_ROWS_IN: dict[str, tuple[str, ...]] = {
+    "ready": ("allowed_lateness", "visible", "property", "on_all_idle", "counts"),
+    "table": ("columns", "partition_by", "meta"),
+}
 # Keys about topics do not apply to a table that a route reads instead.
 _OF_TOPICS = ("connection", "topics", "start")
 # Every route has its own; a value for all of them would be wrong for all but one.
@@ -167,8 +172,8 @@ def _not_of_rows(defaults: Mapping) -> Mapping:
     """What a file says for all routes, without what it says of single rows and their columns."""
     kept = _without(defaults, *_OF_ROWS)
     entries = (
-        Entry(each.key, each.mark, _without(each.value, "columns", "partition_by", "meta"))
-        if each.key == "table" and isinstance(each.value, Mapping)
+        Entry(each.key, each.mark, _without(each.value, *_OF_ROWS_IN[each.key]))
+        if each.key in _OF_ROWS_IN and isinstance(each.value, Mapping)
         else each
         for each in kept.entries
     )

@@ -186,10 +186,10 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
             todo = f"add one of the kinds {', '.join(sorted(kinds))}, or remove the key"
             yield JobFileProblem(positions.value(table_path(positions, "storage")), text, todo)
     source = mapping(data, *_SOURCE)
-    reads_table, in_units = "table" in source, source.get("mode") == "recompute"
+    reads_table = "table" in source
     for parent, built_in, group in _REQUIRED:
         if parent == _SOURCE and reads_table:
-            built_in = _CATALOGS if in_units else (*_CATALOGS, ICEBERG)  # noqa: PLW2901
+            built_in = (*_CATALOGS, ICEBERG)  # noqa: PLW2901
             group = None  # noqa: PLW2901 - another kind of source
         others = () if group is None else plugin_names(group)
         kinds = {*built_in, *others}
@@ -205,12 +205,7 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
         )
         if parent == ("table", HIVE) and ICEBERG in mapping(connections.get(wanted)):
             todo = "write `iceberg:` in place of `hive:`, or name a connection of that kind"
-        not_yet = parent == _SOURCE and in_units and ICEBERG in mapping(connections.get(wanted))
-        if not_yet:
-            text = "an Iceberg table as a source of `mode: recompute` is not in this version"
-            todo = "let a route fill a Hive table, and write its connection into `source`"
-        mark = positions.value((*parent, "connection"))
-        yield JobFileProblem(mark, text, todo, not_yet=not_yet)
+        yield JobFileProblem(positions.value((*parent, "connection")), text, todo)
 
 
 def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:

@@ -15,12 +15,19 @@ _OF_UNITS = ("unit", "when", "settle")
 _OF_ROWS: tuple[tuple[Path, str], ...] = (
     (("where",), "write it into the SQL"),
     (("event_time",), "remove it: a unit is read whole"),
-    (("ready",), "remove it: a unit is announced when it is computed"),
+    (("ready", "allowed_lateness"), "remove it: a unit is announced when it is computed"),
+    (("ready", "on_all_idle"), "remove it: a unit is announced when it is computed"),
+    (("ready", "visible"), "remove it: readers see whole units only"),
+    (("ready", "counts"), "remove it: the table that is read waits for counts"),
     (("retention",), "remove it: `partitions forget` lets go of units"),
     (("table", "meta"), "remove it: a row of a result comes from many records"),
     (("table", "key"), "remove it: a unit is replaced whole"),
     (("transform", "columns"), "remove it: the SQL reads the columns of the table"),
     (("source", "start"), "remove it: all units of the table are computed"),
+)
+_HIVE_PROPERTY: tuple[Path, str] = (
+    ("ready", "property"),
+    "remove it: `success_file`, `webhook` and `kafka` say when a unit is computed",
 )
 _PLAIN_STARTS = ("earliest", "latest")
 _NOT_YET: tuple[tuple[Path, str], ...] = (
@@ -128,6 +135,9 @@ def _check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFi
         text = "a timestamp to start from in an Iceberg table is not in this version"
         mark = positions.value(("source", "start"))
         yield JobFileProblem(mark, text, "write `earliest` or `latest`", not_yet=True)
+    if source.get("when") == "success":
+        text = "expected `ready` or `settled` for an Iceberg table, which has no folders"
+        yield JobFileProblem(positions.value(("source", "when")), text, "choose one")
     if source.get("on_correction", "halt") != "halt":
         text = "an Iceberg table whose rows are replaced is not followed in this version"
         mark = positions.value(("source", "on_correction"))
@@ -148,7 +158,9 @@ def _check_recompute(data: Mapping[str, Any], positions: Positions) -> Iterator[
         yield JobFileProblem(positions.key(("source", "mode")), text, "name the table to read")
         return
     yield from _check_needed_keys(data, positions)
-    for path, todo in _OF_ROWS:
+    # A Hive table's property is a time, and a unit is no time of its own.
+    of_hive = () if ICEBERG in mapping(data, "table") else (_HIVE_PROPERTY,)
+    for path, todo in (*_OF_ROWS, *of_hive):
         if positions.has(path):
             text = f"expected no `{path[-1]}` for `mode: recompute`"
             yield JobFileProblem(positions.key(path), text, todo)
@@ -184,11 +196,14 @@ def check_chains(routes: Sequence[tuple[RouteSpec, Positions]]) -> Iterator[JobF
     filled = {spec.table.target.name.lower(): spec for spec, _ in routes}
     for spec, positions in routes:
         above = filled.get(spec.source.table or "")
-        if spec.source.table and spec.source_connection.iceberg is not None:
+        is_lake = spec.source.table and spec.source_connection.iceberg is not None
+        if spec.source.mode == "recompute":
+            if above is not None and bool(is_lake) is (above.table.iceberg is not None):
+                yield from _check_units(spec, above, positions)
+            continue
+        if is_lake:
             # Its hours are complete by the times of its own rows.
             continue
-        if above is not None and spec.source.mode == "recompute":
-            yield from _check_units(spec, above, positions)
         if above is None or spec.ready is None:
             continue
         if above.ready is None:

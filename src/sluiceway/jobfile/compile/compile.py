@@ -26,7 +26,7 @@ from sluiceway.jobfile.compile.lake_choices import (
     lake_access,
     lake_options,
 )
-from sluiceway.jobfile.compile.ready_choice import ready_rule, side_topic
+from sluiceway.jobfile.compile.ready_choice import ready_rule, side_topic, unit_announcements
 from sluiceway.jobfile.compile.ready_rule import lineage_rule
 from sluiceway.jobfile.compile.retention import RetentionRule
 from sluiceway.jobfile.compile.room_rule import room_rule
@@ -256,6 +256,7 @@ def _compiled(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> RouteCo
         memory_bytes=spec.run.memory_per_task_bytes,
         figure_limits=figure_limits(spec.metrics),
         ready=ready_rule(spec),
+        unit_announcements=unit_announcements(spec),
         lineage=lineage_rule(spec.lineage),
         late=late_rule(spec),
         late_table=late_table(spec),
@@ -446,9 +447,11 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
     if columns is not None and not Evolution(spec.table.evolution).follows:
         fields = payload_fields(row_columns(spec) or ())
         wanted = tuple(sorted({(each.path or (each.name,))[0].lower() for each in fields}))
+    units = unit_rule(spec)
+    unit_texts = () if units is None else ((UNITS, units.text()),)
     if connection.iceberg is not None:
         lake = LakeUpstream(name, catalog_settings(spec, connection.iceberg), wanted)
-        return SourceAccess(LAKE_SOURCE, lake.texts())
+        return SourceAccess(LAKE_SOURCE, (*lake.texts(), *unit_texts))
     options = UpstreamOptions(
         name=name,
         metastore=connection.catalog,
@@ -457,9 +460,7 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
         columns=wanted,
         on_correction=spec.source.on_correction,
     )
-    units = unit_rule(spec)
-    texts = options.texts() if units is None else (*options.texts(), (UNITS, units.text()))
-    return SourceAccess("table", texts)
+    return SourceAccess("table", (*options.texts(), *unit_texts))
 
 
 def _plain(spec: RouteSpec) -> dict[str, str]:

@@ -14,7 +14,7 @@ from sluiceway.jobfile.blocks.start import StartAt
 from sluiceway.jobfile.blocks.topic_pattern import render
 from sluiceway.jobfile.blocks.values import is_lake_name, is_table_name
 from sluiceway.jobfile.compile.dirty_limits import NO_LIMITS, DirtyLimits
-from sluiceway.jobfile.compile.ready_rule import LineageRule, ReadyRule
+from sluiceway.jobfile.compile.ready_rule import AnnounceRule, LineageRule, ReadyRule
 from sluiceway.jobfile.compile.retention import RetentionRule
 from sluiceway.jobfile.compile.room_rule import RoomRule
 from sluiceway.jobfile.compile.sql_rule import SqlRule
@@ -80,6 +80,7 @@ class RouteConfig:
         late: When rows are late, and the rule for them.
         late_table: A table over the late place, as the job file names it; None without one.
         ready: When partitions are complete; None announces nothing.
+        unit_announcements: What follows when a unit is computed; None, nothing but its READY.
         figure_limits: How many values labels of its metrics may have.
         lineage: Receiver of lineage events; None without one.
         key: How changes find their rows; None appends all rows.
@@ -123,6 +124,7 @@ class RouteConfig:
     late: LateRule = IN_TIME_ALWAYS
     late_table: str | None = None
     ready: ReadyRule | None = None
+    unit_announcements: AnnounceRule | None = None
     figure_limits: FigureLimits = PLAIN_LIMITS
     lineage: LineageRule | None = None
     key: KeyRule | None = None
@@ -181,6 +183,11 @@ class RouteConfig:
     def group(self) -> str:
         """Consumer group under which progress is reported to lag tools."""
         return f"sluiceway-{self.job}-{self.route}"
+
+    @property
+    def announcements(self) -> AnnounceRule | None:
+        """What follows an announcement; None, nothing but its record."""
+        return self.ready or self.unit_announcements
 
     @property
     def stores(self) -> Stores:

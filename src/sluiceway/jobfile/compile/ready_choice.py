@@ -1,5 +1,7 @@
 """From the block `ready` of a job file to the values that a driver works with. No I/O."""
 
+from typing import Any
+
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
@@ -7,11 +9,12 @@ from sluiceway.jobfile.blocks.http_receiver import http_receiver
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.ready import (
     CountsSpec,
+    ReadySpec,
     ReadyTopicSpec,
     leading_times,
 )
 from sluiceway.jobfile.blocks.values import revealed
-from sluiceway.jobfile.compile.ready_rule import CountsRule, ReadyRule
+from sluiceway.jobfile.compile.ready_rule import AnnounceRule, CountsRule, ReadyRule
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.side_topics import SideTopic
 
@@ -39,7 +42,7 @@ def side_topic(spec: RouteSpec, key: str, topic: str, connection: str | None) ->
 
 
 def ready_rule(spec: RouteSpec) -> ReadyRule | None:
-    """When partitions of a route are complete; None without the block.
+    """When partitions of a route are complete; None without the block, and for units.
 
     Args:
         spec: A spec that the loader has checked.
@@ -48,11 +51,10 @@ def ready_rule(spec: RouteSpec) -> ReadyRule | None:
         JobFileError: The spec was not made by the loader, and its columns do not fit.
     """
     ready, event_time = spec.ready, spec.event_time
-    if ready is None:
+    if ready is None or spec.source.mode == "recompute":
         return None
     parts = [{"name": each.name, "event_time": each.event_time} for each in spec.table.partition_by]
     columns = tuple(leading_times(parts))
-    hook = ready.webhook
     if event_time is None or not columns:
         raise JobFileError("ready: the partition columns do not begin with an event time")
     rule = ReadyRule(
@@ -67,11 +69,7 @@ def ready_rule(spec: RouteSpec) -> ReadyRule | None:
         lateness_us=ready.lateness_ms * 1000,
         # A snapshot shows all its rows, and a lake table has no folders to put a file into.
         on_ready=ready.visible == "on_ready" and spec.table.iceberg is None,
-        success_file=ready.success_file and spec.table.iceberg is None,
-        table_property=ready.table_property,
-        webhook=None if hook is None else http_receiver(hook, hook.accept),
-        webhook_body=None if hook is None else hook.body,
-        topic=None if ready.kafka is None else _topic(spec, "kafka", ready.kafka),
+        **_effects(spec, ready),
         reopen_every_s=event_time.reopen_every_ms / 1000,
         counts=None if ready.counts is None else _counts(spec, ready.counts),
     )
@@ -80,6 +78,29 @@ def ready_rule(spec: RouteSpec) -> ReadyRule | None:
     except ValueError as error:
         raise JobFileError(f"ready: {error}") from error
     return rule
+
+
+def unit_announcements(spec: RouteSpec) -> AnnounceRule | None:
+    """What follows when a unit is computed; None without the block `ready`, and for other routes.
+
+    Args:
+        spec: A spec that the loader has checked.
+    """
+    ready = spec.ready
+    if ready is None or spec.source.mode != "recompute":
+        return None
+    return AnnounceRule(**{**_effects(spec, ready), "table_property": False})
+
+
+def _effects(spec: RouteSpec, ready: ReadySpec) -> dict[str, Any]:
+    hook = ready.webhook
+    return {
+        "success_file": ready.success_file and spec.table.iceberg is None,
+        "table_property": ready.table_property,
+        "webhook": None if hook is None else http_receiver(hook, hook.accept),
+        "webhook_body": None if hook is None else hook.body,
+        "topic": None if ready.kafka is None else _topic(spec, "kafka", ready.kafka),
+    }
 
 
 def _counts(spec: RouteSpec, counts: CountsSpec) -> CountsRule:

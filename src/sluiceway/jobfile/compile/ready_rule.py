@@ -24,8 +24,25 @@ class CountsRule:
     decide: CountRule
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnounceRule:
+    """What follows an announcement.
+
+    Attributes:
+        success_file: Whether each announced folder has a file `_SUCCESS`.
+        table_property: Whether a table property says up to which time it is complete.
+        webhook_body: Template of the webhook's body; None sends the announcement itself.
+    """
+
+    success_file: bool = False
+    table_property: bool = True
+    webhook: HttpReceiver | None = None
+    webhook_body: str | None = None
+    topic: SideTopic | None = None
+
+
 @dataclass(frozen=True, slots=True)
-class ReadyRule:
+class ReadyRule(AnnounceRule):
     """When the prefixes of a route's table are complete, and what follows.
 
     Attributes:
@@ -35,9 +52,6 @@ class ReadyRule:
         whole_key: Whether these are all partition columns.
         lateness_us: How long after its end a prefix stays open, in event time, microseconds.
         on_ready: Whether partitions are in the metastore only once they are announced.
-        success_file: Whether each announced folder has a file `_SUCCESS`.
-        table_property: Whether a table property says up to which time it is complete.
-        webhook_body: Template of the webhook's body; None sends the announcement itself.
         reopen_every_s: Shortest time between two announcements of a prefix with late rows, in
             seconds.
         counts: Audited counts that prefixes wait for; None without.
@@ -49,11 +63,6 @@ class ReadyRule:
     whole_key: bool
     lateness_us: int = 0
     on_ready: bool = True
-    success_file: bool = False
-    table_property: bool = True
-    webhook: HttpReceiver | None = None
-    webhook_body: str | None = None
-    topic: SideTopic | None = None
     reopen_every_s: float = 3600.0
     counts: CountsRule | None = None
 
