@@ -4,10 +4,10 @@ HDFS, YARN with two node managers, metastore and Kafka are real processes of a l
 submit --deploy cluster` hands the job over; its table lies on HDFS. While rows come, the
 ApplicationMaster, which is the driver, is killed twice, with its Python; then the node manager
 that does not run it, with its executors. At the end every record of the topic is looked for in
-the table's files.
+the table's files. With `--sql` the job has SQL: its executors read what others have landed.
 
-`python -m bench.e2e_yarn [--rows 6000]` tells what it does on standard error and ends with one
-JSON line; 1 is the exit code when anything is wrong.
+`python -m bench.e2e_yarn [--rows 6000] [--sql]` tells what it does on standard error and ends with
+one JSON line; 1 is the exit code when anything is wrong.
 """
 
 import argparse
@@ -49,8 +49,8 @@ def _kill_other_node(yarn: YarnStory) -> None:
     kill_tree(yarn.node_pid(name))
 
 
-def _run(rows: int, folder: Path) -> dict[str, object]:
-    with yarn_story(folder) as yarn:
+def _run(rows: int, folder: Path, *, sql: bool) -> dict[str, object]:
+    with yarn_story(folder, sql=sql) as yarn:
         story, load = yarn.story, yarn.load
         load.burst(rows // 10)
         tell("submitting: the environment is packed and uploaded")
@@ -89,12 +89,14 @@ def main() -> int:
     end_tidily()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=6_000)
-    rows: int = parser.parse_args().rows
+    parser.add_argument("--sql", action="store_true")
+    asked = parser.parse_args()
+    rows: int = asked.rows
     # Some of what runs reaches the driver by its address.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with tempfile.TemporaryDirectory(prefix="sluiceway-yarn-") as folder:
-        found = _run(rows, Path(folder))
+        found = _run(rows, Path(folder), sql=asked.sql)
     print(json.dumps(found))
     expected = {"rows": rows, "lost": 0, "doubled": 0, "attempts": 3, "verified": True}
     return int(found != expected)

@@ -16,6 +16,7 @@ from sluiceway.lab.lab import Lab, StoreServer
 from sluiceway.lab.yarn import NODE_MANAGERS
 from tools.driver_process import kill_quietly
 from tools.independent_reader import Report
+from tools.job_files import put_sql
 from tools.stores_under_test import HdfsUnderTest
 
 SPARK_SETTINGS = {
@@ -96,8 +97,13 @@ def kill_tree(pid: int) -> None:
 
 
 @contextmanager
-def yarn_story(folder: Path, *, interval: str = "2s") -> Iterator[YarnStory]:
+def yarn_story(folder: Path, *, interval: str = "2s", sql: bool = False) -> Iterator[YarnStory]:
     """Start the servers, and write a job for them that nobody has submitted; end them all.
+
+    Args:
+        folder: Of this run.
+        interval: Between two epochs.
+        sql: Whether all rows run through SQL.
 
     Raises:
         RunFailedError: The lab has no YARN.
@@ -122,6 +128,8 @@ def yarn_story(folder: Path, *, interval: str = "2s") -> Iterator[YarnStory]:
             connections=store.connection(),
             hive=f', storage: lake, location: "{location}"',
         )
+        if sql:
+            put_sql(story.job)
         yield YarnStory(lab, story, load, store, config_dir, location)
     finally:
         lab.down()

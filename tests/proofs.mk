@@ -143,8 +143,8 @@ test-k8s: $(STAMP) #: Manifests of `k8s render` against the schemas of Kubernete
 e2e-standalone: $(STAMP) #: Spark standalone: driver and worker killed, one added, slots 1 to 4 to 1: BACKLOG=100000; every row once
 	@$(BIN)/python -m bench.e2e_standalone --backlog $(or $(BACKLOG),100000)
 
-e2e-yarn: $(STAMP) #: HDFS and YARN, cluster mode: master killed twice, a node manager once: ROWS=6000; every row once
-	@$(BIN)/python -m bench.e2e_yarn --rows $(or $(ROWS),6000)
+e2e-yarn: $(STAMP) #: HDFS and YARN, cluster mode: master killed twice, a node manager once: ROWS=6000 SQL=1; every row once
+	@$(BIN)/python -m bench.e2e_yarn --rows $(or $(ROWS),6000) $(if $(SQL),--sql)
 
 # It needs root, iproute2 and iptables, and says so where they are missing.
 e2e-black-hole: $(STAMP) #: Spark standalone: packets of one executor are dropped for 90 s: ROWS=6000; every row once

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.expressions import EqualTo
 from pyspark import SparkContext
 
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
@@ -25,7 +26,7 @@ from sluiceway.ledger.records import DataRecord, EpochRecord, FenceRecord, RowCo
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.observe.log import stderr_log
 from sluiceway.operate.replay import carry_out
-from sluiceway.route import sql_epoch
+from sluiceway.schedule import sql_tables
 from sluiceway.schedule.sql_engine import JoinedTable
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
@@ -34,6 +35,7 @@ from sluiceway.upkeep.requests import put_request
 from tools.driver_process import DriverProcess, kill_quietly
 from tools.job_files import event
 from tools.lab_fixture import TopicFactory
+from tools.lake_chain import NAME, lake_chain
 from tools.landed_epoch import land_epoch
 from tools.route_faults import NewRun
 from tools.spark_cluster import spark_cluster
@@ -331,10 +333,10 @@ def test_small_table_that_gets_a_column_halts_and_fills_no_other_column(
     columns = spark_sql.columns(rule, decoded, (held("u@1"),))
     made = Schema(tuple(Field(name, parse_hive_type(kind)) for name, kind in columns))
     epoch = land_epoch(tmp_path, decoded, made, [{"id": 1, "city": "Berlin"}])
-    monkeypatch.setattr(sql_epoch, "read_table", lambda *_, **__: held("u@2", name=["Ann"]))
+    monkeypatch.setattr(sql_tables, "read_table", lambda *_, **__: held("u@2", name=["Ann"]))
     with pytest.raises(JobFileError, match="other columns than at the start of the job: name"):
         epoch.transformed(rule, spark_sql)
-    monkeypatch.setattr(sql_epoch, "read_table", lambda *_, **__: held("u@3"))
+    monkeypatch.setattr(sql_tables, "read_table", lambda *_, **__: held("u@3"))
     assert epoch.rows(epoch.transformed(rule, spark_sql)) == [{"id": 1, "city": "Berlin"}]
 
 
@@ -346,7 +348,7 @@ def test_value_of_a_small_table_at_which_the_sql_fails_makes_no_record_dirty(
     text = "SELECT i.id FROM input i JOIN (SELECT 10 / id AS share FROM users) u ON u.share = i.id"
     rule = SqlRule(text, "UTC", (users,), (), of_table=False, places=SqlPlaces())
     held = JoinedTable("users", "u@1", pa.table({"id": pa.array([0, 2], pa.int64())}))
-    monkeypatch.setattr(sql_epoch, "read_table", lambda *_, **__: held)
+    monkeypatch.setattr(sql_tables, "read_table", lambda *_, **__: held)
     epoch = land_epoch(tmp_path, decoded, decoded, [{"id": n} for n in range(4)])
     with pytest.raises(SqlFailedError, match=r"whatever records it reads.*DIVIDE_BY_ZERO"):
         epoch.transformed(rule, spark_sql)
@@ -394,6 +396,52 @@ def test_replay_joins_small_tables_as_they_were_when_its_rows_became_dirty(
         "DataRecord": [("users", f"{ledger}@{second}")],
         "LaneDataRecord": [("users", f"{ledger}@{first}")],
     }
+    run.assert_verified()
+
+
+def test_rows_of_an_iceberg_table_are_joined_as_of_the_snapshot_that_the_record_pins(
+    sql_run: MakeRun, writer: TopicWriter, tmp_path: Path
+) -> None:
+    lake = lake_chain(tmp_path)
+    lake.append(range(3))
+    catalog = f'uri: "{lake.job.uri}", warehouse: "file://{tmp_path}/warehouse"'
+    run, topic = sql_run(
+        "SELECT i.id, e.City AS town, e.at AS seen, CAST(i.city AS INT) AS n\n"
+        "FROM input i LEFT JOIN events e ON e.id = i.id",
+        connections=f"  others: {{iceberg: {{sql: {{{catalog}}}}}}}",
+        more=f"  tables: {{events: {{table: {NAME}, connection: others, refresh: 1s}}}}",
+    )
+    writer.write(topic, [order(1, city="7"), order(2, city="x"), order(4, city="8")], partition=0)
+    run.catch_up()
+    assert run.rows("id, town, n") == [(1, "town1", 7), (4, None, 8)]
+    assert str(run.rows("seen")[0][0]) == "2026-11-20 08:01:00"
+    first = lake.table().metadata.current_snapshot_id
+
+    lake.table().delete(EqualTo("id", 2))
+    lake.append(range(4, 5))
+    text = run.job.path.read_text()
+    run.job.path.write_text(text.replace("CAST(i.city AS INT)", "try_cast(i.city AS INT)"))
+    rows = DirtyRows.read(run.log())
+    request = choose(rows, DirtyFilter()).request(rows, "replay", "me", "")
+    put_request(rows.log.storage, rows.log.layout, request)
+    writer.write(topic, [order(2, city="9"), order(4, city="9")], partition=0)
+    run.catch_up()
+    # The replayed record still meets the row that was deleted meanwhile.
+    assert run.rows("_offset, id, town, n") == [
+        (0, 1, "town1", 7),
+        (1, 2, "town2", None),
+        (2, 4, None, 8),
+        (3, 2, None, 9),
+        (4, 4, "town4", 9),
+    ]
+    newest = lake.table().metadata
+    pins = [
+        [pin.state for pin in each.body.pins]
+        for each in run.records()
+        if isinstance(each.body, EpochRecord)
+    ]
+    uuid, head = newest.table_uuid, newest.current_snapshot_id
+    assert sorted(pins) == sorted([[f"{uuid}@{first}"], [f"{uuid}@{head}"], [f"{uuid}@{first}"]])
     run.assert_verified()
 
 

@@ -69,7 +69,7 @@ from sluiceway.route import (
     takeover,
 )
 from sluiceway.route.route_context import RouteParts
-from sluiceway.schedule import pieces, runner, steady_clock
+from sluiceway.schedule import pieces, runner, sql_tables, steady_clock
 from sluiceway.schedule.sql_engine import JoinedTable
 from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.registry import CatalogAccess
@@ -565,7 +565,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (LagWatch, "start", _start_no_watch),
     (run, "open_sink", _open_sink),
     (sql_columns, "open_sink", _open_sink),
-    (sql_epoch, "read_table", _read_table),
+    (sql_tables, "read_table", _read_table),
     (sql_epoch, "MOST_PIECES", 1000),
     (sql_task, "open_storage", _open_storage),
     (LandedRecords, "_matching", matching),

@@ -1,5 +1,6 @@
 """Whole jobs whose tables lie on S3 and on HDFS: kills, merged files, replayed rows, readers."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,9 +16,10 @@ import pytest
 
 from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.lab.lab import Lab, LabEndpoints
+from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from tools.driver_process import DriverProcess
 from tools.independent_reader import Report, TableView, broker_records, check, table_view
-from tools.job_files import COLUMNS, JobFile, event, write_job
+from tools.job_files import COLUMNS, JobFile, event, put_sql, write_job
 from tools.lab_fixture import TopicFactory
 from tools.row_oracle import Expectation
 from tools.stores_under_test import StoreUnderTest
@@ -207,3 +209,26 @@ def test_dirty_rows_on_a_store_are_replayed_once(story: Story) -> None:
     report = story.judged()
     assert (strict.dirty, report.dirty) == (9, 3)
     assert_verified(story.job, environment=story.store.environment())
+
+
+def test_rows_landed_on_a_store_run_through_sql_once_though_the_driver_dies(
+    story: Story, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = json.dumps(story.store.spark_settings(lab))
+    for name, value in story.store.environment().items():
+        settings = settings.replace(value, f"${{env:{name}}}")
+    put_sql(story.job, more=f"spark_conf: {settings}, ")
+    for point in ("step.written", "step.prepared"):
+        story.produce(200)
+        (tmp_path / point).mkdir()
+        spec = FailpointSpec(point, Action.KILL, str(tmp_path / point))
+        monkeypatch.setenv(VARIABLE, spec.text())
+        with story.driver("--until-caught-up", spark=True) as driver:
+            assert driver.wait().exit_code == -signal.SIGKILL
+        assert (tmp_path / point / "hit").exists()
+    monkeypatch.delenv(VARIABLE)
+    story.produce(200)
+    story.catch_up(spark=True)
+    assert_verified(story.job, environment=story.store.environment())
+    report = story.judged()
+    assert (report.read, report.written, report.dirty) == (600, 594, 6)

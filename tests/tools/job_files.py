@@ -83,6 +83,25 @@ run: {{interval: {interval}, master: "local[2]"}}
     return JobFile(path, name)
 
 
+def put_sql(job: JobFile, more: str = "") -> None:
+    """Let SQL make the rows of a small job's table from what is decoded: the same ones.
+
+    Args:
+        job: As `write_job` has made it, with the usual columns.
+        more: Further keys of the block `run`.
+    """
+    text = job.path.read_text()
+    sql = f"transform:\n  columns:\n{COLUMNS}  sql: SELECT * FROM input\n"  # noqa: S608 - no user's
+    for old, new in (
+        (f"  columns:\n{COLUMNS}", "  columns: from_sql\n"),
+        ("table:\n", f"{sql}table:\n"),
+        ("run: {", f"run: {{{more}"),
+    ):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    job.path.write_text(text)
+
+
 def write_routes(
     folder: Path,
     routes: str,

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.sql_epoch import SqlEpochs, SqlTables
+from sluiceway.route.sql_epoch import SqlEpochs
 from sluiceway.schedule.planner import PlannedEpoch, PlannedSplit
 from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.sql_tables import SqlTables
 from sluiceway.sources.contract import SourcePartition, Split, SplitEnd
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.schema import Schema

@@ -14,8 +14,9 @@ from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.observe.log import stderr_log
-from sluiceway.route.sql_epoch import SqlEpochs, SqlTables
+from sluiceway.route.sql_epoch import SqlEpochs
 from sluiceway.schedule.sql_engine import SqlEngine
+from sluiceway.schedule.sql_tables import SqlTables
 from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourceBatch, SplitEnd

@@ -18,7 +18,7 @@ from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.partition_records import SwapCounts
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.route.route_plan import LedgerTerm, table_plan
-from sluiceway.route.sql_epoch import SqlTables
+from sluiceway.schedule.sql_tables import SqlTables
 from sluiceway.schedule.unit_sql import UnitQuery
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.recomputing import unit_counts

@@ -59,7 +59,7 @@ class LakeReader(SplitReader):
         """See `SplitReader.read`."""
         found: list[SourceBatch] = []
         for index, progress in enumerate(self._splits):
-            with self._translated():
+            with client_errors(self._options.topic):
                 if progress.batches is None:
                     progress.batches = self._batches(progress.split)
                 batch = next(progress.batches, None)
@@ -191,18 +191,27 @@ class LakeReader(SplitReader):
             hint="rewrite its data files, and begin with a new table of the route",
         )
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Errors of the client: a file that is gone may have been replaced by a later snapshot."""
-        try:
-            yield
-        except SluicewayError:
-            raise
-        except OSError as error:
-            raise SourceUnavailableError(
-                f"a file of the table cannot be read: {error}",
-                where=self._options.topic,
-                hint="it is read again from the newest snapshot",
-            ) from error
-        except (pa.ArrowException, ValueError) as error:
-            raise FileLostError(f"it cannot be read: {error}", where=self._options.topic) from error
+
+@contextmanager
+def client_errors(topic: str) -> Iterator[None]:
+    """Errors of the client: a file that is gone may have been replaced by a later snapshot.
+
+    Args:
+        topic: What stands for the table.
+
+    Raises:
+        SourceUnavailableError: The store does not give a file.
+        FileLostError: A file is damaged.
+    """
+    try:
+        yield
+    except SluicewayError:
+        raise
+    except OSError as error:
+        raise SourceUnavailableError(
+            f"a file of the table cannot be read: {error}",
+            where=topic,
+            hint="it is read again from the newest snapshot",
+        ) from error
+    except (pa.ArrowException, ValueError) as error:
+        raise FileLostError(f"it cannot be read: {error}", where=topic) from error

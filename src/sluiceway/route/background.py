@@ -10,7 +10,7 @@ from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
 from sluiceway.route.owned_route import OwnedRoute
 from sluiceway.route.route_context import RouteParts
-from sluiceway.route.sql_epoch import SqlTables
+from sluiceway.schedule.sql_tables import SqlTables
 from sluiceway.upkeep import counts_feed
 from sluiceway.upkeep.backfiller import Backfiller
 from sluiceway.upkeep.compactor import Compactor

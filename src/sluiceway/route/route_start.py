@@ -30,9 +30,10 @@ from sluiceway.route.sql_columns import (
     with_table_columns,
     with_unit_columns,
 )
-from sluiceway.route.sql_epoch import SqlEpochs, SqlTables
+from sluiceway.route.sql_epoch import SqlEpochs
 from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import OwnedTable, ReleasedLedger, TakeoverHooks, take_over
+from sluiceway.schedule.sql_tables import SqlTables
 from sluiceway.sources.contract import SourceIdentity, SourcePartition
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import LaneHooks, Lanes

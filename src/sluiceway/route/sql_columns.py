@@ -16,8 +16,8 @@ from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.route.clients import open_sink
 from sluiceway.route.route_context import RouteParts
 from sluiceway.route.route_plan import decoded_columns
-from sluiceway.route.sql_epoch import SqlTables
 from sluiceway.schedule.sql_engine import SqlEngine, TransformedEpoch
+from sluiceway.schedule.sql_tables import SqlTables
 from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.sinks.contract import TableState
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type

@@ -5,32 +5,20 @@ is read from the queue a second time. Where a value makes the SQL fail, the guar
 epoch marks the records; where there is none, the epoch is halved until the records are alone.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from sluiceway.chains.options import UpstreamOptions
-from sluiceway.chains.whole_table import WholeTable
-from sluiceway.errors import (
-    JobFileError,
-    NotInThisVersionError,
-    SourceUnavailableError,
-    SqlFailedError,
-    TaskFailedError,
-)
+from sluiceway.errors import SqlFailedError, TaskFailedError
 from sluiceway.jobfile.compile.config import RouteConfig
-from sluiceway.jobfile.compile.sql_rule import DimensionRule, SqlRule
+from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.data_parts import TablePin
 from sluiceway.observe.log import Log
 from sluiceway.route.route_plan import decoded_columns
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.sql_engine import (
-    JoinedTable,
     NotGuardedError,
     SqlAnswer,
     SqlDataError,
@@ -38,6 +26,7 @@ from sluiceway.schedule.sql_engine import (
     SqlJob,
     TransformedEpoch,
 )
+from sluiceway.schedule.sql_tables import SqlTables
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.landing import first_number
@@ -46,106 +35,6 @@ from sluiceway.worker.sql_task import SqlTask, reject_records
 
 if TYPE_CHECKING:
     from sluiceway.sources.contract import Split
-
-MOST_BYTES = 256 << 20
-"""Largest small table; it goes to every task."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    table: JoinedTable
-    read_at: float
-
-
-class SqlTables:
-    """Small tables of one route. Used by one thread at a time.
-
-    Args:
-        rule: The SQL that joins them.
-        clock: Monotonic, in seconds.
-    """
-
-    def __init__(self, rule: SqlRule, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rule = rule
-        self._clock = clock
-        self._held: dict[str, _Held] = {}
-
-    def read(self, pins: Sequence[TablePin] = ()) -> tuple[JoinedTable, ...]:
-        """The tables for an epoch; each is read again when its rows are older than `refresh`.
-
-        Called before each job. All tries of an epoch use the same rows.
-
-        Args:
-            pins: States of tables to read. A table that was created again since, or that no longer
-                has all rows of its state, is read as it is now.
-
-        Raises:
-            JobFileError: A table is too large.
-            NotInThisVersionError: A table is of a kind that is not read.
-            SourceUnavailableError: A table is not there, or has no row yet.
-            SluicewayError: Its catalog or its store does not answer.
-        """
-        found, by_name = [], {each.name: each.state for each in pins}
-        for each in self._rule.tables:
-            if each.name in by_name:
-                found.append(read_table(each, self._rule, pin=by_name[each.name]))
-                continue
-            held, now = self._held.get(each.name), self._clock()
-            if held is None or now - held.read_at >= each.refresh_s:
-                before = None if held is None else held.table
-                held = _Held(read_table(each, self._rule, before), now)
-                self._held[each.name] = held
-            found.append(held.table)
-        return tuple(found)
-
-
-def read_table(
-    rule: DimensionRule,
-    sql: SqlRule,
-    before: JoinedTable | None = None,
-    pin: str = "",
-) -> JoinedTable:
-    """All published rows of a table; see `SqlTables.read`.
-
-    Args:
-        rule: Which table.
-        sql: The SQL that joins it.
-        before: Its rows as they were read before; they are kept where nothing was published since.
-        pin: The state to read; empty for the newest one.
-    """
-    if rule.access is None:
-        raise NotInThisVersionError(
-            f"`transform.tables.{rule.name}` in a catalog of Iceberg is not in this version",
-            where=sql.places.place(None),
-            hint="join tables that a job fills, in the metastore of the route's own table",
-        )
-    table = WholeTable(UpstreamOptions.of(dict(rule.access.options)), pin)
-    if before is not None and before.pin == table.pin:
-        return before
-    batches: list[pa.RecordBatch] = []
-    size_bytes = 0
-    for batch in table.batches():
-        batches.append(batch)
-        size_bytes += batch.nbytes
-        if size_bytes > MOST_BYTES:
-            raise _too_large(rule, sql)
-    if not batches:
-        raise SourceUnavailableError(
-            f"the table {rule.table} has no row yet; it is read again",
-            where=f"transform.tables.{rule.name}",
-            hint="run the job that fills it",
-        )
-    tables = [pa.Table.from_batches([batch]) for batch in batches]
-    return JoinedTable(rule.name, table.pin, pa.concat_tables(tables, promote_options="default"))
-
-
-def _too_large(rule: DimensionRule, sql: SqlRule) -> JobFileError:
-    return JobFileError(
-        f"the table {rule.table} has more than {MOST_BYTES >> 20} MiB of rows",
-        where=sql.places.place(None),
-        hint="join a smaller table, or use a route with `source: {mode: recompute}`",
-    )
-
 
 TRIES = 3
 """How often a job runs over the same landed files before the route waits."""

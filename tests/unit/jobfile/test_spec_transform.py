@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.cli.job_file import inspect_checked_job
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.transform import sql_places
@@ -76,9 +77,23 @@ def test_columns_may_be_those_of_a_table_that_exists() -> None:
     assert config.sql.of_table
 
 
+def test_small_table_may_be_in_another_catalog() -> None:
+    lake = "connections:\n  lake: {iceberg: {sql: {uri: 'sqlite:///c.db', warehouse: /tmp/w}}}"
+    named = replaced("{table: dim.users,", "{table: dim.Users, connection: lake,")
+    config = compile_route(load(named.replace("connections:", lake)))
+    assert config.sql is not None
+    (users,) = config.sql.tables
+    assert users.access is not None
+    assert users.access.kind == LAKE_SOURCE
+    found = LakeUpstream.of(dict(users.access.options))
+    assert (found.name, dict(found.catalog)["uri"]) == ("dim.Users", "sqlite:///c.db")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
+        ("dim.users,", "dim.users, connection: main,", "15:50: expected a connection to a cat"),
+        ("dim.users,", "dim.users, connection: none,", "15:50: expected a connection to a cat"),
         ("from_sql", "[{name: id, type: bigint}]", "20:12: expected `from_sql` or `from_table`"),
         ("  sql: |\n", "  sql: ''\n  x: |\n", "12:8: expected one query of Spark SQL"),
         ("{users: {", "{Input: {", "15:12: expected another name than `input`"),

@@ -61,11 +61,13 @@ class SqlTable(Block):
     """A small table that the SQL may join.
 
     Attributes:
-        table: `database.table` in the catalog of the route's table.
+        table: `database.table`.
+        connection: Its metastore, folder or Iceberg catalog; None is that of the route's table.
         refresh_ms: How old its rows may be before the job reads it again.
     """
 
     table: LakeName
+    connection: str | None = None
     refresh_ms: Annotated[int, *duration("1s", "7d")] = Field(default=600_000, alias="refresh")
 
 

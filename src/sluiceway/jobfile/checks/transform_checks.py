@@ -11,6 +11,7 @@ from sluiceway.jobfile.positions import Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted
 
 _COLUMNS = ("table", "columns")
+_CATALOGS = frozenset({"metastore", "folder", "iceberg"})
 
 
 def check_transform(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
@@ -44,6 +45,20 @@ def check_transform(data: Mapping[str, Any], positions: Positions) -> Iterator[J
         at = positions.key(("table", "key"))
         yield JobFileProblem(at, text, "remove one of them", not_yet=True)
     yield from _check_names(data, positions)
+    yield from _check_tables(data, positions)
+
+
+def _check_tables(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
+    """Connections of small tables have a catalog."""
+    known = mapping(data, "connections")
+    fitting = [name for name, of in known.items() if _CATALOGS & mapping(of).keys()]
+    for name, block in mapping(data, "transform", "tables").items():
+        wanted = mapping(block).get("connection")
+        if isinstance(wanted, str) and known and wanted not in fitting:
+            text = f"expected a connection to a catalog of tables, got {quoted(wanted)}"
+            todo = f"write one of: {', '.join(fitting)}" if fitting else "add such a connection"
+            at = positions.value(("transform", "tables", name, "connection"))
+            yield JobFileProblem(at, text, todo)
 
 
 def _check_names(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.units import UnitRule, UnitWhen, fingerprint_of
 from sluiceway.jobfile.blocks.models import RouteSpec
-from sluiceway.jobfile.blocks.transform import SqlFunction, SqlPlaces
+from sluiceway.jobfile.blocks.transform import SqlFunction, SqlPlaces, SqlTable
+from sluiceway.jobfile.compile.lake_choices import catalog_settings
 from sluiceway.jobfile.compile.stores import route_stores, with_login
 from sluiceway.sources.contract import TABLE_TOPIC
 from sluiceway.sources.registry import SourceAccess
@@ -36,7 +38,7 @@ class DimensionRule:
 
     Attributes:
         name: Its name in the SQL.
-        table: `database.table` in the catalog of the route's table.
+        table: `database.table` in its catalog.
         refresh_s: How old its rows may be, in seconds.
         access: How it is reached; None where its kind is not read.
     """
@@ -80,7 +82,7 @@ def sql_rule(spec: RouteSpec) -> SqlRule | None:
         sql=found.sql,
         timezone=found.timezone,
         tables=tuple(
-            DimensionRule(name, each.table, each.refresh_ms / 1000, _access(spec, each.table))
+            DimensionRule(name, each.table, each.refresh_ms / 1000, _access(spec, each))
             for name, each in found.tables.items()
         ),
         functions=tuple(_function(name, each) for name, each in found.functions.items()),
@@ -89,12 +91,17 @@ def sql_rule(spec: RouteSpec) -> SqlRule | None:
     )
 
 
-def _access(spec: RouteSpec, table: str) -> SourceAccess | None:
-    if spec.table.hive is None or not spec.table_connection.catalog:
-        return None
+def _access(spec: RouteSpec, joined: SqlTable) -> SourceAccess | None:
     connection = spec.table_connection
+    if joined.connection is not None:
+        connection = spec.connections[joined.connection]
+    if connection.iceberg is not None:
+        lake = LakeUpstream(joined.table, catalog_settings(spec, connection.iceberg))
+        return SourceAccess(LAKE_SOURCE, lake.texts())
+    if not connection.catalog:
+        return None
     options = UpstreamOptions(
-        name=table.lower(),
+        name=joined.table.lower(),
         metastore=connection.catalog,
         metastore_options=with_login(spec, connection.catalog_options),
         stores=route_stores(spec),
@@ -105,10 +112,11 @@ def _access(spec: RouteSpec, table: str) -> SourceAccess | None:
 def unit_rule(spec: RouteSpec) -> UnitRule | None:
     """The units that a route computes; None for a route that appends rows."""
     source, sql = spec.source, sql_rule(spec)
-    if source.mode != "recompute" or sql is None:
+    if source.mode != "recompute" or sql is None or spec.transform is None:
         return None
     columns = tuple(name.lower() for name in source.unit)
-    joined = [(each.name, each.table) for each in sql.tables]
+    tables = spec.transform.tables.items()
+    joined = [(name, *filter(None, (each.table, each.connection))) for name, each in tables]
     parts = (sql.sql.strip(), sql.timezone, sql.functions, columns, *([joined] if joined else []))
     return UnitRule(
         columns=columns,

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.chains.ledger_rows import whole_ledger_table
 from sluiceway.chains.options import ROOT, UpstreamOptions
-from sluiceway.chains.whole_table import WholeTable
 from sluiceway.errors import FileLostError, SourceUnavailableError
 from sluiceway.jobfile.blocks.transform import SqlPlaces
 from sluiceway.jobfile.compile.sql_rule import DimensionRule, SqlRule
 from sluiceway.ledger.data_parts import TablePin
-from sluiceway.route.sql_epoch import SqlTables
 from sluiceway.schedule.sql_engine import JoinedTable
+from sluiceway.schedule.sql_tables import SqlTables
 from sluiceway.sources.registry import SourceAccess
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
 
@@ -119,11 +119,11 @@ def test_table_without_a_row_is_waited_for(joined: Joined) -> None:
 def test_table_that_changes_while_it_is_read_is_read_again(joined: Joined) -> None:
     joined.table.add(EIGHT, NINE, rows=2)
     options = UpstreamOptions("dim.users", "", root=str(joined.table.root))
-    batches = WholeTable(options).batches()
-    assert next(batches)["ts"].to_pylist() == [0, 1]
+    rows = whole_ledger_table(options, "").rows
+    assert next(rows)["ts"].to_pylist() == [0, 1]
     joined.table.merge(NINE)
     with pytest.raises(SourceUnavailableError, match="changed while it was read"):
-        next(batches)
+        next(rows)
 
 
 def test_lost_file_is_said_so(joined: Joined) -> None:
