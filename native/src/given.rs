@@ -164,6 +164,12 @@ impl<'a> Given<'a> {
             && self.dictionary.as_ref().is_none_or(|texts| texts.valid(self.number(at)))
     }
 
+    /// Whether there is nothing that says of a value that it is null.
+    pub fn all_valid(&self) -> bool {
+        self.validity.is_none()
+            && self.dictionary.as_ref().is_none_or(|texts| texts.validity.is_none())
+    }
+
     pub fn boolean(&self, at: usize) -> bool {
         bit(self.fixed, self.offset + at)
     }

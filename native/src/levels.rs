@@ -84,6 +84,12 @@ impl Tree {
         let mut found: Vec<Levels> = self.leaves.iter().map(|_| Levels::default()).collect();
         for (node, column) in self.columns.iter().zip(&rows.children) {
             node.collect(column, arrays)?;
+            if let (Node::Leaf { number, optional }, true) = (node, column.all_valid()) {
+                let own = &mut found[*number];
+                own.defined = vec![1; if *optional { rows.length } else { 0 }];
+                own.present = (0..rows.length as u32).collect();
+                continue;
+            }
             let mut walk = Walk { leaves: &self.leaves, found: &mut found };
             for row in 0..rows.length {
                 walk.value(node, column, row, 0, 0)?;

@@ -105,6 +105,12 @@ def newest_input(self: Recomputer, body: SwapRecord) -> None:
             self._computed[body.prefix] = replace(known, version=state.version, slot=state.slot)
 
 
+def ledger_ahead(self: UpstreamLedger, slot: int) -> None:
+    """All of the ledger counts as what the snapshot of an Iceberg table has."""
+    del slot
+    self.read_on()
+
+
 UNIT_MUTANTS: dict[str, Sequence[Patch]] = {
     "sql-forgotten": [(units, "_why_due", sql_forgotten)],
     "version-forgotten": [(units, "_why_due", version_forgotten)],
@@ -112,6 +118,7 @@ UNIT_MUTANTS: dict[str, Sequence[Patch]] = {
     "not-announced": [(units, "is_open", not_announced)],
     "moved-is-changed": [(units.UnitBook, "apply", moved_is_changed)],
     "newest-input": [(Recomputer, "_note", newest_input)],
+    "ledger-ahead": [(UpstreamLedger, "read_through", ledger_ahead)],
 }
 """Of computing units; `chain_sim.units` catches them."""
 

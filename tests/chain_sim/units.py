@@ -12,24 +12,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 from uuid import uuid4
 
 import pyarrow.parquet as pq
 
 from chain_sim.world import STEPS, ViolationError, World, _no_wait
+from sluiceway.chains import lake_units
+from sluiceway.chains.lake_units import LakeUnits, _HeldFile
+from sluiceway.chains.lake_upstream import LakeUpstream
+from sluiceway.chains.unit_tables import LedgerUnits, partition_values
 from sluiceway.chains.units import UnitRule, UnitWhen
+from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.errors import FencedError, SourceUnavailableError
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import AbandonRecord, ReadyRecord, SwapRecord
+from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.schedule.unit_sql import UnitQuery, UnitResult
+from sluiceway.sinks.iceberg.table_history import LastSnapshot, Lineage, property_name
 from sluiceway.sinks.partition_path import partition_folder
+from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep import recomputing
 from sluiceway.upkeep.recomputing import Recomputer, UnitWork
 from sluiceway.upkeep.record_queue import Build, RecordQueue
-from tools.ledger_records import fence, sources
+from tools.ledger_records import LEDGER, fence, sources
 from tools.table_on_disk import TableOnDisk
 
 _QUERIES = ("a" * 64, "b" * 64)
@@ -89,12 +99,32 @@ class Computed:
     query: str
 
 
+class _SnapshotUnits(LakeUnits):
+    """Units of the table as an Iceberg table: a snapshot has its files up to some slot."""
+
+    def __init__(self, world: "UnitWorld", rule: UnitRule) -> None:
+        self._world = world
+        self._options = LakeUpstream("ods.orders", ())
+        self._files = {}
+        self._lake = world.snapshot()
+        root, none = str(world.table.root), cast("Any", None)
+        LedgerUnits.__init__(self, root, NO_STORES, rule, none, self._options.topic)
+
+    def _read_manifests(self, table: Any) -> list[Any]:
+        del table
+        return self._world.held_files
+
+
 class UnitWorld(World):
     """Everything of one seed.
 
     Args:
-        seed: Of all choices; every third one follows no announcements.
+        seed: Of all choices; every third one follows no announcements, and the table of every
+            fourth one is an Iceberg table.
         folder: Empty.
+
+    Attributes:
+        held_files: Files of the newest snapshot.
     """
 
     def __init__(self, seed: int, folder: Path) -> None:
@@ -103,6 +133,9 @@ class UnitWorld(World):
         self._query = _QUERIES[0]
         self._drivers: list[tuple[int, Recomputer]] = []
         self._nested = False
+        self._is_lake = seed % 4 == 3
+        self._through = -1
+        self.held_files: list[_HeldFile] = []
         self._lost: set[str] = set()
         self._history: list[tuple[int, dict[str, tuple[int, ...]]]] = []
         self._computed: dict[str, Computed] = {}
@@ -113,6 +146,23 @@ class UnitWorld(World):
         Raises:
             ViolationError: A promise was broken; the trace says how.
         """
+        if not self._is_lake:
+            self._live()
+            return
+        made: Any = {
+            "lake_table": lambda _: self.snapshot(),
+            "lineage": lambda *_: Lineage.GOOD,
+            "readable": lambda *_: None,
+        }
+        with (
+            patch.multiple(lake_units, **made),
+            patch.object(
+                recomputing, "open_unit_table", lambda _, rule: _SnapshotUnits(self, rule)
+            ),
+        ):
+            self._live()
+
+    def _live(self) -> None:
         self._change(self._add)
         for _ in range(STEPS):
             (step,) = self.rng.choices((self._above, self._round, self._ask_again), (6, 5, 0.5))
@@ -120,11 +170,32 @@ class UnitWorld(World):
             self._check()
         self._end()
 
+    # As an Iceberg table
+
+    def snapshot(self) -> Any:
+        """The table as its catalog has it."""
+        last = LastSnapshot(self._through, 1, 1, "0" * 16)
+        named = {} if self._through < 0 else {property_name(LEDGER): str(last)}
+        return SimpleNamespace(metadata=SimpleNamespace(table_uuid="u", properties=named))
+
+    def _publish(self) -> None:
+        """A snapshot gets the files of all slots whose rows are published."""
+        self._finish()
+        found = UpstreamLedger(str(self.table.root), NO_STORES, RowBook(COUNTED_ONLY))
+        found.read_on()
+        self._through = found.book.slot
+        self.held_files = [
+            _HeldFile(partition_values(name), found.layout.final(file.final), int(file.rows))
+            for name, files in found.book.live()
+            for file in files
+        ]
+        self._note(f"snapshot through slot {self._through}")
+
     # The table that is read
 
     def _above(self) -> None:
         """Something happens to the table that is read."""
-        actions = (
+        actions: list[tuple[float, Callable[[], None]]] = [
             (3, self._add),
             (1, self._add_late),
             (2, self._merge),
@@ -132,7 +203,11 @@ class UnitWorld(World):
             (0.2, self._let_go),
             (4, self._announce),
             (0.5, self._upstream_dies),
-        )
+        ]
+        if self._is_lake:
+            # Merges and deletes are no records of its ledger.
+            gone = (self._merge, self._let_go)
+            actions = [(3, self._publish), *(each for each in actions if each[1] not in gone)]
         weights, calls = zip(*actions, strict=True)
         (action,) = self.rng.choices(calls, weights)
         self._change(action)
@@ -299,11 +374,16 @@ class UnitWorld(World):
         ):
             raise ViolationError(f"slot {seq} has rows of {body.prefix} that are not announced")
 
+    def _announce_all(self) -> None:
+        for hour in sorted(self._filled):
+            self._change(lambda hour=hour: self._announce(hour))  # type: ignore[misc]
+        if self._is_lake:
+            self._publish()
+
     def _end(self) -> None:
         """The world is well: all is announced, and a last driver computes all that is due."""
         self._well = True
-        for hour in sorted(self._filled):
-            self._change(lambda hour=hour: self._announce(hour))  # type: ignore[misc]
+        self._announce_all()
         self._drivers.clear()
         if self.rng.random() < 0.3:
             self._ask_again()

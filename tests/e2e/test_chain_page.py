@@ -1,5 +1,7 @@
 """The three tables on the page of chains: its commands work as written, on real servers."""
 
+import gc
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,11 +11,14 @@ from e2e.test_pages_for_new_users import PAGE as FIRST_PAGE
 from e2e.test_pages_for_new_users import as_tested, servers, with_todays_hours
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.partition_records import ReadyRecord, SwapRecord
-from tools.job_files import JobFile
+from tools import spark_query
+from tools.chain_guide import PAGE, SETTINGS, GuideCode
+from tools.job_files import JobFile, write_job
+from tools.lab_fixture import TopicFactory
 from tools.page_commands import PageShell, Step, blocks_of, steps_of
 from tools.route_runs import RouteRun
+from tools.topic_writer import TopicWriter
 
-PAGE = "guides/chains.md"
 TOPIC = "chain_orders"
 BodyT = TypeVar("BodyT", ReadyRecord, SwapRecord)
 
@@ -67,6 +72,29 @@ def test_chain_of_three_tables_works_as_written(
     reasons = [each.reason.partition(":")[0] for each in swaps]
     assert reasons == ["new"] * len(announced) + ["SQL changed"] * len(announced)
     chain_run.of("hourly").assert_verified()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+)
+def test_python_of_the_page_works_as_written(
+    lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    servers, metastore = lab_endpoints.bootstrap_servers, lab_endpoints.metastore_uri
+    job = write_job(
+        tmp_path, bootstrap_servers=servers, metastore_uri=metastore, topic=topic, **SETTINGS
+    )
+    write = partial(TopicWriter(servers).write, topic, partition=0)
+    spark = spark_query.session("guide", tmp_path / "lake")
+    try:
+        guide = GuideCode(spark, RouteRun(job), write, str(tmp_path / "out"))
+        guide.check()
+        assert guide.written == 45
+    finally:
+        spark.stop()
+        gc.collect()
 
 
 def bodies(run: RouteRun, kind: type[BodyT]) -> list[BodyT]:

@@ -21,6 +21,9 @@ MUTANT_SEEDS = 40
 SEEN = {"apart", "committed", "fenced", "route_found", "route_halted", "route_waits", "shared"}
 SEEN_OF_ROOMS = {"confirmed", "fenced", "mirror_repeats", "room_ready", "rooms_lost"}
 
+SEEN_OF_RETURNS = {"created_again", "drained", "fenced", "rooms_back", "rooms_cut", "switched_back"}
+SEEN_OF_COPIES = {"adopt_adopted", "adopt_SW470", "claims_back", "late_files", "rooms_lost"}
+
 
 def _simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
@@ -46,6 +49,24 @@ def test_seeds_break_no_promise_of_rooms_with_a_mirror_and_mutants_are_caught() 
     assert closing["violations"] == 0, done.stdout
     assert closing["mutants"] == closing["mutants_killed"] >= 5, done.stdout
     assert {name for name, count in closing["seen"].items() if count} >= SEEN_OF_ROOMS
+
+
+def test_seeds_break_no_promise_of_a_room_that_returns_and_mutants_are_caught() -> None:
+    done = _simulate("--rooms", "back", "--seeds", "15", "--mutant-seeds", "70")
+    assert done.returncode == 0, done.stdout + done.stderr
+    closing: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert closing["violations"] == 0, done.stdout
+    assert closing["mutants"] == closing["mutants_killed"] >= 6, done.stdout
+    assert {name for name, count in closing["seen"].items() if count} >= SEEN_OF_RETURNS
+
+
+def test_seeds_break_no_promise_of_copied_tables_and_mutants_are_caught() -> None:
+    done = _simulate("--rooms", "copied", "--seeds", "15", "--mutant-seeds", "20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    closing: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert closing["violations"] == 0, done.stdout
+    assert closing["mutants"] == closing["mutants_killed"] >= 6, done.stdout
+    assert {name for name, count in closing["seen"].items() if count} >= SEEN_OF_COPIES
 
 
 def test_seed_of_shared_reading_replays_exactly() -> None:

@@ -1,18 +1,15 @@
 """A chain on real servers: a topic, its table, a refined one, and hours that are computed."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.ledger.partition_records import ReadyCause, ReadyRecord, SwapRecord
+from tools.duck_units import DuckUnits
 from tools.job_files import JobFile, event
 from tools.lab_fixture import TopicFactory
-from tools.lake_chain import merge_files_of
-from tools.lake_jobs import write_lake_job
-from tools.lake_orders import START_MS, order
 from tools.receiving import hook_server
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
@@ -21,10 +18,6 @@ from tools.unit_jobs import FIRST_MS, HOUR_MS, SQL, TIMES, computed_hours, fill_
 
 pytestmark = pytest.mark.slow
 
-LAKE_SQL = (
-    "SELECT city, count(*) AS n, max(ts) AS newest, sum(amount) AS total, sum(size(tags)) AS tags, "
-    "max(geo.small) AS small FROM input GROUP BY city"
-)
 EIGHT, NINE = "dt=20261120/hr=08", "dt=20261120/hr=09"
 
 
@@ -115,8 +108,13 @@ def test_hours_of_a_chain_are_computed_when_the_queue_is_past_them(
 
 
 def test_computed_hours_have_a_mark_and_are_sent_to_the_webhook(
-    new_run: NewRun, writer: TopicWriter, tmp_path: Path, metastore_uri: str
+    new_run: NewRun,
+    writer: TopicWriter,
+    tmp_path: Path,
+    metastore_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("sluiceway.audit.sql_preview.unit_engine", DuckUnits)
     raw, topic = new_run(1, ready="{visible: on_commit}", event_time=TIMES)
     fill_hour(raw, writer, topic, range(10))
     fill_hour(raw, writer, topic, range(10, 20), hour=1)
@@ -135,48 +133,6 @@ def test_computed_hours_have_a_mark_and_are_sent_to_the_webhook(
     assert "/hr=08" in place
     assert (Path(place) / "_SUCCESS").exists()
     assert hours.rows("city, n, newest") == [("Berlin", 5, 0), ("Paris", 5, 1)]
-    hours.assert_verified()
-
-
-def test_hours_of_an_iceberg_table_are_computed_by_spark(
-    bootstrap_servers: str,
-    metastore_uri: str,
-    new_topic: TopicFactory,
-    writer: TopicWriter,
-    tmp_path: Path,
-) -> None:
-    topic = new_topic(1)
-    lake = write_lake_job(
-        tmp_path,
-        bootstrap_servers=bootstrap_servers,
-        topic=topic,
-        partition_by='[{name: dt, event_time: "yyyyMMdd"}, {name: hr, event_time: "HH"}]',
-        event_time=TIMES.replace(", unit: ms", ""),
-        more="ready: {visible: on_commit}",
-    )
-    writer.write(topic, [order(n) for n in range(4)])
-    lake.catch_up()
-    writer.write(topic, [order(n) for n in range(4, 6)])
-    writer.write(topic, [order(6, ts_ms=START_MS + HOUR_MS)])
-    lake.catch_up()
-    merge_files_of(lake.load())
-    name = f"{lake.table}_hourly"
-    catalog = f'sql: {{uri: "{lake.uri}", warehouse: "file://{tmp_path}/warehouse"}}'
-    path = tmp_path / "hourly.yaml"
-    path.write_text(f"""\
-version: 1
-name: hourly
-connections: {{lake: {{iceberg: {{{catalog}}}}}, hms: {{metastore: {{uri: "{metastore_uri}"}}}}}}
-source: {{connection: lake, table: {lake.table}, mode: recompute, unit: [dt, hr]}}
-transform: {{sql: "{LAKE_SQL}"}}
-table: {{hive: {{connection: hms, name: {name}}}}}
-run: {{interval: 0.5s, master: "local[2]"}}
-""")
-    hours = RouteRun(JobFile(path, name))
-    hours.catch_up()
-    (row,) = hours.rows("hr, city, n, newest, CAST(total AS VARCHAR), tags, small")
-    began = datetime.fromtimestamp(START_MS / 1000, UTC).replace(tzinfo=None)
-    assert row == (f"{began:%H}", "Berlin", 6, began, "16.50", 12, 5)
     hours.assert_verified()
 
 

@@ -13,7 +13,14 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from rooms.judge import PARTITIONS, CheckedTopic, DrillResults, Rows, committed_rows
+from rooms.judge import (
+    PARTITIONS,
+    CheckedTopic,
+    DrillResults,
+    Rows,
+    committed_rows,
+    is_announced,
+)
 from rooms.load import BY_MINUTE, EVENT_TIME, QUICK_STEP_MS, Load
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.rooms import adopt_table
@@ -127,7 +134,7 @@ class CopiedDrills:
             driver.wait_for_event("fenced")
             load.start()
             copier.start()
-            driver.wait_for_event("ready")
+            driver.wait_until(lambda: is_announced(rooms.a.records()), "an announced minute")
             time.sleep(self._rng.uniform(2.0, 8.0))
             driver.kill_group()
             copier.stop()

@@ -103,6 +103,11 @@ class DrillResults:
         }
 
 
+def is_announced(records: Iterable[Record]) -> bool:
+    """Whether one of them announces rows."""
+    return any(isinstance(record.body, ReadyRecord) for record in records)
+
+
 def committed_rows(log: LedgerLog, columns: str = "_partition, _offset, id") -> Rows:
     """Rows of the files that the ledger holds, late rows too; the files have their final names.
 

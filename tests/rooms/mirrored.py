@@ -22,6 +22,7 @@ from rooms.judge import (
     DrillResults,
     Rows,
     committed_rows,
+    is_announced,
     wait_for,
 )
 from rooms.load import BY_MINUTE, EVENT_TIME, QUICK_STEP_MS, Load
@@ -144,7 +145,7 @@ class MirroredDrills:
             wait_for(lambda: self._b.has(topic) and there.rows(), "copied rows")
             standby = rooms.start("b")
             standby.wait_until(lambda: _is_ready(standby), "a standby that is ready")
-            home.wait_for_event("ready")
+            wait_for(lambda: is_announced(rooms.read_log()), "an announced minute")
             yield _Drill(rooms, here, there, load, own)
 
     def _job(self, folder: Path, topic: str) -> RoomJob:

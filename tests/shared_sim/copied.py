@@ -69,7 +69,7 @@ class CopiedWorld(World):
         super().__init__(seed, folder, traced=traced)
         self.topic = Topic({SourcePartition(TOPIC, n): [] for n in range(1 + seed % 2)})
         self._brings = self.rng.choice((0.1, 0.4, 0.9))
-        self._tears = self.rng.choice((0.0, 0.2))
+        self._tears = self.rng.choice((0.0, 0.4))
         self._brought: dict[Path, tuple[int, int]] = {}
         self._adopters: list[Process] = []
         self._answers: list[str] = []

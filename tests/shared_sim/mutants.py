@@ -245,8 +245,10 @@ def begun_anywhere(config: RouteConfig, log: LedgerLog, fold: Fold) -> None:
 COPY_MUTANTS: dict[str, Sequence[Patch]] = {
     "cut-at-the-chains-end": [(NeededFiles, "is_whole", chain_is_whole)],
     "half-is-whole": [(NeededFiles, "place", whatever_size)],
-    "unnamed-files-stay": [(LedgerCut, "to_move", property(no_files))],
-    "publishing-is-believed": [(LedgerCut, "to_place", property(no_files))],
+    "cut-files-stay": [
+        (LedgerCut, "to_move", property(no_files)),
+        (CutFiles, "_sweep", nothing),
+    ],
     "late-files-stay": [(CutFiles, "_sweep", nothing)],
     "claim-not-seen": [(takeover, "_refuse_other_generation", nothing)],
     "begun-anywhere": [(takeover, "_refuse_unadopted", begun_anywhere)],

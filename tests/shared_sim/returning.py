@@ -37,6 +37,7 @@ _CONFIRMS = ("mirror_closed", "mirror_end", "mirror_only")
 _ACTIONS = 40
 _OWN_ROWS = 0.3
 _DRAIN_S = 20.0
+_REFUSED_FOR = 6
 
 
 class ReturningWorld(MirrorWorld):
@@ -120,11 +121,11 @@ class ReturningWorld(MirrorWorld):
         if fold is None or not fold.term or self._is_back():
             return
         term, luck = fold.term, self.rng.random()
-        if luck < 0.3:
+        if luck < 0.4:
             self.note("an operator confirms for a term that is over")
             self._ask(_OTHER, term - 1, now=True, confirms=_CONFIRMS)
             return
-        if luck < 0.5 and not self._closed and not self.has_header:
+        if luck < 0.55 and not self._closed and not self.has_header:
             self._lied = True
             self.seen["lies"] += 1
         elif not self.has_header:
@@ -224,14 +225,14 @@ class ReturningWorld(MirrorWorld):
         self._start_in(_HOME)
         actions = (
             (8, self.append),
-            (9, self.mirror),
+            (6, self.mirror),
             (5, lambda: self._start_in(self.rng.choice(HOSTS))),
             (1, self._crash),
             (1, self._pause),
-            (1, self.lose_home),
-            (2, self.return_home),
-            (2, self.cut_off),
-            (2, self.confirm_something),
+            (2, self.lose_home),
+            (1, self.return_home),
+            (1, self.cut_off),
+            (3, self.confirm_something),
             (1, self.switch_back),
             (2, self.drain),
             (1, self.give_up),
@@ -240,6 +241,8 @@ class ReturningWorld(MirrorWorld):
         weights, calls = zip(*actions, strict=True)
         for _ in range(self.rng.randint(12, _ACTIONS)):
             self._go_on(int(2500 ** self.rng.random()))
+            if self._home_lost and not self.cut:
+                self._start_in(_OTHER)
             (call,) = self.rng.choices(calls, weights)
             call()
             self._check_claims()
@@ -304,12 +307,15 @@ class ReturningWorld(MirrorWorld):
         if not self._has_begun():
             self.seen["never_begun"] += 1
             return
-        lives = [self.start_driver(host=host) for host in HOSTS]
-        if self.has_header and self.rng.random() < 0.7:
+        # The other room may be lost now, and the home has the topic that it has left.
+        hosts = HOSTS if self.rng.random() < 0.7 else (_HOME,)
+        lives = [self.start_driver(host=host) for host in hosts]
+        if len(hosts) > 1 and self.has_header and self.rng.random() < 0.7:
             self._come_home()
-        for _ in range(40):
+        for turn in range(40):
             self._mirror_on()
-            if not self._lacking() or any(life.halts for life in lives):
+            refused = turn > _REFUSED_FOR and self._refuses(self._waits(lives))
+            if refused or not self._lacking() or any(life.halts for life in lives):
                 break
         self._end(lives)
         self._check_end(lives)
@@ -360,11 +366,16 @@ class ReturningWorld(MirrorWorld):
             self.seen["halted_by_a_lie"] += 1
             return
         if self._lacking():
-            why = [*halts[:1], *(t for life in lives for t in (life.error, *life.waits[-1:]))]
+            why = [*halts[:1], *self._waits(lives)]
             if not halts and self._refuses(why):
                 self.seen["refused"] += 1
                 return
             raise ViolationError(f"rows {sorted(self._lacking())[:9]} are never read: {why}")
+
+    @staticmethod
+    def _waits(lives: list[Life]) -> list[str]:
+        """What each driver says last."""
+        return [text for life in lives for text in (life.error, *life.waits[-1:])]
 
     @staticmethod
     def _refuses(why: list[str]) -> bool:

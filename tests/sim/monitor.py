@@ -58,6 +58,7 @@ class Monitor:
         self._unsealed: dict[str, object] = {}
         self.acting: Callable[[], Process | None] = lambda: None
         self.ever_cut: Callable[[], bool] = lambda: False
+        self.rows_of_record: Callable[[Row], int] = lambda _: 1
         self.joined: Callable[[dict[str, Any]], str] = lambda _: ""
         self.outside = outside
         self.max_unpublished = 100
@@ -437,9 +438,10 @@ class Monitor:
             for row in rows:
                 kind = outcome(*row)
                 if kind in wanted:
-                    wanted[kind].append(row)
+                    wanted[kind] += [row] * (self.rows_of_record(row) if kind == CLEAN else 1)
         counts = {name: int(value) for name, value in body["counts"].items()}
-        outcomes = sum(v for name, v in counts.items() if name != "read")
+        outcomes = sum(v for name, v in counts.items() if name not in ("read", "expanded"))
+        outcomes -= counts.get("expanded", 0)
         _require(counts["read"] == outcomes == sum(int(s["rows"]) for s in body["ranges"]), "P6",
                  f"slot {seq} does not balance")  # fmt: skip
         own = f"{plain['term']}-{body['epoch']}-"
@@ -590,7 +592,9 @@ class Monitor:
                 for offset in range(start, end):
                     kind = outcome(number, offset)
                     if there[offset] and kind in wanted:
-                        wanted[kind].append((number, offset))
+                        row = (number, offset)
+                        times = self.rows_of_record(row) if kind == CLEAN else 1
+                        wanted[kind] += [row] * times
         self.fold.lanes.check_end(Counter(wanted[DIRTY]), _require)
         wanted[CLEAN] += self.fold.lanes.written.elements()
         wanted[DIRTY] += self.fold.lanes.again.elements()

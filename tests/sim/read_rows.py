@@ -30,7 +30,7 @@ def rows_fit(
         value_of(*row) == value for file, value in files if value for row in file_rows(file.content)
     )
     exact = sorted(rows) == sorted(wanted)
-    subset = optional and len(set(rows)) == len(rows) and set(rows) <= set(wanted)
+    subset = optional and not Counter(rows) - Counter(wanted)
     return apart and bool(exact or subset)
 
 

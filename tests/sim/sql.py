@@ -43,6 +43,9 @@ _REFRESH_S = 4.0
 _MOST_ATTEMPTS = 4
 _COLUMNS = (("id", "bigint"), ("hr", "string"))
 _OFFSET_BITS = 32
+_SEVERAL_ROWS = 4
+SEVERAL = "several"
+"""What the SQL makes of a record: more than one row."""
 _GUARDS = ("whole", "whole", "partly", "none")
 
 Landed = tuple[int, int, str, int, int]
@@ -147,6 +150,10 @@ class SimSqlWorld:
             return None
         table = DimensionRule(_DIMS, "db.dims", _REFRESH_S)
         return SqlRule("SELECT 1", "UTC", (table,), (), of_table=True, places=SqlPlaces())
+
+    def rows_of_record(self, row: tuple[int, int]) -> int:
+        """How many rows a clean record of the topic becomes; a replay makes one of each."""
+        return _SEVERAL_ROWS if self.there and (row[0] + row[1] // 2) % 4 == 0 else 1
 
     def engine(self) -> "SimSql":
         """Spark, as a driver has it."""
@@ -324,9 +331,10 @@ class SimSql(SqlEngine):
             if not job.guarded or partly:
                 raise SqlDataError(f"[CAST_INVALID_INPUT] {partition}:{offset}")
             yield {CARRIED: hidden, FAILED: 1}
-        elif kind == CLEAN:
+        elif kind in (CLEAN, SEVERAL):
             value = self._world.value(partition, offset)
             number = partition << _OFFSET_BITS | offset
-            yield {"id": number, "hr": value, CARRIED: hidden, FAILED: 0}
+            for _ in range(_SEVERAL_ROWS if kind == SEVERAL else 1):
+                yield {"id": number, "hr": value, CARRIED: hidden, FAILED: 0}
         else:
             assert kind == FILTERED, kind

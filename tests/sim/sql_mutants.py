@@ -1,6 +1,6 @@
 """Wrong variants of SQL on a route: what is landed, what fails, which tables it joins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from sluiceway.route.sql_epoch import SqlEpochs
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.schedule.sql_engine import SqlAnswer, SqlJob, TransformedEpoch
 from sluiceway.storage.contract import Storage
+from sluiceway.worker import sql_task
 from sluiceway.worker.plan import TaskPlan, TaskResult
 from sluiceway.worker.sql_task import FAILED, SqlRows, SqlTask
 from tools.mutant_fit import Patch
@@ -68,6 +69,11 @@ def any_rows(answer: SqlAnswer, rows: int) -> None:
     del answer, rows
 
 
+def as_they_come(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of one record may be written with those of two batches."""
+    yield from (batch for batch in batches if batch.num_rows)
+
+
 def answers_as_they_are(answers: Sequence[TaskResult], rows: int) -> list[TaskResult]:
     """Records that the SQL leaves out are not counted."""
     return [
@@ -106,6 +112,10 @@ WRONG: dict[str, tuple[str, tuple[Patch, ...]]] = {
     "sql-rows-unseen": (
         "a job that has not read all landed rows is believed",
         ((sql_epoch, "check_rows", any_rows),),
+    ),
+    "sql-records-cut": (
+        "rows of one record are written as those of several",
+        ((sql_task, "whole_records", as_they_come),),
     ),
     "sql-left-out-uncounted": (
         "records that the SQL leaves out are not counted",

@@ -9,7 +9,7 @@ import numpy as np
 from sim.broker import CLEAN, DIRTY, FILTERED, Broker, Log, outcome, repaired
 from sim.readiness import event_time_us
 from sim.scheduler import Process, Scheduler
-from sim.sql import SimSqlWorld, fails_in_sql, lines_of
+from sim.sql import SEVERAL, SimSqlWorld, fails_in_sql, lines_of
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.ledger.data_parts import LateRows
@@ -276,6 +276,11 @@ class Attempt:
             for offset in each.offsets
         ]
         kinds = [outcome(number, offset) for number, offset, _ in rows]
+        several = self._cluster.sql.rows_of_record
+        kinds = [
+            SEVERAL if kind == CLEAN and several(row[:2]) > 1 else kind
+            for row, kind in zip(rows, kinds, strict=True)
+        ]
         return _landed_result(plan, storage, rows, kinds, tuple(map(self._split, readings)))
 
 
@@ -296,7 +301,7 @@ def _landed_result(
     counts = dict.fromkeys((CLEAN, DIRTY, FILTERED, "skipped"), 0)
     at = first_number(plan.task)
     for (number, offset, index), kind in zip(rows, kinds, strict=True):
-        if kind == CLEAN or (kind in (DIRTY, FILTERED) and fails_in_sql(number, offset)):
+        if kind in (CLEAN, SEVERAL) or (kind in (DIRTY, FILTERED) and fails_in_sql(number, offset)):
             files.write((), [(number, offset, kind, at, index)])
             at += 1
             continue

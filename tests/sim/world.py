@@ -148,6 +148,7 @@ class World:
         self.rooms = SimRooms(self, seed)
         self.sql = SimSqlWorld(self, seed)
         self.monitor.joined = self.sql.problem
+        self.monitor.rows_of_record = self.sql.rows_of_record
         self.hosts = self.rooms.hosts(self.rng.choice((("a",), ("a", "b"))))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 4)

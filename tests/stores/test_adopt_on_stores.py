@@ -100,13 +100,14 @@ class CopiedJob:
         assert ended.exit_code == 0, ended.stderr
 
     def copy(self, storage: Storage) -> None:
-        """Bring all files, but one of the newest of each table, and of some a staged copy only."""
+        """Bring all files of both tables, but the newest one of rows."""
         for table in TABLES:
             source, target = self.layout("a", table), self.layout("b", table)
-            rows = sorted(path for path in list_copy(storage, source) if path.endswith(".parquet"))
-            newest = max(rows, key=lambda path: int(path.rpartition("/")[2].split("-")[-3]))
-            for path in list_copy(storage, source):
-                if path == newest:
+            files = list_copy(storage, source)
+            names = {path.rpartition("/")[2] for path in files if path.endswith(".parquet")}
+            newest = max(names, key=lambda name: [int(n) for n in name.split("-")[-4:-2]])
+            for path in files:
+                if path.endswith(newest):
                     continue
                 with storage.open_read(path) as stream:
                     content = stream.read()

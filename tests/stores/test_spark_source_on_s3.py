@@ -1,6 +1,8 @@
-"""The Spark data source on a table that lies in an S3 store: batch, stream and lease."""
+"""The Spark data source on a table that lies in an S3 store: batch, stream, lease, the page."""
 
+import gc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +10,17 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from pyspark_sluiceway import DefaultSource
+from sluiceway.lab.lab import Lab
 from sluiceway.lab.s3 import S3Endpoint
+from tools import spark_query
+from tools.chain_guide import SETTINGS, GuideCode
+from tools.job_files import write_job
+from tools.lab_fixture import TopicFactory
+from tools.route_runs import RouteRun
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
 from tools.s3_gateway import s3_gateway
 from tools.stores_under_test import S3UnderTest
+from tools.topic_writer import TopicWriter
 
 EIGHT = "dt=20261120/hr=08"
 NUMBERS = StructType([StructField("ts", LongType())])
@@ -62,3 +71,37 @@ def test_batch_and_stream_read_from_the_store_and_the_lease_lies_there(table: Ro
     finally:
         stream.stop()
     assert (table.root / "_sluiceway/orders/readers/spark-orders.json").is_file()
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+)
+def test_python_of_the_page_works_as_written_on_the_store(
+    lab: Lab,
+    s3: S3Endpoint,
+    new_topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, topic, ends = S3UnderTest(s3), new_topic(), lab.endpoints()
+    for name, value in store.environment().items():
+        monkeypatch.setenv(name, value)
+    job = write_job(
+        tmp_path,
+        bootstrap_servers=ends.bootstrap_servers,
+        metastore_uri=ends.metastore_uri,
+        topic=topic,
+        connections=store.connection(),
+        hive=f', storage: lake, location: "{store.root}/warehouse/{topic}"',
+        **SETTINGS,
+    )
+    write = partial(TopicWriter(ends.bootstrap_servers).write, topic, partition=0)
+    out = f"{store.root}/{topic}"
+    spark = spark_query.session("guide", f"{out}/lake", store.spark_settings(lab))
+    try:
+        guide = GuideCode(spark, RouteRun(job), write, out)
+        guide.check()
+        assert guide.written == 45
+    finally:
+        spark.stop()
+        gc.collect()

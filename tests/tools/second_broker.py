@@ -1,12 +1,10 @@
-"""Brokers next to a lab's: one for topics with another leader, one of a cluster of its own."""
+"""A second broker next to a lab's, for topics with another leader."""
 
-import base64
 import re
 import signal
 import subprocess
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -20,18 +18,10 @@ SECOND = 2
 
 
 class SecondBroker:
-    """A running broker that can be made silent.
-
-    Args:
-        process: The broker's.
-
-    Attributes:
-        pid: Of the process.
-    """
+    """A running broker that can be made silent."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
-        self.pid = process.pid
 
     def fall_silent(self) -> None:
         """It keeps its connections and answers nothing."""
@@ -51,71 +41,33 @@ def second_broker(lab: Lab, folder: Path) -> Iterator[SecondBroker]:
         folder: For its data; does not exist.
     """
     first = lab.folder / "kafka"
+    command = command_of(lab)
+    settings = (first / "server.properties").read_text()
     (port,) = pick_free_ports(1)
     changes = {
         "process.roles": "broker",
         "node.id": str(SECOND),
         "listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "log.dirs": str(folder / "data"),
     }
-    cluster = re.search(r"(?m)^cluster\.id=(\S+)$", (first / "data/meta.properties").read_text())
-    assert cluster is not None
-    with _started(lab, folder, changes, cluster[1]) as process:
-        admin = AdminClient(
-            {"bootstrap.servers": lab.endpoints().bootstrap_servers, "log_level": 0}
-        )
-        wait_until(lambda: SECOND in admin.list_topics(timeout=10).brokers)
-        yield SecondBroker(process)
-
-
-@contextmanager
-def lone_broker(lab: Lab, folder: Path) -> Iterator[tuple[SecondBroker, str]]:
-    """A cluster of its own: a broker, and in another process the controller that fences it.
-
-    Args:
-        lab: Gives the broker's program.
-        folder: For the data; does not exist.
-
-    Returns:
-        The broker, up in the block, and its bootstrap servers.
-    """
-    port, controller = pick_free_ports(2)
-    common = {"controller.quorum.voters": f"1@{LOOPBACK}:{controller}"}
-    roles = {
-        "controller": {"node.id": "1", "listeners": f"CONTROLLER://{LOOPBACK}:{controller}"},
-        "broker": {"node.id": str(SECOND), "listeners": f"PLAINTEXT://{LOOPBACK}:{port}"},
-    }
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    folder.mkdir()
-    with ExitStack() as stack:
-        processes = [
-            stack.enter_context(
-                _started(lab, folder / role, {**common, "process.roles": role, **own}, cluster)
-            )
-            for role, own in roles.items()
-        ]
-        yield SecondBroker(processes[-1]), f"{LOOPBACK}:{port}"
-
-
-@contextmanager
-def _started(
-    lab: Lab, folder: Path, changes: Mapping[str, str], cluster: str
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """A node with the lab's settings but for these, formatted in a new folder."""
-    command = command_of(lab)
-    settings = (lab.folder / "kafka/server.properties").read_text()
-    for key, value in {**changes, "log.dirs": str(folder / "data")}.items():
+    for key, value in changes.items():
         settings = re.sub(rf"(?m)^{re.escape(key)}=.*$", f"{key}={value}", settings)
     folder.mkdir()
-    (folder / "tmp").mkdir()
     (folder / "server.properties").write_text(settings)
+    cluster = re.search(r"(?m)^cluster\.id=(\S+)$", (first / "data/meta.properties").read_text())
+    assert cluster is not None
     java = command[: command.index("kafka.Kafka")]
-    tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
+    tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster[1]}"]
     subprocess.run(
         [*java, *tool, "--config=server.properties"], cwd=folder, check=True, capture_output=True
     )
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
         try:
-            yield process
+            admin = AdminClient(
+                {"bootstrap.servers": lab.endpoints().bootstrap_servers, "log_level": 0}
+            )
+            wait_until(lambda: SECOND in admin.list_topics(timeout=10).brokers)
+            yield SecondBroker(process)
         finally:
             process.kill()
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,10 +37,20 @@ _CONF = {
 }
 
 
-def session(name: str = "query", lake: Path | None = None) -> "SparkSession":
-    """A session of a user's own, with the Iceberg catalog `lake` in a folder where one is given."""
+def session(
+    name: str = "query", lake: Path | str | None = None, more: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """A session of a user's own, with the Iceberg catalog `lake` in a folder where one is given.
+
+    Args:
+        name: Of the application.
+        lake: The folder.
+        more: Settings of a store.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {} if lake is None else lake_conf(type="hadoop", warehouse=str(lake))
+    for key, value in (more or {}).items():
+        conf[key] = f"{conf[key]},{value}" if key in conf else value
     found, _ = start_session(name, "local[2]", {**_CONF, **conf}, find_java())
     return found
 

@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 from sluiceway.chains.client import OneTableClient, unavailable
 from sluiceway.chains.lake_log import LakeLog
 from sluiceway.chains.lake_upstream import FILE_ACCESS, METADATA, LakeUpstream
-from sluiceway.errors import MetastoreUnavailableError, TableMismatchError
+from sluiceway.errors import MetastoreUnavailableError, OffsetsLostError, TableMismatchError
 from sluiceway.sinks.iceberg.catalog.catalog_pool import pooled_catalog
 from sluiceway.sources.contract import (
     LAKE_CLUSTER,
@@ -41,7 +41,7 @@ class LakeClient(OneTableClient):
         self._is_fresh = False
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
-        """See `SourceClient.discover`: a route that is new begins with the rows of now.
+        """See `SourceClient.discover`: with the snapshot that a route begins with that is new.
 
         Raises:
             SourceUnavailableError: The catalog does not answer, or has no such table yet.
@@ -55,9 +55,19 @@ class LakeClient(OneTableClient):
         with self._lock:
             table = self.table()
             self._is_fresh = True
-            newest = LakeLog(table.metadata, self._topic).newest
+            base = self._base(LakeLog(table.metadata, self._topic))
         identity = SourceIdentity(LAKE_CLUSTER, str(table.metadata.table_uuid))
-        return (DiscoveredPartition(self._partition, identity, None, newest),)
+        return (DiscoveredPartition(self._partition, identity, None, base),)
+
+    def _base(self, log: LakeLog) -> int:
+        """Sequence number of the snapshot that a new route begins with."""
+        if self._options.start_ms < 0:
+            return log.newest
+        try:
+            return log.before(self._options.start_ms)[0]
+        except OffsetsLostError:
+            # It ends a route that is new, when its start is asked for. Others have begun.
+            return log.newest
 
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """See `SourceClient.bounds`: readers know which of the rows can still be read."""
@@ -75,10 +85,16 @@ class LakeClient(OneTableClient):
     ) -> dict[SourcePartition, int]:
         """See `SourceClient.offsets_at`: the rows of the base have no time of their own.
 
-        Job files refuse a timestamp as the start; tools get the end.
+        A route starts at the snapshot of its time; tools that ask for another one get the end.
+
+        Raises:
+            OffsetsLostError: The table's snapshots do not reach back to the start.
         """
-        del timestamp_ms
-        return {one: place.end_offset for one, place in self.bounds(partitions).items()}
+        with self._lock:
+            log = LakeLog(self.table().metadata, self._topic)
+            is_start = timestamp_ms == self._options.start_ms
+            end = log.before(timestamp_ms)[1] if is_start else log.end
+        return {one: end for one in partitions if one == self._partition}
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         """See `SourceClient.report`: nothing is written into tables of others."""

@@ -124,6 +124,28 @@ class LakeLog:
         within = (step.number for step in self._since(base) if step.begin < offset <= step.end)
         return next(within, None)
 
+    def before(self, timestamp_ms: int) -> tuple[int, int]:
+        """The newest snapshot before a time: its sequence number, and the offset after its rows.
+
+        Args:
+            timestamp_ms: Milliseconds since 1970.
+
+        Raises:
+            OffsetsLostError: A snapshot has expired, and it may be of that time or later.
+        """
+        found = (0, 0)
+        for step in self._steps:
+            if (step.snapshot.timestamp_ms or 0) >= timestamp_ms:
+                break
+            found = step.number, step.end
+        if not found[0] and self._steps and self._steps[0].begin:
+            raise OffsetsLostError(
+                "its snapshots do not reach back to the time of the start",
+                where=self._where,
+                hint="write a later time, `earliest` or `latest` into source.start",
+            )
+        return found
+
     def number_through(self, offset: int, base: int) -> int:
         """Sequence number of the newest snapshot whose rows lie below an offset; -1 for none."""
         return max((each.number for each in self._since(base) if each.end <= offset), default=-1)

@@ -5,6 +5,7 @@ from collections.abc import Generator
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.schema import Schema
 from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.table.metadata import TableMetadata
 
@@ -28,7 +29,8 @@ def whole_lake_table(options: LakeUpstream, pin: str, timeout_s: float) -> Whole
 
     Raises:
         SourceUnavailableError: Catalog or store does not answer, or there is no such table yet.
-        NotInThisVersionError: The snapshot has deletes by value (equality deletes).
+        NotInThisVersionError: The snapshot has deletes by value (equality deletes), or the table
+            has a type that Spark does not read from Arrow.
     """
     client = LakeClient(options, timeout_s)
     try:
@@ -38,7 +40,7 @@ def whole_lake_table(options: LakeUpstream, pin: str, timeout_s: float) -> Whole
             return None
         with client_errors(options.topic):
             scan = table.scan(snapshot_id=wanted)
-            schema = scan.projection()
+            schema = _joinable(scan.projection(), options.topic)
             files = _files(scan, options.topic)
     finally:
         client.close()
@@ -61,6 +63,17 @@ def _pinned(pin: str, metadata: TableMetadata) -> int | None:
         return int(number)
     newest: int | None = metadata.current_snapshot_id
     return newest
+
+
+def _joinable(schema: Schema, topic: str) -> Schema:
+    for field in schema.fields:
+        if "uuid" in str(field.field_type):
+            raise NotInThisVersionError(
+                f"the table cannot be joined: Spark does not read the type of {field.name}, uuid",
+                where=topic,
+                hint="join a table that has it as a string",
+            )
+    return schema
 
 
 def _files(scan: DataScan, topic: str) -> list[FileScanTask]:

@@ -29,6 +29,8 @@ class LakeUpstream:
         columns: Names of what is read, in lower case; none reads all.
         metadata: Its metadata file; empty where the catalog has to be asked.
         file_access: Settings by which the client reads files of the table; may hold secrets.
+        start_ms: A new route begins with the rows that were committed then or later, milliseconds
+            since 1970; -1 with the rows of now.
     """
 
     name: str
@@ -36,6 +38,7 @@ class LakeUpstream:
     columns: tuple[str, ...] = ()
     metadata: str = ""
     file_access: Pairs = ()
+    start_ms: int = -1
 
     def __repr__(self) -> str:
         return f"LakeUpstream({self.name!r}, <{len(self.catalog)} settings>)"
@@ -51,6 +54,7 @@ class LakeUpstream:
             ("catalog", json.dumps(dict(self.catalog))),
             ("columns", json.dumps(self.columns)),
             (PLACE, catalog_place(dict(self.catalog))),
+            *((("start_ms", str(self.start_ms)),) if self.start_ms >= 0 else ()),
             ("table", self.name),
         )
 
@@ -63,6 +67,7 @@ class LakeUpstream:
             columns=tuple(json.loads(texts["columns"])),
             metadata=texts.get(METADATA, ""),
             file_access=_pairs(texts.get(FILE_ACCESS, "{}")),
+            start_ms=int(texts.get("start_ms", -1)),
         )
 
 

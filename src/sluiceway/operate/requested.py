@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
 
 from sluiceway.errors import LeaseHeldError, RequestRefusedError
 from sluiceway.jobfile.compile.config import RouteConfig
@@ -10,12 +11,11 @@ from sluiceway.ledger.lease import read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
 from sluiceway.operate.short_driver import Heartbeat, short_driver
+from sluiceway.route.route_session import RouteSession
+from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.types.strict_json import StrictJsonError, decode, loads
-from sluiceway.upkeep.partition_requests import BackfillRequest, UpkeepRequest
+from sluiceway.upkeep.partition_requests import UpkeepRequest
 from sluiceway.upkeep.requests import RequestRefusal, put_request
-
-if TYPE_CHECKING:
-    from sluiceway.schedule.unit_sql import UnitSql
 
 _POLL_S = 0.3
 _HERE_POLL_S = 0.05
@@ -32,17 +32,22 @@ class Progressing(Protocol):
 
 AnswerT = TypeVar("AnswerT", bound=Progressing)
 
+Units = Callable[[], UnitSql]
+"""Starts what runs the SQL of units."""
+
 Watch = Callable[[AnswerT | None, bool], None]
 """Called with how far it is, None before it begins, and whether another driver does it."""
 
 
-def carry_out(
+def carry_out(  # noqa: PLR0913 - what a driver starts with, and the request
     config: RouteConfig,
     ledger: LedgerLog,
     request: UpkeepRequest,
     kind: type[AnswerT],
     watch: Watch[AnswerT],
     log: Log,
+    *,
+    units: Units | None = None,
 ) -> AnswerT:
     """Have a request carried out, by the live driver if there is one, else here.
 
@@ -55,6 +60,7 @@ def carry_out(
         kind: Kind of its answer.
         watch: Called with the progress.
         log: Log of this process, when it is the driver.
+        units: Starts what runs the SQL of units, when it is the driver; None computes none.
 
     Returns:
         The last answer.
@@ -87,7 +93,8 @@ def carry_out(
             time.sleep(_POLL_S)
             continue
         try:
-            _carry_out_here(config, ledger, request, kind, watch, log)
+            driver = short_driver(config, log, None if units is None else units())
+            _carry_out_here(driver, ledger, request, kind, watch)
         except LeaseHeldError:
             # One was started meanwhile: it carries the request out.
             beats = Heartbeat()
@@ -116,21 +123,14 @@ def _answer(ledger: LedgerLog, name: str, kind: type[AnswerT]) -> AnswerT | None
 
 
 def _carry_out_here(
-    config: RouteConfig,
+    driver: AbstractContextManager[RouteSession],
     ledger: LedgerLog,
     request: UpkeepRequest,
     kind: type[AnswerT],
     watch: Watch[AnswerT],
-    log: Log,
 ) -> None:
     """Fence as a driver would, and put what the work asks for until it is done."""
-    unit_sql: UnitSql | None = None
-    if config.units is not None and isinstance(request, BackfillRequest):
-        # Other commands start no Spark.
-        from sluiceway.driver.spark.local_sql import local_units  # noqa: PLC0415
-
-        unit_sql = local_units()
-    with short_driver(config, log, unit_sql) as session:
+    with driver as session:
         while ledger.storage.status(ledger.layout.request(request.id)) is not None:
             session.lanes.read_requests()
             if session.committer.is_record_due(None):

@@ -16,7 +16,7 @@ from sluiceway.rooms.positions import BEGINNINGS, MIRROR_ONLY, PositionMethod, R
 from sluiceway.sources.contract import SourcePartition
 
 MOST_COUNTED: Final = 1_000_000
-"""A copy with more offsets before its first position is not counted: that takes too long."""
+"""Copies with more offsets before their first positions are not counted: that takes too long."""
 
 CountRows = Callable[[Mapping[SourcePartition, tuple[int, int]]], Mapping[SourcePartition, int]]
 """Counts the rows of logs from the first to before the second offset."""
@@ -74,6 +74,8 @@ class MirrorCounts:
         }
         whole = {each.log.partition for each in found if self._begun and _is_whole(each)}
         begun = (whole & inside.keys()) - self._places.keys()
+        if sum(inside[one][1] for one in begun) > MOST_COUNTED:
+            begun = set()
         spans = {one: (0, inside[one][1]) for one in begun}
         for one, (generation, offset) in inside.items():
             before = self._places.get(one)
@@ -109,13 +111,7 @@ class MirrorCounts:
 
 
 def _is_whole(each: ResumePosition) -> bool:
-    """Whether the copy has all rows from the beginning of the log, and few enough to count."""
-    known, bounds, end = each.log.known, each.log.bounds, each.offset
+    """Whether log and copy have all rows from their beginning."""
+    known, bounds = each.log.known, each.log.bounds
     begun = known.generation == 0 and known.how in BEGINNINGS
-    return (
-        begun
-        and bounds is not None
-        and bounds.start_offset == 0
-        and end is not None
-        and end <= MOST_COUNTED
-    )
+    return begun and bounds is not None and bounds.start_offset == 0

@@ -19,7 +19,7 @@ _PIN = "before:"
 
 @dataclass(frozen=True, slots=True)
 class EarlierRange:
-    """Offsets `[start, end)` of one log, all before the first one that an epoch has read."""
+    """Offsets `[start, end)` of one log, all before the first offset that any epoch has read."""
 
     topic: str
     partition: LogKey
@@ -41,7 +41,7 @@ def pinned_ranges(pins: Mapping[str, str]) -> list[EarlierRange]:
 
 
 def before_first(records: Iterable[Record]) -> Iterator[EarlierRange]:
-    """For each log that the route reads all offsets below the first one that was ever read.
+    """For each log that the route reads all offsets below the first that was ever read.
 
     Args:
         records: The whole log, from its first slot on.

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import DataScan
-from pyiceberg.types import StringType
+from pyiceberg.types import StringType, UUIDType
 
 from sluiceway.chains.lake_rows import whole_lake_table
 from sluiceway.chains.lake_upstream import LakeUpstream
@@ -147,6 +147,14 @@ def test_deletes_by_value_are_refused_by_name(
     with pytest.raises(NotInThisVersionError, match="equality deletes") as caught:
         read(of(chain))
     assert "rewrite" in caught.value.hint
+
+
+def test_type_that_spark_does_not_read_is_refused_by_name(chain: LakeChain) -> None:
+    with chain.table().update_schema() as change:
+        change.add_column("token", UUIDType())
+    chain.append(range(2))
+    with pytest.raises(NotInThisVersionError, match="does not read the type of token, uuid"):
+        read(of(chain))
 
 
 def test_file_of_the_table_that_is_gone_is_waited_for(chain: LakeChain) -> None:

@@ -47,10 +47,10 @@ def chain(tmp_path: Path) -> LakeChain:
     return lake_chain(tmp_path)
 
 
-def access(chain: LakeChain, *columns: str) -> SourceAccess:
+def access(chain: LakeChain, *columns: str, start_ms: int = -1) -> SourceAccess:
     warehouse = f"file://{chain.job.folder}/warehouse"
     settings = {"kind": "sql", "uri": chain.job.uri, "catalog": "lake", "warehouse": warehouse}
-    made = LakeUpstream(NAME, tuple(sorted(settings.items())), columns)
+    made = LakeUpstream(NAME, tuple(sorted(settings.items())), columns, start_ms=start_ms)
     return SourceAccess(LAKE_SOURCE, made.texts())
 
 
@@ -174,6 +174,30 @@ def test_snapshots_that_were_read_may_expire(chain: LakeChain, client: LakeClien
     for start, epoch in ((8, 2), (9, 3), (10, 3)):
         split = Split(LOG, start, leader_epoch=epoch, newest_slot=begin)
         assert read(opened(chain, client, split)) == list(range(start, 10))
+
+
+def test_route_that_starts_at_a_time_reads_what_was_committed_since(chain: LakeChain) -> None:
+    chain.append(range(5), range(5, 8), range(8, 10))
+    times = [each.timestamp_ms for each in chain.table().metadata.snapshots]
+    for start_ms, base_of, offset in (
+        (times[0], 0, 0),
+        (times[1], 1, 5),
+        (times[2] + 1, 3, 10),
+    ):
+        made = open_client(access(chain, start_ms=start_ms), 5.0)
+        assert isinstance(made, LakeClient)
+        assert (base(made), made.offsets_at([LOG], start_ms)) == (base_of, {LOG: offset})
+        split = Split(LOG, offset, newest_slot=base_of)
+        assert read(opened(chain, made, split)) == list(range(offset, 10))
+        assert made.offsets_at([LOG], start_ms + 7) == {LOG: 10}
+        made.close()
+    expire_all_but_newest(chain.table())
+    late = open_client(access(chain, start_ms=times[1]), 5.0)
+    assert isinstance(late, LakeClient)
+    assert base(late) == 3
+    with pytest.raises(OffsetsLostError, match="do not reach back to the time of the start"):
+        late.offsets_at([LOG], times[1])
+    late.close()
 
 
 def test_snapshot_up_to_which_all_rows_are_read_is_known(chain: LakeChain) -> None:

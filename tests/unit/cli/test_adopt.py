@@ -1,10 +1,19 @@
 """`adopt` asks for what only an operator can know, and is refused where it makes no sense."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from sluiceway.cli.app import run_command
+from sluiceway.cli.commands import adopt
+from sluiceway.cli.options import OutputFormat
+from sluiceway.errors import RequestRefusedError, SluicewayError
+from sluiceway.rooms import adopt_table
+
+if TYPE_CHECKING:
+    from sluiceway.jobfile.compile.config import RouteConfig
 
 JOB = """\
 version: 1
@@ -66,3 +75,28 @@ def test_copies_are_adopted_and_never_switched(
 ) -> None:
     assert run_command(["switch", str(job), "--room", "a", "--to", "b"]) == 3
     assert "two copies of a table are not switched in this version" in capsys.readouterr().err
+
+
+def test_copies_of_all_routes_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    routes = [cast("RouteConfig", SimpleNamespace(route=name)) for name in ("raw", "paid", "gone")]
+
+    def planned(config: "RouteConfig", *asked: object) -> Any:
+        if config.route == "gone":
+            raise RequestRefusedError("no slot of the copy has all its files")
+        gaps = {"refuse_gaps": lambda *, accepted: done.append(f"gaps {accepted}")}
+        plan = SimpleNamespace(cut=config.route, done=False, **gaps)
+        return adopt._Copy(cast("Any", plan), cast("Any", None))
+
+    monkeypatch.setattr(adopt, "_planned", planned)
+    monkeypatch.setattr(adopt_table, "wait_quiet", lambda: done.append("wait"))
+    monkeypatch.setattr(adopt_table, "refuse_changing", lambda plan: done.append(plan.cut))
+    monkeypatch.setattr(adopt_table, "adopt_table", lambda plan, order, sink: len(plan.cut))
+    order = adopt_table.AdoptOrder("ann@host", "a is lost", adopt_table.CONFIRMATIONS)
+    found = adopt.adopt_routes(routes, None, order)
+    assert done == ["wait", "gaps False", "raw", "gaps False", "paid"]
+    slots = [each if isinstance(each, SluicewayError) else each[1] for each in found]
+    assert slots[:2] == [3, 4]
+    assert "no slot of the copy" in str(slots[2])
+    adopt.adopt_routes(routes[2:], None, None, OutputFormat.JSON)
+    assert done.count("wait") == 1

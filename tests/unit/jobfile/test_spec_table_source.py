@@ -213,7 +213,6 @@ def test_lineage_names_the_catalog_of_an_iceberg_table_without_its_login() -> No
 @pytest.mark.parametrize(
     ("key", "value", "wanted"),
     [
-        ("start", "{timestamp: 2026-11-20T00:00:00Z}", "a timestamp to start from"),
         ("on_correction", "follow", "whose rows are replaced is not followed"),
         ("on_correction", "ignore", "whose rows are replaced is not followed"),
     ],
@@ -227,3 +226,8 @@ def test_iceberg_table_may_be_halted_at_and_read_from_its_end() -> None:
     more = "table: Ods.Raw, start: latest, on_correction: halt}"
     (route,) = job_of(LAKE.replace("table: Ods.Raw}", more)).spec.routes
     assert route.start_at == StartAt("latest")
+    assert "start_ms" not in dict(compile_route(route).source.options)
+    timed = "table: Ods.Raw, start: {timestamp: 2026-11-20T00:00:00Z}}"
+    (route,) = job_of(LAKE.replace("table: Ods.Raw}", timed)).spec.routes
+    access = compile_route(route).source
+    assert LakeUpstream.of(dict(access.options)).start_ms == route.start_at.timestamp_ms

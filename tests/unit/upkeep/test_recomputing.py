@@ -357,7 +357,7 @@ def test_commands_say_what_a_unit_waits_for(
 def test_unit_is_computed_again_when_an_operator_asks_for_it(
     disk: UnitsOnDisk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sluiceway.driver.spark.local_sql.local_units", DuckUnits)
+    monkeypatch.setattr("sluiceway.audit.sql_preview.unit_engine", DuckUnits)
     disk.fill(EIGHT)
     disk.above.add(NINE)
     disk.run.catch_up()
@@ -391,7 +391,7 @@ def test_another_number_of_rows_of_a_unit_is_shown_before_it_is_replaced(
     # The driver computes it again by itself, and with the same query.
     monkeypatch.setattr(Recomputer, "_round", lambda _: False)
     unit_job(tmp_path, SQL.replace("GROUP BY app", "GROUP BY app, ts"))
-    for name in ("driver.spark.local_sql.local_units", "audit.unit_preview.unit_engine"):
+    for name in ("audit.sql_preview.unit_engine", "audit.unit_preview.unit_engine"):
         monkeypatch.setattr(f"sluiceway.{name}", DuckUnits)
     command = ["backfill", str(disk.run.job.path), EIGHT, "--from", "inputs"]
     assert run_command([*command, "--dry-run"]) == 0

@@ -42,8 +42,8 @@ def backfill(  # noqa: PLR0913, PLR0917 - options of a command
             help="ledger: what made the rows, from the queue, by today's job file. "
             "files: Parquet or ORC files with the table's columns. table: another table of ours "
             "with its columns. inputs: the table that the route reads; with mode: recompute its "
-            "SQL runs again. offsets: what is there, and what the queue has from before the "
-            "route began.",
+            "SQL runs again. offsets: its rows, and what the queue has from before the route "
+            "began.",
         ),
     ],
     named: Annotated[
@@ -154,6 +154,7 @@ def _carried_out(
     Raises:
         SluicewayError: Nothing was changed; says why.
     """
+    from sluiceway.audit.sql_preview import unit_engine  # noqa: PLC0415
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
     from sluiceway.operate.requested import carry_out  # noqa: PLC0415
     from sluiceway.types.strict_json import BigInt  # noqa: PLC0415
@@ -178,7 +179,10 @@ def _carried_out(
         accept_rows=BigInt(accept_rows),
     )
     log = WarningsOnDemand()
-    answer = carry_out(config, ledger.log, request, BackfillAnswer, lambda *_: None, log)
+    units = None if config.units is None else unit_engine
+    answer = carry_out(
+        config, ledger.log, request, BackfillAnswer, lambda *_: None, log, units=units
+    )
     if answer.failure is not None:
         raise answer.failure.to_error()
     return answer

@@ -127,14 +127,10 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
 
 
 def _check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """What an Iceberg table of others does not have: times of its rows, and corrections."""
+    """What an Iceberg table does not have: folders, and corrections."""
     source = mapping(data, "source")
     if ICEBERG not in mapping(data, "connections", str(source.get("connection"))):
         return
-    if "timestamp" in mapping(source.get("start")):
-        text = "a timestamp to start from in an Iceberg table is not in this version"
-        mark = positions.value(("source", "start"))
-        yield JobFileProblem(mark, text, "write `earliest` or `latest`", not_yet=True)
     if source.get("when") == "success":
         text = "expected `ready` or `settled` for an Iceberg table, which has no folders"
         yield JobFileProblem(positions.value(("source", "when")), text, "choose one")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.chains.options import UpstreamOptions
-from sluiceway.chains.units import UNITS
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.formats.registry import FormatChoice
@@ -36,7 +35,7 @@ from sluiceway.jobfile.compile.schema_formats import (
     json_options,
     protobuf_options,
 )
-from sluiceway.jobfile.compile.sql_rule import sql_rule, unit_rule
+from sluiceway.jobfile.compile.sql_rule import sql_rule, unit_rule, unit_texts
 from sluiceway.jobfile.compile.stores import login_options, route_stores, with_login
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.partitioners.registry import PartitionerChoice
@@ -447,11 +446,10 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
     if columns is not None and not Evolution(spec.table.evolution).follows:
         fields = payload_fields(row_columns(spec) or ())
         wanted = tuple(sorted({(each.path or (each.name,))[0].lower() for each in fields}))
-    units = unit_rule(spec)
-    unit_texts = () if units is None else ((UNITS, units.text()),)
     if connection.iceberg is not None:
-        lake = LakeUpstream(name, catalog_settings(spec, connection.iceberg), wanted)
-        return SourceAccess(LAKE_SOURCE, (*lake.texts(), *unit_texts))
+        settings, start_ms = catalog_settings(spec, connection.iceberg), spec.start_at.timestamp_ms
+        lake = LakeUpstream(name, settings, wanted, start_ms=start_ms or -1)
+        return SourceAccess(LAKE_SOURCE, (*lake.texts(), *unit_texts(spec)))
     options = UpstreamOptions(
         name=name,
         metastore=connection.catalog,
@@ -460,7 +458,7 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
         columns=wanted,
         on_correction=spec.source.on_correction,
     )
-    return SourceAccess("table", (*options.texts(), *unit_texts))
+    return SourceAccess("table", (*options.texts(), *unit_texts(spec)))
 
 
 def _plain(spec: RouteSpec) -> dict[str, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.chains.options import UpstreamOptions
-from sluiceway.chains.units import UnitRule, UnitWhen, fingerprint_of
+from sluiceway.chains.units import UNITS, UnitRule, UnitWhen, fingerprint_of
 from sluiceway.jobfile.blocks.models import RouteSpec
 from sluiceway.jobfile.blocks.transform import SqlFunction, SqlPlaces, SqlTable
 from sluiceway.jobfile.compile.lake_choices import catalog_settings
@@ -124,6 +124,12 @@ def unit_rule(spec: RouteSpec) -> UnitRule | None:
         settle_ms=DEFAULT_SETTLE_MS if source.settle_ms is None else source.settle_ms,
         fingerprint=fingerprint_of(*parts),
     )
+
+
+def unit_texts(spec: RouteSpec) -> tuple[tuple[str, str], ...]:
+    """Options of a source whose units a route computes; none for a route that appends rows."""
+    rule = unit_rule(spec)
+    return () if rule is None else ((UNITS, rule.text()),)
 
 
 def _function(name: str, found: SqlFunction) -> FunctionRule:

@@ -230,6 +230,10 @@ def check_definition(table: MetastoreTable, options: TableOptions) -> None:
         )
     ours = [(item.name.lower(), item.hive_type) for item in options.partition_columns]
     theirs = [(item.name.lower(), item.type) for item in table.partition_columns]
+    if options.columns_of_sql and options.schema is None:
+        # A command does not know what the SQL returns.
+        types = dict(theirs)
+        ours = [(name, types.get(name, kind)) for name, kind in ours]
     if [(name, _folded(kind)) for name, kind in ours] != [
         (name, _folded(kind)) for name, kind in theirs
     ]:

@@ -29,7 +29,7 @@ connections: {{disk: {{folder: {{path: {folder}}}}}}}
 source: {{connection: disk, table: {upstream}, on_correction: ignore}}
 transform:
   columns: [{{name: ts, type: bigint}}, {{name: app, type: string}}]
-  sql: SELECT ts, 'a' AS part FROM input
+  sql: SELECT ts, 7 AS part FROM input
 table:
   hive: {{connection: disk, name: dm.refined}}
   columns: from_sql
@@ -45,7 +45,7 @@ class Refined(PythonSql):
         self, rule: SqlRule, decoded: Schema, tables: tuple[JoinedTable, ...] = ()
     ) -> tuple[tuple[str, str], ...]:
         del rule, decoded, tables
-        return (("ts", "bigint"), ("part", "string"))
+        return (("ts", "bigint"), ("part", "int"))
 
 
 def strict(row: Row) -> list[Row]:
@@ -55,7 +55,7 @@ def strict(row: Row) -> list[Row]:
 
 
 def lenient(row: Row) -> list[Row]:
-    return [{"ts": row["ts"], "part": "a"}]
+    return [{"ts": row["ts"], "part": 7}]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def run(tmp_path: Path, above: RowsOnDisk) -> SqlRouteRun:
 
 
 def test_files_are_merged(run: SqlRouteRun) -> None:
-    assert run_command(["compact", str(run.job.path), "part=a"]) == 0
+    assert run_command(["compact", str(run.job.path), "part=7"]) == 0
     assert [each for each in run.records() if isinstance(each.body, ReplaceRecord)]
     assert run.rows("ts") == [(0,), (2,), (3,), (4,), (5,)]
     run.assert_verified()

@@ -1,0 +1,110 @@
+"""Clients on the page of chains that are packages of their own: dbt-spark over announced hours."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+import pytest
+
+from tools.chain_guide import PAGE
+from tools.page_commands import blocks_of
+from tools.rows_on_disk import rows_on_disk
+
+PACKAGES = os.environ.get("SLUICEWAY_DBT", "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not PACKAGES and find_spec("dbt") is None,
+        reason="not installed: dbt-spark; `make proofs NAME=test-dbt` installs it",
+    ),
+]
+SEVEN, EIGHT, NINE = (f"dt=20261120/hr={hour:02}" for hour in (7, 8, 9))
+_PROJECT = "name: shop\nversion: '1.0.0'\nconfig-version: 2\nprofile: shop\n"
+_PROFILE = (
+    "shop: {{target: dev, outputs: {{dev: "
+    "{{type: spark, method: session, host: none, schema: {schema}, threads: 1}}}}}}\n"
+)
+
+
+def spark_conf(folder: Path, metastore_uri: str) -> None:
+    """Settings of the session that dbt starts."""
+    settings = {
+        "spark.master": "local[2]",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.hadoop.hive.metastore.uris": metastore_uri,
+        "spark.ui.enabled": "false",
+    }
+    lines = [f"{key} {value}\n" for key, value in settings.items()]
+    (folder / "spark-defaults.conf").write_text("".join(lines))
+
+
+_RUNS = """
+import json, sys
+from dbt.cli.main import dbtRunner
+for hour in sys.argv[1:]:
+    asked = ["--quiet", "run", "--profiles-dir", ".", "--vars", json.dumps({"hour": hour})]
+    done = dbtRunner().invoke(asked)
+    found = [] if done.result is None else [each.message for each in done.result]
+    print("RAN", json.dumps([done.success, *found]), flush=True)
+"""
+
+
+def dbt_runs(project: Path, *hours: str) -> list[list[object]]:
+    """Whether each run has succeeded, and what its model says."""
+    paths = [*sys.path, PACKAGES]
+    done = subprocess.run(
+        [sys.executable, "-c", _RUNS, *hours],
+        env={
+            **os.environ,
+            "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+            "SPARK_CONF_DIR": str(project),
+        },
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line[4:] for line in done.stdout.splitlines() if line.startswith("RAN ")]
+    assert len(lines) == len(hours), done.stdout[-3000:] + done.stderr[-3000:]
+    return [json.loads(line) for line in lines]
+
+
+def test_model_over_an_announced_hour_replaces_that_hour_alone(
+    metastore_uri: str, warehouse: Path, tmp_path: Path
+) -> None:
+    schema = f"dm_{uuid4().hex[:8]}"
+    table = rows_on_disk(tmp_path)
+    table.add(SEVEN, EIGHT)
+    table.table.rows(closed=(SEVEN, EIGHT))
+    for hour in (SEVEN, EIGHT):
+        table.announce(hour)
+    # Late rows of the hour: no announcement has them.
+    table.add(EIGHT, rows=5)
+
+    project = tmp_path / "project"
+    (project / "models").mkdir(parents=True)
+    (model,) = [each for each in blocks_of(PAGE, "sql") if "insert_overwrite" in each]
+    model = model.replace("orders.yaml", str(table.table.job)).replace("city", "app")
+    (project / "models/hourly.sql").write_text(model)
+    (project / "dbt_project.yml").write_text(_PROJECT)
+    (project / "profiles.yml").write_text(_PROFILE.format(schema=schema))
+    spark_conf(project, metastore_uri)
+    *runs, refused = dbt_runs(project, SEVEN, EIGHT, EIGHT, NINE)
+    assert [succeeded for succeeded, *_ in runs] == [True] * 3, runs
+    assert not refused[0]
+    assert f"`sluiceway partitions why JOB {NINE}` says what it waits for" in str(refused)
+    paths = sorted(warehouse.rglob(f"{schema}.db/**/*.parquet"))
+    found = [(row["app"], row["orders"]) for path in paths for row in rows_of(path)]
+    assert found == [(SEVEN, 4), (EIGHT, 4)]
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    return list(pq.ParquetFile(path).read().to_pylist())
